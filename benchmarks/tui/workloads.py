@@ -33,11 +33,11 @@ print(Empty().run(headless=True))
 OURS = """
 from time import perf_counter; began = perf_counter()
 from accord.cli.chat_command import read_arguments
-from accord.cli.chat_command import start_of
+from accord.cli.chat_command import chat_start
 from accord.tui.chat_app import ChatApp
 class Ours(ChatApp):
     def on_mount(self): self.call_after_refresh(lambda: self.exit(perf_counter() - began))
-print(Ours(start_of(read_arguments([]))).run(headless=True))
+print(Ours(chat_start(read_arguments([]))).run(headless=True))
 """
 
 

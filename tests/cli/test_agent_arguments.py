@@ -47,14 +47,14 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ("--mode", "yolo"),
-            "there is no mode 'yolo'; there are: read-only, ask, workspace-write, full-access, plan",
+            "unknown mode 'yolo'; use one of: read-only, ask, workspace-write, full-access, plan",
         ),
         (
             ("--model", "unknown:gpt"),
             "'unknown:gpt' names no known provider (anthropic, openai, google, rehearsal)",
         ),
         (("--model", "gpt-5"), "'gpt-5' names no known provider"),
-        (("--model", ""), "--model was given an empty value"),
+        (("--model", ""), "--model has an empty value"),
         (("--resume", ""), "--resume was given an empty value"),
         (("--model",), "expected one argument"),
         (("--nope",), "unrecognized arguments: --nope"),
@@ -90,7 +90,7 @@ def test_an_invalid_config_is_refused_with_its_file_and_key(tmp_path: Path) -> N
 def test_an_unusable_store_is_refused_unchanged(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("not a database, a text")
-    assert "is no session store" in refused("--store", str(text), home=tmp_path)
+    assert "is not a session store" in refused("--store", str(text), home=tmp_path)
     assert text.read_text() == "not a database, a text"
     assert "is a folder" in refused("--store", str(tmp_path), home=tmp_path)
     assert f"{text} is not a folder" in refused("--store", str(text / "deeper" / "s.db"), home=tmp_path)
@@ -98,7 +98,7 @@ def test_an_unusable_store_is_refused_unchanged(tmp_path: Path) -> None:
 
 def test_a_log_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
-    assert f"there is no folder {missing}" in refused("--log", str(missing / "wire.log"), home=tmp_path)
+    assert f"missing folder {missing}" in refused("--log", str(missing / "wire.log"), home=tmp_path)
     assert "cannot be written (Is a directory)" in refused("--log", str(tmp_path), home=tmp_path)
 
 

@@ -162,12 +162,10 @@ def test_ctrl_c_ends_the_question_and_the_sign_in_program(harness: LoginHarness)
 @pytest.mark.rule(78)
 def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> None:
     output = harness.accord("agents", "login", "gated", code=2)
-    assert output == (
-        "accord agents: gated offers several ways to sign in, name one of them: account, tty, key\n"
-    )
+    assert output == ("accord agents: gated has several sign-in methods; pass one of: account, tty, key\n")
     assert "auth" not in harness.called("initialize")[0]["clientCapabilities"]
-    assert "has no way to sign in called 'nope'" in harness.accord("agents", "login", "gated", "nope", code=2)
-    assert "in a terminal, and there is none" in harness.accord("agents", "login", "gated", "tty", code=2)
+    assert "has no sign-in method 'nope'" in harness.accord("agents", "login", "gated", "nope", code=2)
+    assert "needs a terminal" in harness.accord("agents", "login", "gated", "tty", code=2)
     assert harness.called("authenticate") == []
 
 
@@ -206,7 +204,7 @@ def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> N
 def test_unsupported_sign_in_and_sign_out_are_reported(harness: LoginHarness) -> None:
     harness.offer(GATED_NO_LOGOUT="1")
     assert "offers no way to sign in over ACP" in harness.accord("agents", "login", "gated", code=2)
-    assert "cannot sign out over ACP" in harness.accord("agents", "logout", "gated", code=2)
+    assert "does not support sign-out over ACP" in harness.accord("agents", "logout", "gated", code=2)
     assert harness.called("logout") == []
     assert "no agent is called" in harness.accord("agents", "login", "unknown", code=2)
     harness.accord("agents", "login", code=2)

@@ -141,12 +141,12 @@ def test_an_agent_is_added_shown_and_removed(harness: AgentsHarness) -> None:
     assert "verysecret" not in text
     assert harness.agents("show") == text, "without a name, the default must be shown"
     assert row(harness.agents("list"), "helper")[:2] == ["*", "helper"]
-    assert harness.agents("remove", "HELPER") == f"HELPER is no longer in {harness.file}\n"
+    assert harness.agents("remove", "HELPER") == f"HELPER removed from {harness.file}\n"
     assert harness.written == {"servers": {}}
 
 
 def test_a_known_agent_is_added_with_the_command_that_works_here(harness: AgentsHarness) -> None:
-    assert harness.agents("add", "codex", code=2).startswith("codex is not installed here: `npm install -g")
+    assert harness.agents("add", "codex", code=2).startswith("codex is not installed; `npm install -g")
     harness.install("npx")
     harness.agents("add", "codex")
     assert harness.written["servers"]["codex"] == {
@@ -164,8 +164,7 @@ def test_settings_of_the_built_in_agent_can_be_added(harness: AgentsHarness) -> 
     assert harness.written == {"servers": {"accord": {"permissions": "none"}}}
     assert row(harness.agents("list"), "accord")[:3] == ["*", "accord", "yours"]
     assert (
-        harness.agents("add", "accord", code=2)
-        == "accord is built in; there is nothing to add without an option"
+        harness.agents("add", "accord", code=2) == "accord is built in; pass an option to change its settings"
     )
 
 
@@ -195,7 +194,7 @@ def test_an_agent_is_added_from_a_registry_file(harness: AgentsHarness) -> None:
     assert harness.written["servers"]["thing"]["env"] == {"A": "1"}
     assert (
         harness.agents("add", "--registry", "registry.json", code=2)
-        == "registry.json has 2 agents: name one of them"
+        == "registry.json has 2 agents; pass the name of one"
     )
     assert (
         harness.agents("add", "thin", "--registry", "registry.json", code=2)
@@ -245,13 +244,13 @@ def test_a_project_file_is_trusted_by_the_user_who_wrote_it(harness: AgentsHarne
     harness.agents("add", "ours", "--project", "--default", "--", "y")
     assert json.loads(file.read_text())["servers"] == {"ours": {"command": "y"}}
     assert row(harness.agents("list"), "ours")[:3] == ["*", "ours", "project"]
-    assert harness.agents("trust") == f"{file} counts: you agreed to it as it is\n"
+    assert harness.agents("trust") == f"{file} is already trusted\n"
     harness.agents("remove", "ours", "--project")
     assert harness.agents("trust").endswith("as it is\n")
-    assert harness.agents("trust", "--forget") == f"{file} does not count any more\n"
+    assert harness.agents("trust", "--forget") == f"{file} is no longer trusted\n"
     assert (
         harness.agents("trust", code=2)
-        == f"{file}: you have not agreed to it, and only a terminal can ask you"
+        == f"{file} is not trusted; run `accord agents trust` in a terminal to review it"
     )
     harness.agents("add", "more", "--project", "--", "z")
     assert row(harness.agents("list"), "more")[1:4] == ["project", "not", "trusted"], (
@@ -268,10 +267,9 @@ def test_an_untrusted_project_file_is_shown_but_not_used(harness: AgentsHarness)
     assert "do\\x1b[2Jit" in text
     assert "\x1b" not in text
     assert (
-        harness.stderr
-        == f"accord agents: note: {file} does not count until you agree to it: accord agents trust\n"
+        harness.stderr == f"accord agents: note: {file} is not trusted; run `accord agents trust` to use it\n"
     )
-    assert "(not trusted: it does not count)" in harness.agents("show", "xy")
+    assert "(not trusted, ignored)" in harness.agents("show", "xy")
     for strange in (
         {"x\u202ey": {"command": "z"}},
         {"a": {"command": "z", "\u001b[2J\n": 1}},
@@ -284,7 +282,7 @@ def test_an_untrusted_project_file_is_shown_but_not_used(harness: AgentsHarness)
 def test_a_key_is_refused_in_a_project_file(harness: AgentsHarness) -> None:
     output = harness.agents("add", "x", "--project", "--env", "API_KEY=abc", "--", "y", code=2)
     assert (
-        output == "--env API_KEY: a key does not belong in a project's file: write --env 'API_KEY=${API_KEY}'"
+        output == "--env API_KEY is a key and must not be in a project's file; use --env 'API_KEY=${API_KEY}'"
     )
     harness.agents("add", "x", "--project", "--env", "API_KEY=${API_KEY}", "--", "y")
 
@@ -301,18 +299,18 @@ def test_the_schema_command_prints_a_valid_schema(harness: AgentsHarness) -> Non
             ["nope"],
             "there is no 'nope'; there are: list, show, add, remove, trust, schema, login, logout, setup",
         ),
-        (["list", "extra"], "unrecognized arguments: extra (accord agents list --help tells more)"),
-        (["list", "--cwd", "nowhere"], "--cwd 'nowhere' is no folder"),
+        (["list", "extra"], "unrecognized arguments: extra; run `accord agents list --help` for the options"),
+        (["list", "--cwd", "nowhere"], "--cwd 'nowhere' is not a folder; use one that exists"),
         (["list", "--cwd", ""], "--cwd '' is no folder"),
         (["show", "gemni"], "no agent is called 'gemni'; did you mean gemini?"),
-        (["add"], "a name is missing: accord agents add NAME -- COMMAND ..."),
-        (["add", "x"], "'x' is no well-known agent: accord agents add x -- COMMAND ..."),
-        (["add", "x", "--"], "a command is missing behind `--`"),
+        (["add"], "missing name; use `accord agents add NAME -- COMMAND ...`"),
+        (["add", "x"], "unknown agent 'x'; use `accord agents add x -- COMMAND ...`"),
+        (["add", "x", "--"], "missing agent command after `--`"),
         (["add", "x", "--env", "NAME", "--", "y"], "--env 'NAME' is not NAME=VALUE"),
         (["add", "x", "--timeout-ms", "soon", "--", "y"], "argument --timeout-ms: invalid int value: 'soon'"),
         (["add", "-x", "--", "y"], "unrecognized arguments: -x"),
         (["remove"], "the following arguments are required: name"),
-        (["trust"], "there is no acp.json in this project"),
+        (["trust"], "this project has no acp.json; run `accord agents add --project` to create one"),
         (["schema", "x"], "unrecognized arguments: x"),
     ],
 )  # fmt: skip
@@ -395,30 +393,26 @@ def doctor(harness: AgentsHarness) -> dict[str, str]:
 
 def test_the_doctor_reports_agents_and_terminals(harness: AgentsHarness) -> None:
     report = doctor(harness)
-    assert report["agents"] == "1 accord runs by default; accord agents list tells how to get others"
+    assert report["agents"] == "1 default: accord; accord agents list shows more"
     assert report["terminals"].startswith("work ")
     harness.install("gemini")
     harness.agents("add", "gone", "--default", "--", "not-there")
     (harness.project / "acp.json").write_text('{"servers": {}}')
     report = doctor(harness)
     assert report["agents"].startswith("2 gone runs by default, here are gemini; ")
-    assert report["agents"].endswith(
-        "; missing gone: accord agents show NAME tells which program is not there"
-    )
+    assert report["agents"].endswith("; missing gone: accord agents show NAME says how to install it")
     assert report["acp.json"].startswith("waiting ")
     harness.file.write_text("{")
     assert f"BROKEN {harness.file}: it is not JSON" in doctor(harness)["agents"]
 
 
 def test_list_names_the_files_it_read(harness: AgentsHarness) -> None:
-    assert f"Yours would be {harness.file}, which is not there. The project has none." in harness.agents(
-        "list"
-    )
+    assert f"User file: {harness.file} (does not exist). Project file: none." in harness.agents("list")
     harness.agents("add", "mine", "--", "x")
     assert f"Yours: {harness.file}. The project has none." in harness.agents("list")
     theirs = harness.project / "acp.json"
     theirs.write_text('{"servers": {"theirs": {"command": "x"}}, "defaultServer": "theirs"}')
-    assert f"Yours: {harness.file}. The project's: {theirs} (not trusted)." in harness.agents("list")
+    assert f"User file: {harness.file}. Project file: {theirs} (not trusted)." in harness.agents("list")
 
 
 def test_list_with_trust_uses_the_project_file_for_that_run(harness: AgentsHarness) -> None:

@@ -31,7 +31,7 @@ def test_help_lists_the_commands_and_a_missing_command_exits_with_2() -> None:
 def test_an_unknown_command_is_a_one_line_error() -> None:
     run = accord("nope")
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == f"accord nope: no such command; there are: {', '.join(COMMANDS)}\n"
+    assert run.stderr == f"accord nope: unknown command; use one of: {', '.join(COMMANDS)}\n"
 
 
 def test_the_doctor_lists_missing_extras_with_install_commands() -> None:

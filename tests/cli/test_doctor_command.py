@@ -41,11 +41,11 @@ def configure(home: Path, text: str) -> Path:
 
 def test_the_doctor_on_a_fresh_machine_creates_nothing(home: Path) -> None:
     report = doctor()
-    assert report["config"] == f"none       {home}/config/config.toml would be read"
+    assert report["config"] == f"none       {home}/config/config.toml does not exist"
     assert report["model"].startswith("ready      rehearsal: no AI")
     assert "accord agent --login" in report["model"]
     assert report["google"] == "no key     set GOOGLE_API_KEY or run `accord agent --login google`"
-    assert report["store"] == f"none       {home}/data/sessions.db is made with the first session"
+    assert report["store"] == f"none       {home}/data/sessions.db; the first session creates it"
     assert report["ripgrep"].startswith(("found", "missing"))
     assert list(home.iterdir()) == []
 

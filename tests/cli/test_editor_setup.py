@@ -53,7 +53,7 @@ def test_setup_prints_the_settings_and_writes_nothing(harness: SetupHarness, edi
     file, key, name, tag = FILES[editor]
     entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
     assert json.loads(harness.setup(editor)) == {key: {name: entry}}
-    assert harness.stderr == f"This goes into {harness.folder / file}; --write puts it there.\n"
+    assert harness.stderr == f"Add this to {harness.folder / file}, or run the command with --write.\n"
     assert not (harness.folder / file).exists()
 
 
@@ -65,7 +65,7 @@ def test_setup_writes_to_the_file_of_the_editor(harness: SetupHarness, editor: s
     entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
     assert json.loads(path.read_text()) == {key: {name: entry}}
     output = harness.setup(editor, "--write")
-    assert output == f"{path} already launches {OWN} agent as {name!r}: nothing to change\n"
+    assert output == f"{path} already runs {OWN} agent as {name!r}; nothing to change\n"
     harness.setup(editor, "--remove")
     assert json.loads(path.read_text()) == {key: {}}
     assert harness.setup(editor, "--remove") == f"{path} has no {name!r}: nothing to change\n"
@@ -139,7 +139,7 @@ def test_an_invalid_file_is_not_changed(harness: SetupHarness, editor: str, text
     output = harness.setup(editor, "--write", code=2)
     assert output.startswith(f"{path}: ")
     assert expected in output
-    assert output.endswith("it was left alone: paste what is printed without --write")
+    assert output.endswith("it was not changed, run the command without --write and paste its output")
     assert [one.name for one in path.parent.iterdir()] == [path.name]
     assert path.read_text() == text
 
@@ -147,9 +147,7 @@ def test_an_invalid_file_is_not_changed(harness: SetupHarness, editor: str, text
 def test_non_text_files_and_unusable_paths_are_refused(harness: SetupHarness) -> None:
     path = harness.folder / "settings.json"
     path.write_bytes(b"\xff\xfe{\x00}\x00")
-    assert "it is not UTF-8 text, so it was left alone" in harness.setup(
-        "zed", "--write", "--file", str(path), code=2
-    )
+    assert "is not UTF-8 and was not changed" in harness.setup("zed", "--write", "--file", str(path), code=2)
     folder = harness.folder / "folder"
     folder.mkdir()
     assert str(folder) in harness.setup("zed", "--write", "--file", str(folder), code=2)
@@ -193,21 +191,21 @@ def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["vim"], "no editor is called 'vim'; there are: zed, jetbrains, neovim, emacs, vscode, toad"),
+        (["vim"], "unknown editor 'vim'; use one of: zed, jetbrains, neovim, emacs, vscode, toad"),
         ([], "the following arguments are required: editor"),
         (
             ["emacs", "--write"],
-            "--write: Emacs is configured by program code, which is not edited; run it without",
+            "--write does not work for emacs (Emacs is configured by Lisp code); omit it",
         ),
         (["neovim", "--remove"], "--remove: Neovim is configured by program code"),
         (["toad", "--file", "x"], "--file: Toad keeps no list of agents"),
-        (["zed", "--write", "--remove"], "--write and --remove at the same time make no sense"),
+        (["zed", "--write", "--remove"], "--write and --remove exclude each other"),
         (["zed", "--plugin", "avante"], "--plugin 'avante': it is for neovim"),
         (
             ["neovim", "--plugin", "x"],
             "--plugin 'x': it is for neovim, one of codecompanion, avante, agentic",
         ),
-        (["zed", "--name", " "], "--name ' ' cannot be shown by an editor"),
+        (["zed", "--name", " "], "--name ' ' is empty or not printable"),
     ],
 )
 def test_wrong_usage_is_a_one_line_error(harness: SetupHarness, words: list[str], expected: str) -> None:

@@ -162,7 +162,7 @@ def test_an_endless_session_list_exits_with_3(harness: SessionsHarness) -> None:
 
 def test_an_empty_list_is_not_an_error(harness: SessionsHarness) -> None:
     assert harness.sessions("list", "--cwd", "/") == ""
-    assert harness.stderr == "accord sessions: no sessions of /; --all shows those of every folder\n"
+    assert harness.stderr == "accord sessions: no sessions in /; use --all for every folder\n"
 
 
 # -- session ids -----------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_show_uses_the_record_when_the_agent_cannot_replay(
     harness.record("keeper", "bbb-3", "From the log.")
     text = harness.sessions("show", "bbb-3")
     assert "From the log." in text
-    assert "from:      what was recorded here" in text
+    assert "from:      the local recording" in text
     assert harness.stderr == f"accord sessions: {why}; this was recorded here\n"
     assert len(harness.calls("session/load")) == (0 if without == "load" else 1)
 
@@ -374,7 +374,7 @@ def test_unsupported_methods_are_not_called(harness: SessionsHarness) -> None:
     assert "cannot delete its sessions" in harness.stderr
     harness.record("keeper", "bbb-3", "Recorded.")
     harness.sessions("delete", "bbb-3")
-    assert "only what was recorded here is gone" in harness.stderr
+    assert "only the local recording is gone" in harness.stderr
     assert harness.calls("session/fork") == harness.calls("session/delete") == []
     assert harness.sessions("list", "--recorded") == ""
 
@@ -429,7 +429,7 @@ def test_wrong_usage_is_a_one_line_error(harness: SessionsHarness, words: list[s
 def test_unreadable_records_do_not_prevent_listing(harness: SessionsHarness) -> None:
     (harness.home / "data" / "client.db").write_text("this is no database, and never was one" * 100)
     assert harness.sessions("list").split()[0] == "aaa-1"
-    assert "what was recorded here cannot be read" in harness.stderr
+    assert "the local recording cannot be read" in harness.stderr
     harness.sessions("list", "--recorded", code=1)
 
 
@@ -451,7 +451,7 @@ def test_a_folder_name_that_is_not_utf8_is_refused(harness: SessionsHarness) -> 
     strange = os.fsencode(harness.project) + b"\xff"
     os.mkdir(strange)
     shown = os.fsdecode(strange)
-    expected = f"--cwd: the name of {shown!a} is not UTF-8, so no agent can be told of it: rename it\n"
+    expected = f"--cwd {shown!a} is not UTF-8 and cannot be sent to an agent; rename the folder\n"
     harness.sessions("list", "--cwd", shown, code=2)
     assert harness.stderr == f"accord sessions: {expected}"
     harness.accord("run", "hello", "--cwd", shown, code=2)

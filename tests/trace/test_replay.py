@@ -321,7 +321,7 @@ class ClientReplay:
         self.agent = RawPeer(ours)
         self.outcomes: list[ReplayedCall] = []
         driver = ReplayedClient(read_script(builder.entries), theirs, **more)
-        self.task = asyncio.create_task(driver.drive(self.outcomes.append))
+        self.task = asyncio.create_task(driver.play(self.outcomes.append))
 
     async def answer_handshake(self, session: str = "other") -> None:
         self.agent.reply(await self.agent.next("initialize"), {"protocolVersion": 1, "agentCapabilities": {}})

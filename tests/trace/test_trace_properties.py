@@ -11,7 +11,7 @@ from accord.testing import FakeClock
 from accord.trace.replay_comparison import folded, read_script
 from accord.trace.replayed_agent import ReplayedAgent
 from accord.trace.trace_format import TraceEntry, entry_line, entry_of, new_start, read_line
-from accord.trace.trace_stats import Stats
+from accord.trace.trace_stats import TraceStats
 from accord.trace.trace_steps import TraceStep
 from accord.trace.trace_views import Timeline, TimelineStyle, as_object, page, step_lines, unanswered
 from accord.wire.memory_transport import memory_pair
@@ -115,19 +115,19 @@ def test_an_entry_survives_writing_and_reading(entry: TraceEntry):
 @given(RUNS)
 def test_any_recording_can_be_shown_and_counted(entries: list[TraceEntry]):
     start = new_start("r", "2026-11-16T10:00:00Z", by="x")
-    timeline, figures = Timeline(), Stats()
+    timeline, figures = Timeline(), TraceStats()
     steps = list(timeline.steps([start, *entries]))
     for number, step in steps:
-        figures.take(number, step)
+        figures.add(number, step)
         if isinstance(step, TraceStep):
             for look in (
                 TimelineStyle(),
-                TimelineStyle(width=80, colours=True),
+                TimelineStyle(width=80, colors=True),
                 TimelineStyle(full=True, plain=True),
             ):
                 assert all("\n" not in line for line in step_lines(step, look))
             msgspec.json.encode(as_object(number, step))
-    owed = timeline.owed()
+    owed = timeline.unanswered_calls()
     msgspec.json.encode([unanswered(*one) for one in owed])
     figures.finish()
     figures.lines()

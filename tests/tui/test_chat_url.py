@@ -9,7 +9,7 @@ import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.tui.chat import DEMO_AGENT, Chat, running_chat
 
-from accord.cli.chat_command import read_arguments, start_of
+from accord.cli.chat_command import chat_start, read_arguments
 from accord.errors import UsageError
 from accord.tui.wire_screen import WireScreen
 
@@ -26,7 +26,7 @@ def gateway(tmp_path: Path) -> Generator[GatewayProcess]:
 
 
 def running_chat_at(url: str, folder: Path, *words: str) -> object:
-    start = start_of(read_arguments(["--url", url, "--cwd", str(folder), *words]))
+    start = chat_start(read_arguments(["--url", url, "--cwd", str(folder), *words]))
     return running_chat(folder, find=start.find, remote=start.remote, session=start.session)
 
 
@@ -88,4 +88,4 @@ def test_wrong_usage_is_refused_without_the_token(words: list[str], why: str) ->
 
 def test_a_remote_folder_does_not_need_to_exist_here() -> None:
     given = read_arguments(["--url", "ws://box/", "--cwd", "/not/on this/machine"])
-    assert start_of(given).cwd == "/not/on this/machine"
+    assert chat_start(given).cwd == "/not/on this/machine"

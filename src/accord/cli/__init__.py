@@ -1,4 +1,7 @@
-"""The command line: finds the subcommand, builds only its parser, and turns errors into one line and an exit code."""
+"""The command line: finds the subcommand, imports only its module, turns errors into one line and an exit code.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
 import os
 import sys
@@ -9,36 +12,39 @@ from typing import Final, NamedTuple
 from accord import __version__
 from accord.errors import AccordError, AuthRequired, BadAnswer, ConnectionClosed, LimitReached, UsageError
 
-DONE, FAILED, USAGE, AGENT_BROKE, TIMEOUT, NO_PERMISSION, AUTH, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+AGENT_BROKE: Final = 3
+TIMEOUT: Final = 4
+NO_PERMISSION: Final = 5
+AUTH: Final = 6
+INTERRUPTED: Final = 130
 
 
 class Subcommand(NamedTuple):
-    """One subcommand: what it is for, the module with its `main(arguments)`, and the extra it needs."""
+    """A subcommand: its help text, the module with its `main(arguments)`, and the extra it needs."""
 
     summary: str
     module: str
     extra: str | None = None
 
 
-COMMANDS: Final = {
-    "run": Subcommand("one turn of any agent, for the shell, scripts and CI", "accord.cli.run_command"),
-    "chat": Subcommand("the terminal client for any agent", "accord.cli.chat_command"),
-    "agent": Subcommand("the coding agent, ACP on stdio", "accord.cli.agent_command"),
-    "serve": Subcommand("the gateway: agents in the browser and on the network", "accord.cli.serve_command"),
-    "check": Subcommand("does an agent follow the protocol?", "accord.cli.check_command"),
-    "trace": Subcommand("record the wire, look at it, play it again", "accord.cli.trace_command"),
-    "agents": Subcommand(
-        "the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents_command"
-    ),
-    "sessions": Subcommand(
-        "the sessions there were: list, show, export, fork, delete", "accord.cli.sessions_command"
-    ),
-    "doctor": Subcommand("what works here, what is missing", "accord.cli.doctor_command"),
+COMMANDS: Final[dict[str, Subcommand]] = {
+    "run": Subcommand("run one turn of any agent, for shells, scripts and CI", "accord.cli.run_command"),
+    "chat": Subcommand("chat with any agent in the terminal", "accord.cli.chat_command"),
+    "agent": Subcommand("run the coding agent, ACP on stdio", "accord.cli.agent_command"),
+    "serve": Subcommand("serve agents to browsers and the network", "accord.cli.serve_command"),
+    "check": Subcommand("test an agent or a client against the protocol", "accord.cli.check_command"),
+    "trace": Subcommand("record, show and replay protocol messages", "accord.cli.trace_command"),
+    "agents": Subcommand("list and configure agents, set up editors", "accord.cli.agents_command"),
+    "sessions": Subcommand("list, show, export, fork and delete sessions", "accord.cli.sessions_command"),
+    "doctor": Subcommand("check what works on this machine", "accord.cli.doctor_command"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the result is the exit code."""
+    """Run one command and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words[0] if words else "--help"
     try:
@@ -56,18 +62,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Who read our output has enough, as `head` does. What is still buffered must not fail again at the end.
+        # The reader closed the pipe, as `head` does. The flush at exit must not fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return DONE
     except AccordError as error:
-        from accord.safe_text import clean_text  # what an agent said may be part of it
+        from accord.safe_text import clean_text  # the message may quote an agent
 
         print(f"accord {name}: {clean_text(str(error))}", file=sys.stderr)
         return exit_code(error)
 
 
 def exit_code(error: AccordError) -> int:
-    """The exit code for an error that ended a command."""
+    """Return the exit code for an error that ended a command."""
     match error:
         case UsageError():
             return USAGE
@@ -84,7 +90,7 @@ def exit_code(error: AccordError) -> int:
 def _run(name: str, words: list[str]) -> int:
     command = COMMANDS.get(name)
     if command is None:
-        raise UsageError(f"no such command; there are: {', '.join(COMMANDS)}")
+        raise UsageError(f"unknown command; use one of: {', '.join(COMMANDS)}")
     if command.extra is not None:
         from accord.extras import require
 
@@ -99,7 +105,7 @@ def _help() -> str:
         [
             "accord: the Agent Client Protocol for Python",
             "",
-            "usage: accord COMMAND [ARGUMENTS]   (accord COMMAND --help tells more)",
+            "usage: accord COMMAND [ARGUMENTS]   (accord COMMAND --help shows the options)",
             "",
             *lines,
             "",

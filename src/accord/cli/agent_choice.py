@@ -1,11 +1,14 @@
 """Which agent a command uses: by name, by command after `--`, by URL, or the default.
 
+A token for a URL comes from a file, the URL itself (pairing links contain one) or `ACCORD_TOKEN`. It is never an
+option value, because other users of the machine can read command lines.
+
 Imported on first use: it loads accord.client.
 """
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from accord.errors import UsageError
@@ -21,89 +24,77 @@ from accord.frontend.agent_config import (
 from accord.frontend.agent_config.project_trust import Trusting
 from accord.wire.remote.address import RemoteLauncher, read_address
 
-# MERGED cli.chosen: Which agent a command means: the one that is named, the one whose command stands behind `--`, or the default one.
+TOKEN_VARIABLE: Final = "ACCORD_TOKEN"
+_MAX_TOKEN_BYTES: Final = 8 * 1024
 
 
-def split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The words that are for us, and the agent's command behind the first `--`, if there is one. Raises UsageError."""
-    found = list(words)
-    if "--" not in found:
-        return found, ()
-    place = found.index("--")
-    if not found[place + 1 :]:
-        raise UsageError("behind -- belongs the command of an agent")
-    return found[:place], tuple(found[place + 1 :])
-
-
-def chosen_server(
-    name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, asking: Trusting = ask
+def choose_agent(
+    name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, ask_trust: Trusting = ask
 ) -> ConfiguredAgent:
-    """The agent that is meant, for work in a folder; `asking` is asked about a project's file. Raises UsageError."""
+    """Return the agent for work in a folder. `ask_trust` decides about a project's `acp.json`. Raises UsageError."""
     if command and name is not None:
-        raise UsageError(f"-a {name} and -- {command[0]} both name an agent: choose one")
+        raise UsageError(f"-a {name} and -- {command[0]} both name an agent; use one of them")
     if not command:
-        servers = load(cwd, trust=once if trust else asking)
-        if servers.left_out is not None:
-            _insist_on_others(servers.left_out, name, servers.default.name)
-        return servers.default if name is None else servers[name]
-    # A command of the user's own needs nothing of a project's file; one that is not trusted is no obstacle.
-    servers = load(cwd, trust=once if trust else leave_out)
-    files = [file for file in (servers.user, servers.project) if file is not None]
-    everywhere = {entry.name: entry for file in files for entry in file.mcp}
+        agents = load(cwd, trust=once if trust else ask_trust)
+        if agents.left_out is not None:
+            _check_untrusted_file(agents.left_out, name, agents.default.name)
+        return agents.default if name is None else agents[name]
+    # A command on the command line needs no agent of the project's file, so an untrusted file is ignored.
+    agents = load(cwd, trust=once if trust else leave_out)
+    files = [file for file in (agents.user, agents.project) if file is not None]
+    mcp_servers = {entry.name: entry for file in files for entry in file.mcp}
     return ConfiguredAgent(
         name=shlex.join(command),
         origin="user",
         command=command,
-        place="the command behind --",
+        place="the command after `--`",
         folder=os.getcwd(),
         cwd=os.getcwd(),
-        mcp=tuple(everywhere.values()),
+        mcp=tuple(mcp_servers.values()),
     )
 
 
-def _insist_on_others(refused: AgentConfigFile, name: str | None, default: str) -> None:
-    """Who said no to a file shall not get another agent than the one that its folder means by this name."""
-    meant = None if refused.form.default is None or name is not None else refused.form.default[1]
-    named = name or meant or default
-    if meant is not None or refused.speaks_of(named):
-        which = "by default" if name is None else "by this name"
-        raise NotTrusted(
-            f"the agent that runs here {which}, {named!r}, is set up by {refused.path}, which does not count: "
-            "agree to it, or name another agent"
-        )
+def remote_launcher(
+    url: str, token_file: str | None, environ: Mapping[str, str] | None = None
+) -> RemoteLauncher:
+    """Return how to reach the agent at a URL. Raises UsageError.
 
-
-# MERGED cli.remote: An agent at an address, as the commands name it: `--url URL`, with a token from a file or from the environment.
-#
-# A token never stands on the command line by itself, where every user of the machine could read it. One in the address (a
-# pairing link has it) works, and is shown nowhere.
-
-TOKEN: Final = "ACCORD_TOKEN"
-_LONGEST: Final = 8 * 1024
-
-
-def read_dial(url: str, token_file: str | None, environ: Mapping[str, str] | None = None) -> RemoteLauncher:
-    """How the agent is reached. The file's token comes first, then the address's, then `ACCORD_TOKEN`. Raises UsageError."""
-    address = read_address(url, token=None if token_file is None else _token_in(token_file))
+    The token comes from the file, else from the URL, else from `ACCORD_TOKEN`.
+    """
+    address = read_address(url, token=None if token_file is None else _read_token(token_file))
     if not any(name == "Authorization" for name, _ in address.headers):
-        token = (os.environ if environ is None else environ).get(TOKEN, "").strip()
+        token = (os.environ if environ is None else environ).get(TOKEN_VARIABLE, "").strip()
         if token:
             address = read_address(url, token=token)
     return RemoteLauncher(address)
 
 
-def server_at(dial: RemoteLauncher) -> ConfiguredAgent:
-    """The agent there. It gets no MCP servers of this machine: their commands are here, and their keys would go there."""
-    return ConfiguredAgent(name=str(dial), origin="user", command=(), place="--url")
+def agent_at(launcher: RemoteLauncher) -> ConfiguredAgent:
+    """Return the remote agent. It gets no MCP servers of this machine: it could not start them, and would see keys."""
+    return ConfiguredAgent(name=str(launcher), origin="user", command=(), place="--url")
 
 
-def _token_in(path: str) -> str:
+def _check_untrusted_file(file: AgentConfigFile, name: str | None, default: str) -> None:
+    """Raise NotTrusted if the wanted agent is the one that the untrusted file configures.
+
+    Without this, a user who refuses the file would silently get another agent of the same name.
+    """
+    file_default = None if file.form.default is None or name is not None else file.form.default[1]
+    wanted = name or file_default or default
+    if file_default is not None or file.speaks_of(wanted):
+        raise NotTrusted(
+            f"{wanted!r} comes from an untrusted file ({file.path}); "
+            "run `accord agents trust` to allow it, or name another agent"
+        )
+
+
+def _read_token(path: str) -> str:
     try:
         with open(os.path.expanduser(path), "rb") as file:
-            data = file.read(_LONGEST + 1)
+            data = file.read(_MAX_TOKEN_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"--token-file {path!r} cannot be read: {error.strerror}") from None
+        raise UsageError(f"cannot read --token-file {path!r} ({error.strerror})") from None
     token = data.decode(errors="replace").strip()
-    if not token or len(data) > _LONGEST or len(token.split()) > 1:
-        raise UsageError(f"--token-file {path!r} does not hold one token and nothing else")
+    if not token or len(data) > _MAX_TOKEN_BYTES or len(token.split()) > 1:
+        raise UsageError(f"--token-file {path!r} must contain one token and nothing else")
     return token

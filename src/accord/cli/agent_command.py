@@ -1,7 +1,7 @@
-"""`accord agent`: the coding agent on stdin and stdout. Reads the arguments, says in one line what cannot work, and serves.
+"""`accord agent`: checks the arguments and serves the coding agent on stdin and stdout.
 
-Until `initialize` is answered every import counts. So arguments are parsed only where there are some, and what is wrong
-with them is found, where possible, without the rooms they are meant for. Nothing here writes to stdout but `--help`.
+Loaded before `initialize` is answered: keep heavy imports out. The parser is built only if there are arguments, and
+the checks avoid imports where they can. Only `--help` writes to stdout.
 """
 
 import os
@@ -16,28 +16,36 @@ if TYPE_CHECKING:
 
     from accord.cli.command_parser import Parser
 
-MODES: Final = ("read-only", "ask", "workspace-write", "full-access", "plan")
-"""The policy's modes, by name."""
-PROVIDERS: Final = ("anthropic", "openai", "openai-chat", "openai-responses", "google", "gemini")
-"""Providers that are known without looking into the config."""
-
-_PERMISSIONS: Final = ("mode", "permissions", "permission_seconds", "sandbox")
-_FOR_EDITORS: Final = (
-    "accord agent waits for an editor: it speaks ACP here, one JSON object a line. `accord agents setup EDITOR` tells an "
-    "editor about it, `accord agent --help` its options. Ctrl-D ends it."
+MODES: Final[tuple[str, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
+"""The names of the policy's modes."""
+PROVIDERS: Final[tuple[str, ...]] = (
+    "anthropic",
+    "openai",
+    "openai-chat",
+    "openai-responses",
+    "google",
+    "gemini",
 )
-_NO_VALUE: Final = "\0"  # what an option holds that was given without its value: nobody can type that
+"""Providers that need no look into the config."""
+
+_PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox")
+_TERMINAL_HINT: Final = (
+    "accord agent: waiting for an ACP client on stdin. `accord agents setup EDITOR` configures an editor, "
+    "`accord chat` starts a chat, `accord agent --help` lists the options. Ctrl-D ends the agent."
+)
+_NO_VALUE: Final = "\0"
+"""The value of an option that was passed without one. It cannot be typed."""
 
 
 def script() -> int:
-    """The program `accord-agent`, which is `accord agent`."""
+    """Run `accord agent` as the program `accord-agent`."""
     from accord.cli import main as accord
 
     return accord(["agent", *sys.argv[1:]])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until the client goes away, or sign in or out."""
+    """Serve until the client disconnects; or sign in or out."""
     model: str | None = None
     mode: str | None = None
     resume: str | Literal[True] | None = None
@@ -45,19 +53,19 @@ def main(arguments: Sequence[str]) -> int:
     log: Path | None = None
     strict = False
     if arguments:
-        given = _parser().parse_args(arguments)
-        if given.login is not None or given.logout is not None:
-            return _keys(given.login, given.logout, given.model)
-        model, mode, strict = given.model, given.mode, given.strict
-        resume = True if given.resume == _NO_VALUE else given.resume
-        _check_words(model=model, resume=given.resume, store=given.store, log=given.log)
+        options = _parser().parse_args(arguments)
+        if options.login is not None or options.logout is not None:
+            return _log_in_or_out(options.login, options.logout, options.model)
+        model, mode, strict = options.model, options.mode, options.strict
+        resume = True if options.resume == _NO_VALUE else options.resume
+        _check_not_empty(model=model, resume=options.resume, store=options.store, log=options.log)
         _check_mode(mode)
-        store, log = _store(given.store), _log(given.log)
+        store, log = _store_path(options.store), _log_path(options.log)
     _check_config()
     _check_model(model or os.environ.get("ACCORD_MODEL"))
 
-    if sys.stdin is not None and sys.stdin.isatty():  # somebody is trying it out: silence would be a riddle
-        print(_FOR_EDITORS, file=sys.stderr, flush=True)
+    if sys.stdin is not None and sys.stdin.isatty():  # a user started it by hand
+        print(_TERMINAL_HINT, file=sys.stderr, flush=True)
     from accord.coder.coding_agent import serve
     from accord.coder.resources import CoderOptions
 
@@ -68,57 +76,59 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> "Parser":
     from accord.cli.command_parser import Parser
 
-    parser = Parser("accord agent", "The coding agent. Speaks ACP on stdin and stdout: editors start it.")
+    parser = Parser(
+        "accord agent", "Run the coding agent. It speaks ACP on stdin and stdout; editors start it."
+    )
     option = parser.add_argument
     option("--model", metavar="M", help="provider:name, a provider alone, or rehearsal")
-    option("--mode", metavar="MODE", help=f"what may be done without asking: {', '.join(MODES)}")
+    option("--mode", metavar="MODE", help=f"what the agent may do without asking: {', '.join(MODES)}")
     option(
         "--resume",
         metavar="ID",
         nargs="?",
         const=_NO_VALUE,
-        help="continue this session, or the newest one of the folder, in the first session of the client",
+        help="continue this session, or the newest of the folder, when the client opens its first session",
     )
-    option("--store", metavar="PATH", help="the file of session logs, instead of the user's own")
-    option("--log", metavar="FILE", help="record everything that goes over the wire in this file")
-    option("--strict", action="store_true", help="judge messages as they are sent; repair no dialects")
+    option("--store", metavar="PATH", help="session store to use instead of the default file")
+    option("--log", metavar="FILE", help="record all protocol messages in this file")
+    option("--strict", action="store_true", help="reject nonstandard messages instead of repairing them")
     option(
         "--login",
         metavar="PROVIDER",
         nargs="?",
         const=_NO_VALUE,
-        help="keep the key of a model provider, and leave; without a terminal the key is read from stdin",
+        help="store the key of a model provider and exit; without a terminal, read the key from stdin",
     )
     option(
         "--logout",
         metavar="PROVIDER",
         nargs="?",
         const=_NO_VALUE,
-        help="forget the key of a provider, or all keys, and leave",
+        help="delete the key of a provider, or all keys, and exit",
     )
     return parser
 
 
-def _keys(login: str | None, logout: str | None, model: str | None) -> int:
-    # A client that signs in by terminal puts --login behind everything else it starts the agent with.
+def _log_in_or_out(login: str | None, logout: str | None, model: str | None) -> int:
+    # A client that signs in by terminal appends --login to the agent's usual arguments.
     from accord.cli.provider_login import log_in, log_out
 
     if login is not None and logout is not None:
-        raise UsageError("--login and --logout at the same time make no sense: choose one")
+        raise UsageError("--login and --logout exclude each other; use one of them")
     if login is not None:
         return log_in(None if login == _NO_VALUE else login, model)
     return log_out(None if logout == _NO_VALUE else logout)
 
 
-def _check_words(**values: str | None) -> None:
+def _check_not_empty(**values: str | None) -> None:
     for name, value in values.items():
         if value is not None and not value.strip():
-            raise UsageError(f"--{name} was given an empty value: leave it out, or name one")
+            raise UsageError(f"--{name} has an empty value; omit the option or pass a value")
 
 
 def _check_mode(mode: str | None) -> None:
     if mode is not None and mode not in MODES:
-        raise UsageError(f"there is no mode {mode!r}; there are: {', '.join(MODES)}")
+        raise UsageError(f"unknown mode {mode!r}; use one of: {', '.join(MODES)}")
 
 
 def _check_config() -> None:
@@ -126,14 +136,14 @@ def _check_config() -> None:
         from accord.coder.user_config import load_config
 
         config = load_config()
-        if config.file is not None and any(key in config.mapping for key in _PERMISSIONS):
+        if config.file is not None and any(key in config.mapping for key in _PERMISSION_KEYS):
             from accord.coder.permissions.permission_settings import from_mapping
 
             from_mapping(config.mapping, config.file)
 
 
 def _config_folder() -> str:
-    """Where the config is, without the imports of `accord.paths` on the system where the answer is easy."""
+    """Return the config folder, without importing `accord.paths` on Linux."""
     if home := os.environ.get("ACCORD_HOME"):
         return os.path.join(os.path.expanduser(home), "config")
     if sys.platform == "linux":
@@ -158,36 +168,36 @@ def _check_model(text: str | None) -> None:
     require("agent", f"the model {text.strip()}")
 
 
-def _store(text: str | None) -> "Path | None":
-    """The file of session logs; refused where it is plain to see that it cannot be one."""
+def _store_path(text: str | None) -> "Path | None":
+    """Return the path of the session store. Raises UsageError if it cannot be one."""
     if text is None:
         return None
     from pathlib import Path
 
     path = Path(text).expanduser().absolute()
-    wrong: str | None = None
+    problem: str | None = None
     try:
         if path.is_dir():
-            wrong = "is a folder, not a file"
+            problem = "is a folder"
         elif path.exists():
             with path.open("r+b") as file:
                 if file.read(16) not in (b"", b"SQLite format 3\x00"):
-                    wrong = "is no session store"
+                    problem = "is not a session store"
         else:
-            above = next(folder for folder in path.parents if folder.exists())
-            if not above.is_dir():
-                wrong = f"cannot be made: {above} is not a folder"
-            elif not os.access(above, os.W_OK | os.X_OK):
-                wrong = f"cannot be made: {above} is not yours to write in"
+            parent = next(folder for folder in path.parents if folder.exists())
+            if not parent.is_dir():
+                problem = f"cannot be created ({parent} is not a folder)"
+            elif not os.access(parent, os.W_OK | os.X_OK):
+                problem = f"cannot be created ({parent} is not writable)"
     except OSError as error:
-        wrong = f"cannot be used ({error.strerror})"
-    if wrong:
-        raise UsageError(f"--store {path} {wrong}: name another file")
+        problem = f"cannot be used ({error.strerror})"
+    if problem:
+        raise UsageError(f"--store {path} {problem}; use another file")
     return path
 
 
-def _log(text: str | None) -> "Path | None":
-    """The file to record in, made if it is missing, for its owner alone."""
+def _log_path(text: str | None) -> "Path | None":
+    """Return the path of the trace file, created for its owner alone if it is missing."""
     if text is None:
         return None
     from pathlib import Path
@@ -196,7 +206,9 @@ def _log(text: str | None) -> "Path | None":
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except FileNotFoundError:
-        raise UsageError(f"--log {path}: there is no folder {path.parent}: make it first") from None
+        raise UsageError(
+            f"cannot write --log {path} (missing folder {path.parent}); create it first"
+        ) from None
     except OSError as error:
-        raise UsageError(f"--log {path}: cannot be written ({error.strerror}): name another file") from None
+        raise UsageError(f"cannot write --log {path} ({error.strerror}); use another file") from None
     return path

@@ -1,7 +1,9 @@
-"""`accord agents login` and `logout`: sign in to an agent by one of the ways it offers, and out again.
+"""`accord agents login` and `logout`: sign in to an agent by one of its methods, and sign out.
 
-A terminal method runs the agent's own program in this terminal, an agent's own method is `authenticate`, and for a key in the
-environment it is said what to set.
+A terminal method runs the agent's program in this terminal. An agent method is the request `authenticate`. For a
+method that reads environment variables, the command prints which ones to set.
+
+Imported on first use: it loads accord.client.
 """
 
 import asyncio
@@ -11,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from accord.cli import AUTH, DONE, FAILED
-from accord.cli.agent_choice import chosen_server
-from accord.cli.agents_command import parser, trust_option
-from accord.cli.command_parser import folder
+from accord.cli.agent_choice import choose_agent
+from accord.cli.command_parser import Parser, add_trust_option, existing_folder
 from accord.cli.output import output_for
-from accord.cli.terminal_user import TerminalForms, TerminalUser, is_there
+from accord.cli.terminal_user import TerminalForms, TerminalUser, can_ask
 from accord.client import AgentCommand, ClientHandlers, ClientOptions, RemoteAgent, run_in_terminal
 from accord.client.remote_agent import PendingAgent
 from accord.errors import NotOffered, UsageError
@@ -26,144 +27,138 @@ from accord.schema import AuthMethod, AuthMethodTerminal
 from accord.schema.dialects import variables
 
 
-def log_in(arguments: Sequence[str]) -> int:
-    """`accord agents login NAME [METHOD]`; the result is the exit code."""
-    options = parser("login")
-    options.add_argument("name", metavar="NAME", help="the agent")
-    options.add_argument("method", metavar="METHOD", nargs="?", help="the id of one of its ways to sign in")
-    trust_option(options)
-    given = options.parse_args(arguments)
-    cwd = folder("--cwd", given.cwd)
-    server = chosen_server(given.name, (), cwd, trust=given.trust)
-    return asyncio.run(AgentSignIn(server, cwd).log_in(given.method))
+def log_in(parser: Parser, arguments: Sequence[str]) -> int:
+    """Run `accord agents login NAME [METHOD]` and return the exit code."""
+    parser.add_argument("name", metavar="NAME", help="name of the agent")
+    parser.add_argument("method", metavar="METHOD", nargs="?", help="id of the sign-in method")
+    add_trust_option(parser)
+    options = parser.parse_args(arguments)
+    cwd = existing_folder("--cwd", options.cwd)
+    agent = choose_agent(options.name, (), cwd, trust=options.trust)
+    return asyncio.run(AgentSignIn(agent, cwd).log_in(options.method))
 
 
-def log_out(arguments: Sequence[str]) -> int:
-    """`accord agents logout NAME`; the result is the exit code."""
-    options = parser("logout")
-    options.add_argument("name", metavar="NAME", help="the agent")
-    trust_option(options)
-    given = options.parse_args(arguments)
-    cwd = folder("--cwd", given.cwd)
-    server = chosen_server(given.name, (), cwd, trust=given.trust)
-    return asyncio.run(AgentSignIn(server, cwd).log_out())
+def log_out(parser: Parser, arguments: Sequence[str]) -> int:
+    """Run `accord agents logout NAME` and return the exit code."""
+    parser.add_argument("name", metavar="NAME", help="name of the agent")
+    add_trust_option(parser)
+    options = parser.parse_args(arguments)
+    cwd = existing_folder("--cwd", options.cwd)
+    agent = choose_agent(options.name, (), cwd, trust=options.trust)
+    return asyncio.run(AgentSignIn(agent, cwd).log_out())
 
 
 class AgentSignIn:
-    """One agent, and whoever sits at this terminal."""
+    """Signs the user of this terminal in to one agent, or out."""
 
-    def __init__(self, server: ConfiguredAgent, cwd: str) -> None:
-        self._server = server
-        self._launch = server.launch(cwd)
-        self._person: TerminalUser | None = None
-        if is_there():
+    def __init__(self, agent: ConfiguredAgent, cwd: str) -> None:
+        self._agent = agent
+        self._launch = agent.launch(cwd)
+        self._user: TerminalUser | None = None
+        if can_ask():
             terminal = sys.stdout.isatty()
-            self._person = TerminalUser(
+            self._user = TerminalUser(
                 output_for("quiet", stdout=sys.stdout, stderr=sys.stderr, terminal=terminal)
             )
-        self._failed: int | None = None
+        self._terminal_exit_code: int | None = None
 
     async def log_in(self, method_id: str | None) -> int:
-        """Sign in by the method that is named, the only one, or the one that is chosen."""
-        async with self._connecting() as agent:
+        """Sign in by the named method, by the only one, or by the one the user chooses."""
+        async with self._connection() as agent:
             if not agent.auth_methods:
-                raise UsageError(f"{self._name} offers no way to sign in over ACP{self._keys()}")
-            method = await self._chosen(agent, method_id)
+                raise UsageError(f"{self._name} offers no sign-in over ACP{self._key_hint()}")
+            method = await self._choose_method(agent, method_id)
             names = variables(method)
             if names is not None:
-                return self._tell_variables(method, names)
-            if isinstance(method, AuthMethodTerminal) and self._person is None:
+                return self._print_variables(names)
+            if isinstance(method, AuthMethodTerminal) and self._user is None:
                 raise UsageError(
-                    f"{one_line(method.id)!r} runs {self._name} in a terminal, and there is none: run this in one"
+                    f"sign-in method {one_line(method.id)!r} needs a terminal; run this command in one"
                 )
             try:
                 await agent.sign_in(method)
             except UsageError as error:
-                if self._failed is None:
+                if self._terminal_exit_code is None:
                     raise
-                _say(clean_line(str(error)))
+                _print(clean_line(str(error)))
                 return FAILED
-        _say(f"signed in to {self._name} by {one_line(clean_line(method.name))!r}")
+        _print(f"signed in to {self._name} with {one_line(clean_line(method.name))!r}")
         return DONE
 
     async def log_out(self) -> int:
-        """Sign out, where the agent can do that."""
-        async with self._connecting() as agent:
+        """Sign out. Raises NotOffered if the agent has no `logout`."""
+        async with self._connection() as agent:
             auth = agent.capabilities.auth
             if not (auth and auth.logout):
-                raise NotOffered(f"{self._name} cannot sign out over ACP: its own documentation says how")
+                raise NotOffered(f"{self._name} does not support sign-out over ACP; see its documentation")
             await agent.logout()
-        _say(f"signed out of {self._name}")
+        _print(f"signed out of {self._name}")
         return DONE
-
-    # -- the agent ----------------------------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:
-        return one_line(self._server.name)
+        return one_line(self._agent.name)
 
-    def _connecting(self) -> PendingAgent:
-        asking = TerminalForms(self._person, _say)
+    def _connection(self) -> PendingAgent:
+        forms = TerminalForms(self._user, _print)
         handlers = ClientHandlers(
-            login=None if self._person is None else self._run,
-            forms=None if self._person is None else asking.form,
-            urls=None if self._person is None else asking.address,
+            login=None if self._user is None else self._run_in_terminal,
+            forms=None if self._user is None else forms.form,
+            urls=None if self._user is None else forms.address,
         )
-        # Some agents print there what the user has to open, or a code to type.
-        options = ClientOptions(on_stderr=lambda line: _say(f"{self._name}: {clean_line(line.rstrip())}"))
-        return PendingAgent(self._launch, handlers, replace(self._server.options(options), restart=None))
+        # Some agents print the URL to open or the code to type on stderr.
+        options = ClientOptions(on_stderr=lambda line: _print(f"{self._name}: {clean_line(line.rstrip())}"))
+        return PendingAgent(self._launch, handlers, replace(self._agent.options(options), restart=None))
 
-    async def _run(self, launch: AgentCommand) -> int:
-        _say(f"{one_line(shlex.join(launch.command))} runs in this terminal now")
+    async def _run_in_terminal(self, launch: AgentCommand) -> int:
+        _print(f"running {one_line(shlex.join(launch.command))} in this terminal")
         code = await run_in_terminal(launch)
-        self._failed = code or None
+        self._terminal_exit_code = code or None
         return code
 
-    # -- the method ---------------------------------------------------------------------------------------------
-
-    async def _chosen(self, agent: RemoteAgent, method_id: str | None) -> AuthMethod:
+    async def _choose_method(self, agent: RemoteAgent, method_id: str | None) -> AuthMethod:
         methods = agent.auth_methods
         if method_id is None and len(methods) == 1:
             return methods[0]
-        if method_id is None and self._person is not None:
-            return await self._asked(self._person, methods)
+        if method_id is None and self._user is not None:
+            return await self._ask_method(self._user, methods)
         for method in methods:
             if method.id == method_id:
                 return method
-        listed = ", ".join(one_line(method.id) for method in methods)
+        ids = ", ".join(one_line(method.id) for method in methods)
         if method_id is None:
-            raise UsageError(f"{self._name} offers several ways to sign in, name one of them: {listed}")
-        raise UsageError(f"{self._name} has no way to sign in called {method_id!r}; it has: {listed}")
+            raise UsageError(f"{self._name} has several sign-in methods; pass one of: {ids}")
+        raise UsageError(f"{self._name} has no sign-in method {method_id!r}; use one of: {ids}")
 
-    async def _asked(self, person: TerminalUser, methods: Sequence[AuthMethod]) -> AuthMethod:
-        async with person.asked() as question:
+    async def _ask_method(self, user: TerminalUser, methods: Sequence[AuthMethod]) -> AuthMethod:
+        async with user.asked() as question:
             question.say(f"How do you want to sign in to {self._name}?")
             for number, method in enumerate(methods, 1):
                 question.say(f"{number}  {one_line(method.id)}: {described(method, self._launch)}", "  ")
             answer = await question.line("Number or id: ")
         if not answer:
-            raise UsageError("no way to sign in was chosen; nothing was changed")
+            raise UsageError("no sign-in method was chosen; nothing was changed")
         if answer.isdecimal() and 1 <= int(answer) <= len(methods):
             return methods[int(answer) - 1]
         for method in methods:
             if method.id == answer:
                 return method
-        raise UsageError(f"there is no {answer!r} among them; nothing was changed")
+        raise UsageError(f"{answer!r} is not one of the methods; nothing was changed")
 
-    def _tell_variables(self, method: AuthMethod, names: Sequence[str]) -> int:
-        """A key in the environment: nothing to call, but to set, and to hand on."""
+    def _print_variables(self, names: Sequence[str]) -> int:
+        """Say which environment variables the user has to set; there is nothing to call."""
         lines = list(what_to_set(names, self._name, self._launch))
         if not lines:
-            _say(f"{self._name} gets {', '.join(map(one_line, names))} already: there is nothing to do")
+            _print(f"{self._name} already gets {', '.join(map(one_line, names))}; nothing to do")
             return DONE
         for line in lines:
-            _say(line)
+            _print(line)
         return AUTH
 
-    def _keys(self) -> str:
-        keys = [key for key in self._server.keys if "*" not in key]
-        return f"; it takes a key from the environment: {', '.join(keys)}" if keys else ""
+    def _key_hint(self) -> str:
+        keys = [key for key in self._agent.keys if "*" not in key]
+        return f"; it reads a key from the environment: {', '.join(keys)}" if keys else ""
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"accord agents: {text}", file=sys.stderr, flush=True)

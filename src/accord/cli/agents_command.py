@@ -1,4 +1,7 @@
-"""`accord agents`: list, add and remove agents in `acp.json`."""
+"""`accord agents`: list, show, add and remove agents, trust a project's `acp.json`, sign in, set up editors.
+
+Only `login` and `logout` start an agent. The other subcommands also show agents of an untrusted `acp.json`.
+"""
 
 import difflib
 import os
@@ -11,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from accord.cli.command_parser import Parser, folder
+from accord.cli.command_parser import Parser, add_trust_option, existing_folder, json_text, split_command
 from accord.errors import NeverStarted, UsageError
 from accord.frontend.agent_config import (
     ConfiguredAgent,
@@ -23,435 +26,42 @@ from accord.frontend.agent_config import (
     user_file,
 )
 from accord.frontend.agent_config.acp_file import FILE_NAME, ConfigChange
-from accord.frontend.agent_config.acp_file import add as put_in
-from accord.frontend.agent_config.acp_file import remove as take_out
+from accord.frontend.agent_config.acp_file import add as add_entry
+from accord.frontend.agent_config.acp_file import remove as remove_entry
 from accord.frontend.agent_config.agent_entry import Origin
-from accord.frontend.agent_config.agent_environment import references
+from accord.frontend.agent_config.agent_environment import inherited, references
 from accord.frontend.agent_config.formats import RegistryAgent, read_registry
 from accord.frontend.agent_config.project_trust import agree_to
 from accord.frontend.known_agents import BUILT_IN, identity, known
 from accord.policy.rules import PERMISSION_DEFAULTS
-from accord.policy.sandbox.command_environment import is_credential
+from accord.policy.sandbox.command_environment import is_credential, without_credentials
 from accord.policy.trust_store import TrustStore
 from accord.safe_text import visible
 
-# MERGED cli.agentfacts: What is told about one agent that can be launched: for people and for programs, with nothing secret in it.
-
 _RUNNERS: Final = ("npx", "uvx")
-FROM: Final = {"built-in": "built in", "user": "yours", "project": "project", "catalogue": "known"}
-"""Where an agent comes from, in words."""
-
-
-def facts(server: ConfiguredAgent, servers: ConfiguredAgents) -> Iterable[tuple[str, str]]:
-    """Everything about it, a label and a text each; the texts are not cleaned yet."""
-    state, command = state_of(server)
-    waits = servers.left_out is not None and server in servers.left_out.servers
-    yield "name", server.name + (" (default)" if server.name == servers.default.name else "")
-    yield (
-        "from",
-        (server.place or FROM[server.origin]) + (" (not trusted: it does not count)" if waits else ""),
-    )
-    if server.description:
-        yield "description", server.description
-    yield "command", command
-    yield "state", state if (where := server.installed()) is None else f"{state}: {where}"
-    agent = server.known
-    if agent is not None and where is None and not server.command:
-        yield "to get it", agent.how_to_get
-    if agent is not None and agent.remark:
-        yield "remark", agent.remark
-    if server.cwd is not None:
-        yield "cwd", server.cwd
-    for name, value in server.env.items():
-        yield "env", f"{name} is left out" if value is None else f"{name}={_hidden(name, value)}"
-    if server.keys:
-        yield "your keys", ", ".join(sorted(_keys_here(server))) or f"none is set of {', '.join(server.keys)}"
-    for label, seconds in (("timeout", server.timeout), ("start-up", server.startup)):
-        if seconds is not None:
-            yield label, f"{seconds:g} s"
-    if server.max_restarts is not None:
-        yield "restarts", str(server.max_restarts)
-    for label, rules in (("permissions", server.permissions), ("of project", server.project_permissions)):
-        if rules is not None:
-            yield from _rules(label, rules)
-    if server.unattended is not None:
-        yield "unattended", server.unattended
-    for entry in server.mcp:
-        yield "MCP server", f"{entry.name}: {shlex.join(entry.command) if entry.command else entry.url}"
-
-
-def _rules(label: str, rules: Any) -> Iterable[tuple[str, str]]:
-    yield label, rules.permission_default or "ask"
-    for effect in ("allow", "ask", "deny"):
-        for _, rule in rules.rules(effect):
-            yield label, f"{effect} {rule}"
-
-
-def state_of(server: ConfiguredAgent) -> tuple[str, str]:
-    """Whether it is here, and its command."""
-    command = command_of(server)
-    if server.installed() is None:
-        return "missing", command
-    runner = server.command[0] if server.command and server.command[0] in _RUNNERS else None
-    return "ready" if server.origin == "built-in" else f"by {runner}" if runner else "installed", command
-
-
-def command_of(server: ConfiguredAgent) -> str:
-    """How it is started, also where it is not installed; safe to show."""
-    if server.origin == "built-in":
-        return "accord agent"
-    try:
-        return visible(shlex.join(server.program()))
-    except NeverStarted:
-        agent = server.known
-        return shlex.join(agent.command) if agent is not None else ""
-
-
-def as_json(server: ConfiguredAgent, servers: ConfiguredAgents) -> dict[str, Any]:
-    """For programs."""
-    agent = server.known
-    try:
-        command = list(server.program())
-    except NeverStarted:
-        command = list(agent.command) if agent is not None else []
-    place = server.installed()
-    facts: dict[str, Any] = {
-        "name": server.name,
-        "from": server.origin,
-        "default": server.name == servers.default.name,
-        "installed": place,
-        "command": command,
-        "description": server.description,
-    }
-    if place is None and agent is not None and not server.command:
-        facts["howToGet"] = agent.how_to_get
-    if server.place:
-        facts["place"] = server.place
-    return facts
-
-
-def _hidden(name: str, value: str) -> str:
-    from accord.policy.sandbox.command_environment import is_credential
-
-    return "***" if is_credential(name, value) and not references([value]) else value
-
-
-def _keys_here(server: ConfiguredAgent) -> set[str]:
-    from accord.frontend.agent_config.agent_environment import inherited
-    from accord.policy.sandbox.command_environment import without_credentials
-
-    return set(inherited(os.environ, server.keys)) - set(without_credentials(os.environ))
-
-
-# MERGED cli.agents: `accord agents`: which agents can be launched here, how they get into `acp.json` and out of it, and how to sign in to one.
-#
-# But for signing in nothing is started, so a project's file needs no agreement to be shown.
+_ORIGIN_LABELS: Final[dict[str, str]] = {
+    "built-in": "built in",
+    "user": "yours",
+    "project": "project",
+    "catalogue": "known",
+}
+_MAX_SUGGESTIONS: Final = 3
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the subcommands."""
+    """Run one subcommand and return the exit code."""
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help", "help"):
         print(_help())
         return 0 if arguments else 2
     command = _COMMANDS.get(name)
     if command is None:
-        raise UsageError(f"there is no {name!r}; there are: {', '.join(_COMMANDS)}")
+        raise UsageError(f"unknown subcommand {name!r}; use one of: {', '.join(_COMMANDS)}")
     return command[1](arguments[1:])
 
 
-def parser(name: str) -> Parser:
-    """The parser of a subcommand, with what all of them take that look at a folder."""
-    made = Parser(f"accord agents {name}", _COMMANDS[name][0])
-    made.add_argument("--cwd", metavar="DIR", default=".", help="the folder whose project counts")
-    return made
-
-
-def trust_option(made: Parser) -> None:
-    """Let a project's file count without a question."""
-    made.add_argument(
-        "--trust", action="store_true", help="let the project's acp.json count, in this run only"
-    )
-
-
-def _list(arguments: Sequence[str]) -> int:
-    options = parser("list")
-    options.add_argument("--json", action="store_true", help="one object an agent, in a list")
-    options.add_argument("--registry", metavar="FILE", help="the agents of a registry.json instead")
-    trust_option(options)
-    given = options.parse_args(arguments)
-    if given.registry is not None:
-        _print_rows(registry_rows(Path(given.registry).expanduser()))
-        return 0
-    servers = load(folder("--cwd", given.cwd), trust=once if given.trust else leave_out)
-    if given.json:
-        _print_json([as_json(server, servers) for server in servers])
-        return 0
-    default = servers.default.name
-    rows = [
-        ("*" if server.name == default else " ", visible(server.name), FROM[server.origin], *state_of(server))
-        for server in servers.configured
-    ]
-    if servers.left_out is not None:
-        rows += [
-            (" ", visible(server.name), "project", "not trusted", command_of(server))
-            for server in servers.left_out.servers
-        ]
-    known = [(" ", server.name, visible(server.description), *state_of(server)) for server in servers.others]
-    _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
-    print(f"\n{_files(servers)}")
-    print(
-        "\nKnown agents: an installed one runs by its name, `accord agents show NAME` tells how to get another."
-    )
-    _print_rows([("", "NAME", "AGENT", "STATE", "COMMAND"), *known])
-    _say_notes(servers)
-    return 0
-
-
-def _show(arguments: Sequence[str]) -> int:
-    options = parser("show")
-    options.add_argument("name", nargs="?", help="the agent; without it the default one")
-    options.add_argument("--json", action="store_true", help="as one object")
-    trust_option(options)
-    given = options.parse_args(arguments)
-    servers = load(folder("--cwd", given.cwd), trust=once if given.trust else leave_out)
-    server = servers.default if given.name is None else _named(servers, given.name)
-    if given.json:
-        _print_json(as_json(server, servers))
-        return 0
-    for label, text in facts(server, servers):
-        print(f"{label + ':':<13} {visible(text)}")
-    return 0
-
-
-def _named(servers: ConfiguredAgents, name: str) -> ConfiguredAgent:
-    """Also one of a project's file that does not count: showing starts nothing."""
-    waiting = servers.left_out.servers if servers.left_out is not None else ()
-    found = next((server for server in waiting if identity(server.name) == identity(name)), None)
-    return found or servers[name]
-
-
-def _schema(arguments: Sequence[str]) -> int:
-    Parser("accord agents schema", _COMMANDS["schema"][0]).parse_args(arguments)
-    sys.stdout.write(files("accord.frontend.agent_config").joinpath("acp.schema.json").read_text("utf-8"))
-    return 0
-
-
-def _trust(arguments: Sequence[str]) -> int:
-    from accord.frontend.agent_config.project_trust import ask, forget
-
-    options = parser("trust")
-    options.add_argument("--forget", action="store_true", help="agree to it no longer")
-    given = options.parse_args(arguments)
-    servers = load(folder("--cwd", given.cwd), trust=leave_out)
-    file = servers.project or servers.left_out
-    if file is None:
-        raise UsageError("there is no acp.json in this project")
-    if given.forget:
-        forget(file)
-        print(f"{file.path} does not count any more")
-        return 0
-    if servers.project is not None:
-        print(f"{file.path} counts: you agreed to it as it is")
-        return 0
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"{file.path}: you have not agreed to it, and only a terminal can ask you")
-    return 0 if ask(file) else 1
-
-
-def _add(arguments: Sequence[str]) -> int:
-
-    return add(arguments)
-
-
-def _remove(arguments: Sequence[str]) -> int:
-
-    return remove(arguments)
-
-
-def _login(arguments: Sequence[str]) -> int:
-    from accord.cli.agent_login import log_in
-
-    return log_in(arguments)
-
-
-def _logout(arguments: Sequence[str]) -> int:
-    from accord.cli.agent_login import log_out
-
-    return log_out(arguments)
-
-
-def _setup(arguments: Sequence[str]) -> int:
-    from accord.cli.editor_setup import setup
-
-    return setup(arguments)
-
-
-_COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
-    "list": ("The agents that can be launched here, and the well-known ones.", _list),
-    "show": ("Everything about one agent.", _show),
-    "add": ("Put an agent into acp.json.", _add),
-    "remove": ("Take an agent out of acp.json.", _remove),
-    "trust": ("Look at the project's acp.json and agree to it.", _trust),
-    "schema": ("Print the JSON Schema of acp.json.", _schema),
-    "login": ("Sign in to an agent, by one of the ways it offers.", _login),
-    "logout": ("Sign out of an agent.", _logout),
-    "setup": ("Make an editor launch `accord agent`.", _setup),
-}
-
-
-def _print_json(value: Any) -> None:
-    from accord.cli.sessions_command import json_text
-
-    print(json_text(value))
-
-
-def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        print("  ".join([*cells, row[4]]).rstrip())
-
-
-def _files(servers: ConfiguredAgents) -> str:
-    """Which files were read, and where the user's would be."""
-    yours = visible(str(user_file()))
-    told = f"Yours: {yours}" if servers.user is not None else f"Yours would be {yours}, which is not there"
-    project = servers.project or servers.left_out
-    if project is None:
-        return f"{told}. The project has none."
-    return (
-        f"{told}. The project's: {visible(str(project.path))}{'' if servers.project else ' (not trusted)'}."
-    )
-
-
-def _say_notes(servers: ConfiguredAgents) -> None:
-    for note in servers.notes:
-        print(f"accord agents: note: {visible(note)}", file=sys.stderr)
-    if servers.left_out is not None:
-        path = visible(str(servers.left_out.path))
-        print(
-            f"accord agents: note: {path} does not count until you agree to it: accord agents trust",
-            file=sys.stderr,
-        )
-
-
-def _help() -> str:
-    width = max(map(len, _COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()]
-    return "\n".join(["usage: accord agents COMMAND   (accord agents COMMAND --help tells more)", "", *lines])
-
-
-# MERGED cli.agentfile: `accord agents add` and `remove`: agents into the user's or the project's `acp.json`, and out of it.
-
-_NEAR: Final = 3
-
-
-def add(arguments: Sequence[str]) -> int:
-    """`accord agents add`."""
-    words = list(arguments)
-    command: list[str] = []
-    if "--" in words:
-        cut = words.index("--")
-        words, command = words[:cut], words[cut + 1 :]
-        if not command:
-            raise UsageError("a command is missing behind `--`")
-    options = parser("add")
-    options.usage = "accord agents add [NAME] [--registry FILE] [OPTIONS] [-- COMMAND ...]"
-    options.add_argument("name", nargs="?", help="its name; a well-known agent needs no command")
-    options.add_argument(
-        "--registry", metavar="FILE", help="take it from a registry.json or agent.json, its version pinned"
-    )
-    options.add_argument(
-        "--env",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="a variable it gets; ${NAME} refers to yours",
-    )
-    options.add_argument(
-        "--permissions", metavar="WORD", help=f"what it may do: {', '.join(PERMISSION_DEFAULTS)}"
-    )
-    options.add_argument("--description", metavar="TEXT")
-    options.add_argument("--timeout-ms", metavar="N", type=int, help="for an ordinary request")
-    options.add_argument("--startup-timeout-ms", metavar="N", type=int)
-    options.add_argument("--max-restarts", metavar="N", type=int)
-    options.add_argument("--default", action="store_true", help="it runs when none is named")
-    options.add_argument("--replace", action="store_true", help="put it in the place of one of the same name")
-    options.add_argument("--project", action="store_true", help="into the project's acp.json, not into yours")
-    given = options.parse_args(words)
-    name, entry = _entry(given, command)
-    said = _extras(given)
-    if "env" in entry and "env" in said:
-        said["env"] = {**entry["env"], **said["env"]}
-    entry |= said
-    if not entry:
-        raise UsageError(f"{name} is built in; there is nothing to add without an option")
-    path, origin = _file(given)
-    change = put_in(path, origin, name, entry, default=given.default, replace=given.replace)
-    if origin == "project":
-        _agree_to(change)
-    print(f"{name} is in {path}: {_told(entry)}")
-    return 0
-
-
-def remove(arguments: Sequence[str]) -> int:
-    """`accord agents remove`."""
-    options = parser("remove")
-    options.add_argument("name", help="the agent to take out")
-    options.add_argument(
-        "--project", action="store_true", help="out of the project's acp.json, not out of yours"
-    )
-    given = options.parse_args(arguments)
-    path, origin = _file(given)
-    change = take_out(path, origin, given.name)
-    if origin == "project":
-        _agree_to(change)
-    print(f"{given.name} is no longer in {path}")
-    return 0
-
-
-def _entry(given: Namespace, command: list[str]) -> tuple[str, dict[str, Any]]:
-    if given.registry is not None:
-        if command:
-            raise UsageError("--registry and a command at the same time make no sense: choose one")
-        agent = _of_registry(Path(given.registry).expanduser(), given.name)
-        return agent.id, agent.entry()
-    if given.name is None:
-        raise UsageError("a name is missing: accord agents add NAME -- COMMAND ...")
-    if command:
-        return given.name, {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
-    if given.name.casefold() == BUILT_IN:
-        return BUILT_IN, {}
-    agent = known(given.name)
-    if agent is None:
-        raise UsageError(
-            f"{given.name!r} is no well-known agent: accord agents add {shlex.quote(given.name)} -- COMMAND ..."
-        )
-    line = agent.command
-    if agent.found() is None:
-        runner = agent.by_runner
-        if runner is None or shutil.which(runner[0]) is None:
-            raise UsageError(f"{agent.id} is not installed here: {agent.how_to_get}")
-        line = runner
-    return agent.id, {"command": line[0]} | ({"args": list(line[1:])} if line[1:] else {})
-
-
-def _of_registry(path: Path, name: str | None) -> RegistryAgent:
-    agents = read_registry(path)
-    if name is None and len(agents) == 1:
-        return next(iter(agents.values()))
-    if name is None:
-        raise UsageError(f"{path} has {len(agents)} agents: name one of them")
-    if name not in agents:
-        near = difflib.get_close_matches(name, agents, n=_NEAR)
-        hint = f"; did you mean {', '.join(near)}?" if near else f" among its {len(agents)} agents"
-        raise UsageError(f"{path}: there is no {name!r}{hint}")
-    return agents[name]
-
-
 def registry_rows(path: Path) -> list[tuple[str, ...]]:
-    """The agents of a registry file: id, version, how each can be started, and what it is."""
+    """Return the table of a registry file's agents: id, version, how to start it, description."""
     rows = [("", "NAME", "VERSION", "STATE", "AGENT")]
     for agent in read_registry(path).values():
         try:
@@ -463,43 +73,407 @@ def registry_rows(path: Path) -> list[tuple[str, ...]]:
     return rows
 
 
-def _extras(given: Namespace) -> dict[str, Any]:
+def _parser(name: str) -> Parser:
+    parser = Parser(f"accord agents {name}", _COMMANDS[name][0])
+    parser.add_argument(
+        "--cwd",
+        metavar="DIR",
+        default=".",
+        help="folder whose project's acp.json to use (default: the current one)",
+    )
+    return parser
+
+
+def _list(arguments: Sequence[str]) -> int:
+    parser = _parser("list")
+    parser.add_argument("--json", action="store_true", help="print a JSON array with one object per agent")
+    parser.add_argument("--registry", metavar="FILE", help="list the agents of a registry.json instead")
+    add_trust_option(parser)
+    options = parser.parse_args(arguments)
+    if options.registry is not None:
+        _print_rows(registry_rows(Path(options.registry).expanduser()))
+        return 0
+    agents = load(existing_folder("--cwd", options.cwd), trust=once if options.trust else leave_out)
+    if options.json:
+        print(json_text([_as_json(agent, agents) for agent in agents]))
+        return 0
+    default = agents.default.name
+    rows = [
+        (
+            "*" if agent.name == default else " ",
+            visible(agent.name),
+            _ORIGIN_LABELS[agent.origin],
+            _state(agent),
+            _command_text(agent),
+        )
+        for agent in agents.configured
+    ]
+    if agents.left_out is not None:
+        rows += [
+            (" ", visible(agent.name), "project", "not trusted", _command_text(agent))
+            for agent in agents.left_out.servers
+        ]
+    known_rows = [
+        (" ", agent.name, visible(agent.description), _state(agent), _command_text(agent))
+        for agent in agents.others
+    ]
+    _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
+    print(f"\n{_config_files(agents)}")
+    print(
+        "\nKnown agents. Use an installed one by its name; `accord agents show NAME` says how to install one."
+    )
+    _print_rows([("", "NAME", "AGENT", "STATE", "COMMAND"), *known_rows])
+    _print_notes(agents)
+    return 0
+
+
+def _show(arguments: Sequence[str]) -> int:
+    parser = _parser("show")
+    parser.add_argument("name", nargs="?", help="name of the agent (default: the default agent)")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    add_trust_option(parser)
+    options = parser.parse_args(arguments)
+    agents = load(existing_folder("--cwd", options.cwd), trust=once if options.trust else leave_out)
+    agent = agents.default if options.name is None else _find(agents, options.name)
+    if options.json:
+        print(json_text(_as_json(agent, agents)))
+        return 0
+    for label, text in _details(agent, agents):
+        print(f"{label + ':':<13} {visible(text)}")
+    return 0
+
+
+def _find(agents: ConfiguredAgents, name: str) -> ConfiguredAgent:
+    """Find an agent by name, also in an untrusted file: showing it starts nothing."""
+    untrusted = agents.left_out.servers if agents.left_out is not None else ()
+    found = next((agent for agent in untrusted if identity(agent.name) == identity(name)), None)
+    return found or agents[name]
+
+
+def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple[str, str]]:
+    """Yield the lines of `show` as labels and texts. Secrets are hidden; the texts are not cleaned yet."""
+    untrusted = agents.left_out is not None and agent in agents.left_out.servers
+    yield "name", agent.name + (" (default)" if agent.name == agents.default.name else "")
+    yield (
+        "from",
+        (agent.place or _ORIGIN_LABELS[agent.origin]) + (" (not trusted, ignored)" if untrusted else ""),
+    )
+    if agent.description:
+        yield "description", agent.description
+    yield "command", _command_text(agent)
+    state = _state(agent)
+    yield "state", state if (path := agent.installed()) is None else f"{state}: {path}"
+    known_agent = agent.known
+    if known_agent is not None and path is None and not agent.command:
+        yield "to install", known_agent.how_to_get
+    if known_agent is not None and known_agent.remark:
+        yield "remark", known_agent.remark
+    if agent.cwd is not None:
+        yield "cwd", agent.cwd
+    for name, value in agent.env.items():
+        yield "env", f"{name} is removed" if value is None else f"{name}={_hide_secret(name, value)}"
+    if agent.keys:
+        yield "your keys", ", ".join(sorted(_keys_set(agent))) or f"none of {', '.join(agent.keys)} is set"
+    for label, seconds in (("timeout", agent.timeout), ("start-up", agent.startup)):
+        if seconds is not None:
+            yield label, f"{seconds:g} s"
+    if agent.max_restarts is not None:
+        yield "restarts", str(agent.max_restarts)
+    for label, rules in (("permissions", agent.permissions), ("of project", agent.project_permissions)):
+        if rules is not None:
+            yield from _rule_lines(label, rules)
+    if agent.unattended is not None:
+        yield "unattended", agent.unattended
+    for entry in agent.mcp:
+        yield "MCP server", f"{entry.name}: {shlex.join(entry.command) if entry.command else entry.url}"
+
+
+def _rule_lines(label: str, rules: Any) -> Iterable[tuple[str, str]]:
+    yield label, rules.permission_default or "ask"
+    for effect in ("allow", "ask", "deny"):
+        for _, rule in rules.rules(effect):
+            yield label, f"{effect} {rule}"
+
+
+def _state(agent: ConfiguredAgent) -> str:
+    if agent.installed() is None:
+        return "missing"
+    if agent.origin == "built-in":
+        return "ready"
+    return f"by {agent.command[0]}" if agent.command and agent.command[0] in _RUNNERS else "installed"
+
+
+def _command_text(agent: ConfiguredAgent) -> str:
+    """Return the command line of an agent, installed or not, safe to print."""
+    if agent.origin == "built-in":
+        return "accord agent"
+    try:
+        return visible(shlex.join(agent.program()))
+    except NeverStarted:
+        return "" if agent.known is None else shlex.join(agent.known.command)
+
+
+def _as_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]:
+    known_agent = agent.known
+    try:
+        command = list(agent.program())
+    except NeverStarted:
+        command = list(known_agent.command) if known_agent is not None else []
+    path = agent.installed()
+    members: dict[str, Any] = {
+        "name": agent.name,
+        "from": agent.origin,
+        "default": agent.name == agents.default.name,
+        "installed": path,
+        "command": command,
+        "description": agent.description,
+    }
+    if path is None and known_agent is not None and not agent.command:
+        members["howToGet"] = known_agent.how_to_get
+    if agent.place:
+        members["place"] = agent.place
+    return members
+
+
+def _hide_secret(name: str, value: str) -> str:
+    return "***" if is_credential(name, value) and not references([value]) else value
+
+
+def _keys_set(agent: ConfiguredAgent) -> set[str]:
+    """Return the names of the agent's key variables that are set in this environment."""
+    return set(inherited(os.environ, agent.keys)) - set(without_credentials(os.environ))
+
+
+def _schema(arguments: Sequence[str]) -> int:
+    Parser("accord agents schema", _COMMANDS["schema"][0]).parse_args(arguments)
+    sys.stdout.write(files("accord.frontend.agent_config").joinpath("acp.schema.json").read_text("utf-8"))
+    return 0
+
+
+def _trust(arguments: Sequence[str]) -> int:
+    from accord.frontend.agent_config.project_trust import ask, forget
+
+    parser = _parser("trust")
+    parser.add_argument("--forget", action="store_true", help="stop trusting the file")
+    options = parser.parse_args(arguments)
+    agents = load(existing_folder("--cwd", options.cwd), trust=leave_out)
+    file = agents.project or agents.left_out
+    if file is None:
+        raise UsageError("this project has no acp.json; run `accord agents add --project` to create one")
+    if options.forget:
+        forget(file)
+        print(f"{file.path} is no longer trusted")
+        return 0
+    if agents.project is not None:
+        print(f"{file.path} is already trusted")
+        return 0
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"{file.path} is not trusted; run `accord agents trust` in a terminal to review it")
+    return 0 if ask(file) else 1
+
+
+def _login(arguments: Sequence[str]) -> int:
+    from accord.cli.agent_login import log_in
+
+    return log_in(_parser("login"), arguments)
+
+
+def _logout(arguments: Sequence[str]) -> int:
+    from accord.cli.agent_login import log_out
+
+    return log_out(_parser("logout"), arguments)
+
+
+def _setup(arguments: Sequence[str]) -> int:
+    from accord.cli.editor_setup import setup
+
+    return setup(arguments)
+
+
+def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[4]]).rstrip())
+
+
+def _config_files(agents: ConfiguredAgents) -> str:
+    """Say which `acp.json` files were read."""
+    path = visible(str(user_file()))
+    user = f"User file: {path}" if agents.user is not None else f"User file: {path} (does not exist)"
+    project = agents.project or agents.left_out
+    if project is None:
+        return f"{user}. Project file: none."
+    return f"{user}. Project file: {visible(str(project.path))}{'' if agents.project else ' (not trusted)'}."
+
+
+def _print_notes(agents: ConfiguredAgents) -> None:
+    for note in agents.notes:
+        print(f"accord agents: note: {visible(note)}", file=sys.stderr)
+    if agents.left_out is not None:
+        path = visible(str(agents.left_out.path))
+        print(
+            f"accord agents: note: {path} is not trusted; run `accord agents trust` to use it",
+            file=sys.stderr,
+        )
+
+
+def _help() -> str:
+    width = max(map(len, _COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()]
+    return "\n".join(
+        ["usage: accord agents COMMAND   (accord agents COMMAND --help shows the options)", "", *lines]
+    )
+
+
+def _add(arguments: Sequence[str]) -> int:
+    words, command = split_command(arguments)
+    options = _add_parser().parse_args(words)
+    name, entry = _new_entry(options, list(command))
+    settings = _entry_settings(options)
+    if "env" in entry and "env" in settings:
+        settings["env"] = {**entry["env"], **settings["env"]}
+    entry |= settings
+    if not entry:
+        raise UsageError(f"{name} is built in; pass an option to change its settings")
+    path, origin = _target_file(options)
+    change = add_entry(path, origin, name, entry, default=options.default, replace=options.replace)
+    if origin == "project":
+        _keep_trust(change)
+    print(f"{name} added to {path}: {_entry_command(entry)}")
+    return 0
+
+
+def _add_parser() -> Parser:
+    parser = _parser("add")
+    parser.usage = "accord agents add [NAME] [--registry FILE] [OPTIONS] [-- COMMAND ...]"
+    option = parser.add_argument
+    option("name", nargs="?", help="name of the agent; a known agent needs no command")
+    option(
+        "--registry", metavar="FILE", help="take the agent from a registry.json or agent.json, version pinned"
+    )
+    option(
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="environment variable of the agent; ${NAME} refers to yours; repeatable",
+    )
+    option("--permissions", metavar="WORD", help=f"what the agent may do: {', '.join(PERMISSION_DEFAULTS)}")
+    option("--description", metavar="TEXT", help="description to show in lists")
+    option("--timeout-ms", metavar="N", type=int, help="timeout of an ordinary request")
+    option("--startup-timeout-ms", metavar="N", type=int, help="timeout of the start")
+    option("--max-restarts", metavar="N", type=int, help="how often to restart the agent")
+    option("--default", action="store_true", help="make it the default agent")
+    option("--replace", action="store_true", help="replace an agent of the same name")
+    option("--project", action="store_true", help="change the project's acp.json instead of yours")
+    return parser
+
+
+def _remove(arguments: Sequence[str]) -> int:
+    parser = _parser("remove")
+    parser.add_argument("name", help="name of the agent")
+    parser.add_argument(
+        "--project", action="store_true", help="change the project's acp.json instead of yours"
+    )
+    options = parser.parse_args(arguments)
+    path, origin = _target_file(options)
+    change = remove_entry(path, origin, options.name)
+    if origin == "project":
+        _keep_trust(change)
+    print(f"{options.name} removed from {path}")
+    return 0
+
+
+def _new_entry(options: Namespace, command: list[str]) -> tuple[str, dict[str, Any]]:
+    if options.registry is not None:
+        if command:
+            raise UsageError("--registry and a command after `--` exclude each other; use one of them")
+        agent = _registry_agent(Path(options.registry).expanduser(), options.name)
+        return agent.id, agent.entry()
+    if options.name is None:
+        raise UsageError("missing name; use `accord agents add NAME -- COMMAND ...`")
+    if command:
+        return options.name, {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
+    if options.name.casefold() == BUILT_IN:
+        return BUILT_IN, {}
+    agent = known(options.name)
+    if agent is None:
+        raise UsageError(
+            f"unknown agent {options.name!r}; use `accord agents add {shlex.quote(options.name)} -- COMMAND ...`"
+        )
+    line = agent.command
+    if agent.found() is None:
+        runner = agent.by_runner
+        if runner is None or shutil.which(runner[0]) is None:
+            raise UsageError(f"{agent.id} is not installed; {agent.how_to_get}")
+        line = runner
+    return agent.id, {"command": line[0]} | ({"args": list(line[1:])} if line[1:] else {})
+
+
+def _registry_agent(path: Path, name: str | None) -> RegistryAgent:
+    agents = read_registry(path)
+    if name is None and len(agents) == 1:
+        return next(iter(agents.values()))
+    if name is None:
+        raise UsageError(f"{path} has {len(agents)} agents; pass the name of one")
+    if name not in agents:
+        near = difflib.get_close_matches(name, agents, n=_MAX_SUGGESTIONS)
+        hint = f"; did you mean {', '.join(near)}?" if near else f" among its {len(agents)} agents"
+        raise UsageError(f"{path} has no agent {name!r}{hint}")
+    return agents[name]
+
+
+def _entry_settings(options: Namespace) -> dict[str, Any]:
     env: dict[str, str] = {}
-    for pair in given.env:
+    for pair in options.env:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise UsageError(f"--env {pair!r} is not NAME=VALUE")
-        if given.project and is_credential(name, value) and not references([value]):
+        if options.project and is_credential(name, value) and not references([value]):
             raise UsageError(
-                f"--env {name}: a key does not belong in a project's file: write --env '{name}=${{{name}}}'"
+                f"--env {name} is a key and must not be in a project's file; use --env '{name}=${{{name}}}'"
             )
         env[name] = value
-    said = {
+    settings = {
         "env": env or None,
-        "permissions": given.permissions,
-        "description": given.description,
-        "timeoutMs": given.timeout_ms,
-        "startupTimeoutMs": given.startup_timeout_ms,
-        "maxRestarts": given.max_restarts,
+        "permissions": options.permissions,
+        "description": options.description,
+        "timeoutMs": options.timeout_ms,
+        "startupTimeoutMs": options.startup_timeout_ms,
+        "maxRestarts": options.max_restarts,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in settings.items() if value is not None}
 
 
-def _file(given: Namespace) -> tuple[Path, Origin]:
-    cwd = Path(folder("--cwd", given.cwd))
-    if not given.project:
+def _target_file(options: Namespace) -> tuple[Path, Origin]:
+    cwd = Path(existing_folder("--cwd", options.cwd))
+    if not options.project:
         return user_file(), "user"
     return project_file(cwd) or cwd / FILE_NAME, "project"
 
 
-def _agree_to(change: ConfigChange) -> None:
-    """What counted before the user changed it by this command still does afterwards."""
+def _keep_trust(change: ConfigChange) -> None:
+    """Trust the changed file if the file before the user's change was trusted or did not exist."""
     before, after = change.before, change.after
     if before is None or TrustStore().is_trusted(before.path, before.content):
         agree_to(after)
 
 
-def _told(entry: dict[str, Any]) -> str:
+def _entry_command(entry: dict[str, Any]) -> str:
     if "command" not in entry:
-        return "its command is the known one"
+        return "uses its known command"
     return visible(shlex.join([entry["command"], *entry.get("args", [])]))
+
+
+_COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
+    "list": ("list the configured agents and the known ones", _list),
+    "show": ("show everything about one agent", _show),
+    "add": ("add an agent to acp.json", _add),
+    "remove": ("remove an agent from acp.json", _remove),
+    "trust": ("review and trust the project's acp.json", _trust),
+    "schema": ("print the JSON Schema of acp.json", _schema),
+    "login": ("sign in to an agent", _login),
+    "logout": ("sign out of an agent", _logout),
+    "setup": ("configure an editor to run `accord agent`", _setup),
+}

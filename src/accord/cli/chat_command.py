@@ -1,4 +1,4 @@
-"""`accord chat`: arguments, and the start of the screen."""
+"""`accord chat`: reads the arguments and starts the terminal client, or the plain chat without a terminal."""
 
 import os
 import sys
@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from accord.cli.agent_choice import split_command
-from accord.cli.command_parser import Parser, check_session_options, session_options, told_folder
+from accord.cli.command_parser import (
+    Parser,
+    add_session_options,
+    add_trust_option,
+    agent_folder,
+    check_session_options,
+    split_command,
+)
 from accord.errors import UsageError
 from accord.policy.rules import PERMISSION_DEFAULTS, PermissionDefault
 
@@ -18,17 +24,27 @@ if TYPE_CHECKING:
     from accord.wire.remote.address import RemoteLauncher
 
 
-# MERGED cli.chatting.arguments: The arguments of `accord chat`, checked as far as that is possible before the screen is there.
+def main(arguments: Sequence[str]) -> int:
+    """Chat until the user leaves and return the exit code."""
+    chat_arguments = read_arguments(arguments)
+    if _is_terminal():
+        from accord.extras import require
+
+        require("tui", "accord chat")
+        return chat_on_screen(chat_arguments)
+    from accord.cli.plain_chat import chat_plainly
+
+    return chat_plainly(chat_start(chat_arguments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatArguments:
-    """What was asked for."""
+    """The arguments, checked as far as possible before the screen starts."""
 
     agent: str | None
     remote: "RemoteLauncher | None"
     command: tuple[str, ...]
-    """Behind `--`; empty where an agent is named or the default one runs."""
+    """The agent's command after `--`; empty if the agent is named or the default."""
     cwd: str
     add_dir: tuple[str, ...]
     permissions: PermissionDefault | None
@@ -41,137 +57,122 @@ class ChatArguments:
 
 
 def read_arguments(words: Sequence[str]) -> ChatArguments:
-    """Raises UsageError for what cannot be meant."""
-    found, command = split_command(words)
-    given = parser().parse_args(found)
+    """Parse and check the arguments. Raises UsageError."""
+    own, command = split_command(words)
+    options = parser().parse_args(own)
     named = [
         word
-        for word in (given.agent, given.url and "--url", command[0] if command else None)
+        for word in (options.agent, options.url and "--url", command[0] if command else None)
         if word is not None
     ]
     if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)} both name an agent: choose one")
-    check_session_options(given)
+        raise UsageError(f"{' and '.join(named)} both name an agent; use one of them")
+    check_session_options(options)
     for name in ("agent", "url", "model", "mode", "session"):
-        value = getattr(given, name)
+        value = getattr(options, name)
         if value is not None and not value.strip():
-            raise UsageError(f"{name} was given an empty value: leave it out, or name one")
+            raise UsageError(f"{name} has an empty value; omit it or pass a value")
     remote = None
-    if given.url is not None:
-        from accord.cli.agent_choice import read_dial
+    if options.url is not None:
+        from accord.cli.agent_choice import remote_launcher
 
-        remote = read_dial(given.url, given.token_file)
+        remote = remote_launcher(options.url, options.token_file)
+    is_remote = remote is not None
     return ChatArguments(
-        agent=given.agent,
+        agent=options.agent,
         remote=remote,
         command=command,
-        cwd=told_folder("--cwd", given.cwd, afar=given.url is not None),
-        add_dir=tuple(told_folder("--add-dir", path, afar=given.url is not None) for path in given.add_dir),
-        permissions=cast("PermissionDefault | None", given.permissions),
-        model=given.model,
-        mode=given.mode,
+        cwd=agent_folder("--cwd", options.cwd, remote=is_remote),
+        add_dir=tuple(agent_folder("--add-dir", path, remote=is_remote) for path in options.add_dir),
+        permissions=cast("PermissionDefault | None", options.permissions),
+        model=options.model,
+        mode=options.mode,
         settings=(),
-        session=given.session,
-        newest=given.newest,
-        trust=given.trust,
+        session=options.session,
+        newest=options.newest,
+        trust=options.trust,
     )
 
 
 def parser() -> Parser:
-    """The parser of everything before `--`."""
-    made = Parser("accord chat", "Chat with an agent on a full screen; without a terminal, line by line.")
-    made.usage = "accord chat [OPTIONS] [NAME | --url URL] [-- COMMAND ...]"
-    option = made.add_argument
+    """Return the parser of the arguments before `--`."""
+    parser = Parser("accord chat", "Chat with an agent on a full screen; without a terminal, line by line.")
+    parser.usage = "accord chat [OPTIONS] [NAME | --url URL] [-- COMMAND ...]"
+    option = parser.add_argument
     option(
         "agent",
         nargs="?",
         metavar="NAME",
-        help="an agent of `accord agents list`; by default the one of this package",
+        help="agent from `accord agents list` (default: the configured default, else accord)",
     )
-    option("--url", metavar="URL", help="an agent on the network, such as one behind `accord serve`")
-    session_options(made)
+    option("--url", metavar="URL", help="address of a remote agent, for example of `accord serve`")
+    add_session_options(parser)
     option(
         "--permissions",
         choices=PERMISSION_DEFAULTS,
-        help="what is allowed: ask (default), reads (default without a terminal), all, none",
+        help="what the agent may do: ask (default), reads (default without a terminal), all, none",
     )
-    option("--trust", action="store_true", help="let the project's acp.json count, this time only")
-    return made
+    add_trust_option(parser)
+    return parser
 
 
-# MERGED cli.chat: `accord chat`: the terminal client for any agent. Without a terminal, prompts are read line by line and answers printed plainly.
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Chat until the user leaves; the result is the exit code."""
-    given = read_arguments(arguments)
-    if _on_a_terminal():
-        from accord.extras import require
-
-        require("tui", "accord chat")
-        return chat_on_screen(given)
-    from accord.cli.plain_chat import chat_plainly
-
-    return chat_plainly(start_of(given))
-
-
-def chat_on_screen(given: ChatArguments) -> int:
-    """The terminal client. Raises UsageError for settings that cannot be used."""
-    import os
-
+def chat_on_screen(arguments: ChatArguments) -> int:
+    """Run the terminal client. Raises UsageError for unusable settings."""
     from accord.tui.actions import ACTIONS
     from accord.tui.background_color import BackgroundColor, find_ground
     from accord.tui.chat_settings import FOLLOW, read_settings
 
-    start = start_of(given)
+    start = chat_start(arguments)
     settings = read_settings([action.name for action in ACTIONS])
-    ground = find_ground(os.environ) if settings.theme == FOLLOW else BackgroundColor(None)
+    background = find_ground(os.environ) if settings.theme == FOLLOW else BackgroundColor(None)
     from accord.tui.chat_app import ChatApp
 
     def choose(name: str, cwd: str, trusting: "Trusting") -> "ConfiguredAgent":
-        from accord.cli.agent_choice import chosen_server
+        from accord.cli.agent_choice import choose_agent
 
-        return chosen_server(name, (), cwd, trust=given.trust, asking=trusting)
+        return choose_agent(name, (), cwd, trust=arguments.trust, ask_trust=trusting)
 
-    app = ChatApp(start, settings=settings, dark=ground.dark, typed=ground.typed, choose=choose)
+    app = ChatApp(start, settings=settings, dark=background.dark, typed=background.typed, choose=choose)
     return app.run(mouse=settings.mouse) or 0
 
 
-def start_of(given: ChatArguments) -> "ChatStart":
-    """What the screen begins with. The agent is looked for later, when the prompt is there."""
+def chat_start(arguments: ChatArguments) -> "ChatStart":
+    """Return what the chat starts with. The agent is looked up later, after the first screen is drawn."""
     from accord.tui.chat_types import ChatStart
 
     def find(trusting: "Trusting") -> "ConfiguredAgent":
-        from accord.cli.agent_choice import chosen_server, server_at
+        from accord.cli.agent_choice import agent_at, choose_agent
 
-        if given.remote is not None:
-            return server_at(given.remote)
+        if arguments.remote is not None:
+            return agent_at(arguments.remote)
 
-        return chosen_server(given.agent, given.command, given.cwd, trust=given.trust, asking=trusting)
+        return choose_agent(
+            arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust, ask_trust=trusting
+        )
 
     return ChatStart(
         find=find,
-        cwd=given.cwd,
-        remote=given.remote,
-        name=_name(given),
-        add_dir=given.add_dir,
-        permissions=given.permissions,
-        model=given.model,
-        mode=given.mode,
-        settings=given.settings,
-        session=given.session,
-        newest=given.newest,
+        cwd=arguments.cwd,
+        remote=arguments.remote,
+        name=_name(arguments),
+        add_dir=arguments.add_dir,
+        permissions=arguments.permissions,
+        model=arguments.model,
+        mode=arguments.mode,
+        settings=arguments.settings,
+        session=arguments.session,
+        newest=arguments.newest,
     )
 
 
-def _name(given: ChatArguments) -> str:
-    if given.remote is not None:
-        return str(given.remote)
-    return given.agent or (given.command[0].rpartition("/")[2] if given.command else "accord")
+def _name(arguments: ChatArguments) -> str:
+    if arguments.remote is not None:
+        return str(arguments.remote)
+    return arguments.agent or (arguments.command[0].rpartition("/")[2] if arguments.command else "accord")
 
 
-def _on_a_terminal() -> bool:
-    """Whether there is a screen to draw on; a terminal that calls itself dumb has none."""
+def _is_terminal() -> bool:
+    """Tell whether stdin and stdout are a terminal that can be drawn on."""
     if os.environ.get("TERM") == "dumb":
         return False
     streams = (sys.stdin, sys.stdout)

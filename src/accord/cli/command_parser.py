@@ -1,4 +1,4 @@
-"""Argument parsing with one-line errors; folder arguments; signal handlers.
+"""What the commands share: argument parsing, folder arguments, JSON output and signal handlers.
 
 Keep heavy imports out.
 """
@@ -8,102 +8,135 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from accord.errors import UsageError
 
-# MERGED cli.parser: How commands read their arguments: what is wrong with them is one line, like every other error.
-
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises UsageError instead of printing the usage and leaving."""
+    """An argument parser that raises UsageError instead of printing the usage and exiting."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} ({self.prog} --help tells more)")
+        raise UsageError(f"{message}; run `{self.prog} --help` for the options")
 
 
-def session_options(made: Parser) -> None:
-    """Which session with which settings, and where: the same wherever one talks with an agent."""
-    option = made.add_argument
-    option("--token-file", metavar="F", help="a file with the token for --url; else ACCORD_TOKEN counts")
+def split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Split the arguments at the first `--`: the command's own, and the agent's command (empty without `--`).
+
+    Raises UsageError if nothing follows `--`.
+    """
+    own = list(words)
+    if "--" not in own:
+        return own, ()
+    position = own.index("--")
+    if not own[position + 1 :]:
+        raise UsageError("missing agent command after `--`")
+    return own[:position], tuple(own[position + 1 :])
+
+
+def add_session_options(parser: Parser) -> None:
+    """Add the options that `accord run` and `accord chat` share: session, folders, model and mode."""
+    option = parser.add_argument
+    option("--token-file", metavar="F", help="file with the token for --url (default: ACCORD_TOKEN)")
     option(
         "--continue",
         dest="newest",
         action="store_true",
-        help="go on with the newest session of this folder and agent",
+        help="continue the newest session of this folder and agent",
     )
-    option("--session", metavar="ID", help="go on with this session")
-    option("--cwd", metavar="DIR", default=".", help="the folder to work in")
+    option("--session", metavar="ID", help="continue this session")
+    option("--cwd", metavar="DIR", default=".", help="folder to work in (default: the current one)")
     option(
         "--add-dir",
         metavar="DIR",
         action="append",
         default=[],
-        help="a further folder that the agent may use",
+        help="additional folder that the agent may use; repeatable",
     )
-    option("--model", metavar="M", help="a model that the agent lists")
-    option("--mode", metavar="M", help="a mode that the agent lists")
+    option("--model", metavar="M", help="model to use, one that the agent lists")
+    option("--mode", metavar="M", help="mode to use, one that the agent lists")
 
 
-def check_session_options(given: argparse.Namespace) -> None:
-    """Raises UsageError for those that contradict each other."""
-    if given.url is None and given.token_file is not None:
-        raise UsageError("--token-file goes with --url: a local agent takes no token")
-    if given.newest and given.session is not None:
-        raise UsageError("--continue and --session both name a session: choose one")
+def check_session_options(options: argparse.Namespace) -> None:
+    """Raise UsageError for session options that contradict each other."""
+    if options.url is None and options.token_file is not None:
+        raise UsageError("--token-file needs --url; local agents take no token")
+    if options.newest and options.session is not None:
+        raise UsageError("--continue and --session exclude each other; use one of them")
 
 
-# MERGED cli.folders: Folders that were named on the command line.
+def add_trust_option(parser: Parser) -> None:
+    """Add `--trust`: use the project's `acp.json` without asking."""
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the project's acp.json, for this run only"
+    )
 
 
-def folder(option: str, text: str) -> str:
-    """The folder that was named, absolute. Raises UsageError if it is none."""
+def existing_folder(option: str, text: str) -> str:
+    """Return the absolute path of a folder argument. Raises UsageError if it is not a folder."""
     path = os.path.abspath(os.path.expanduser(text)) if text else ""
     if not os.path.isdir(path):
-        raise UsageError(f"{option} {text!r} is no folder")
+        raise UsageError(f"{option} {text!r} is not a folder; use one that exists")
     return path
 
 
-def told_folder(option: str, text: str, *, afar: bool = False) -> str:
-    """A folder that an agent is told, which can be done in UTF-8 only. An agent on another machine (`afar`) may be told an
-    absolute one that is not here. Raises UsageError.
+def agent_folder(option: str, text: str, *, remote: bool = False) -> str:
+    """Return the absolute path of a folder that is sent to an agent. Raises UsageError.
+
+    The protocol needs UTF-8. For a remote agent an absolute path does not have to exist on this machine.
     """
-    path = os.path.normpath(text) if afar and os.path.isabs(text) else folder(option, text)
+    path = os.path.normpath(text) if remote and os.path.isabs(text) else existing_folder(option, text)
     try:
         path.encode()
     except UnicodeEncodeError:
         raise UsageError(
-            f"{option}: the name of {path!a} is not UTF-8, so no agent can be told of it: rename it"
+            f"{option} {path!a} is not UTF-8 and cannot be sent to an agent; rename the folder"
         ) from None
     return path
 
 
-# MERGED cli.signals: Signals that a command takes into its own hands, for the length of a block.
+def json_text(value: Any) -> str:
+    """Format a value as JSON that is safe to print: characters a terminal could act on are escaped."""
+    import json
+
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join([char if char == "\n" or char.isprintable() else json_escape(char) for char in text])
+
+
+def json_escape(char: str) -> str:
+    r"""Return the `\u` escape of a character, as a surrogate pair if it needs one."""
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 @contextmanager
-def heard(reactions: Mapping[signal.Signals, Callable[[], None]]) -> Generator[None]:
-    """While the block runs, each signal calls its function, on the event loop. On Windows there is SIGINT alone."""
+def signal_handlers(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Generator[None]:
+    """Call a function on the event loop for each signal while the block runs. On Windows only SIGINT works."""
     loop = asyncio.get_running_loop()
     if sys.platform == "win32":
-        react = reactions[signal.SIGINT]
-        before = signal.signal(signal.SIGINT, lambda _number, _frame: loop.call_soon_threadsafe(react))
+        handler = handlers[signal.SIGINT]
+        before = signal.signal(signal.SIGINT, lambda _number, _frame: loop.call_soon_threadsafe(handler))
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
         return
-    # What was ignored when we were started stays ignored: that is what `nohup` and a job in the background are about.
-    ours = [number for number in reactions if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in ours:
-        loop.add_signal_handler(number, reactions[number])
+    # Signals that were ignored at the start stay ignored, as `nohup` and background jobs expect.
+    handled = [number for number in handlers if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in handled:
+        loop.add_signal_handler(number, handlers[number])
     try:
         yield
     finally:
-        for number in ours:
+        for number in handled:
             loop.remove_signal_handler(number)

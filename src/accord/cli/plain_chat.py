@@ -1,4 +1,7 @@
-"""A conversation without a terminal: each line of stdin is a prompt, and what comes of it is printed as `accord run` prints it."""
+"""`accord chat` without a terminal: each line of stdin is a prompt, the answers are printed as by `accord run`.
+
+Imported on first use: it loads accord.client.
+"""
 
 import asyncio
 import sys
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def chat_plainly(start: ChatStart) -> int:
-    """Read to the end of stdin; the exit code is that of the last turn that did not go well."""
+    """Chat until the end of stdin. The exit code is that of the last turn that failed."""
     try:
         return asyncio.run(PlainChat(start).run())
     except KeyboardInterrupt:
@@ -27,88 +30,88 @@ def chat_plainly(start: ChatStart) -> int:
 
 
 class PlainChat:
-    """The stage of a conversation, on paper."""
+    """Runs a chat session and prints it to stdout; notes go to stderr."""
 
     def __init__(self, start: ChatStart) -> None:
         self._queue = DraftQueue()
-        self._conversation = ChatSession(start, self, None, self._queue, SYSTEM_CLOCK)
+        self._chat = ChatSession(start, self, None, self._queue, SYSTEM_CLOCK)
         self._output = self._new_output()
         self._opened: tuple[ClientSession, RemoteAgent] | None = None
-        self._step = asyncio.Event()  # set when something is over: connecting, or a turn
+        self._step_done = asyncio.Event()  # set after connecting and after each turn
         self._code = DONE
 
     async def run(self) -> int:
-        """Everything, to the last line."""
+        """Connect, then run one turn per line of stdin. Returns the exit code."""
         lines = _lines()
         try:
-            self._conversation.begin()
-            await self._step.wait()
-            while self._conversation.phase == "ready" and (line := await lines.get()) is not None:
+            self._chat.begin()
+            await self._step_done.wait()
+            while self._chat.phase == "ready" and (line := await lines.get()) is not None:
                 if line.strip():
                     await self._turn(line)
         finally:
-            await self._conversation.aclose()
+            await self._chat.aclose()
         return self._code
 
     async def _turn(self, line: str) -> None:
-        self._step.clear()
+        self._step_done.clear()
         self._output = self._new_output()
         assert self._opened is not None
         self._output.opened(*self._opened)
         self._queue.held = False
         self._queue.add(Draft(line))
-        self._conversation.advance()
-        await self._step.wait()
+        self._chat.advance()
+        await self._step_done.wait()
 
     def _new_output(self) -> Output:
         terminal = sys.stdout is not None and sys.stdout.isatty()
         return output_for("text", stdout=sys.stdout, stderr=sys.stderr, terminal=terminal, command="chat")
 
-    # -- the stage ----------------------------------------------------------------------------------------------
+    # -- called by the chat session -----------------------------------------------------------------------------
 
     def phase_changed(self, phase: Phase) -> None:
-        """What it waits for may be over."""
+        """Continue when the session is ready for the next prompt."""
         if phase == "ready":
-            self._step.set()
+            self._step_done.set()
 
     def opened(self, session: ClientSession, agent: RemoteAgent) -> None:
-        """The session is there."""
+        """Keep the session and its agent for the output of each turn."""
         self._opened = (session, agent)
 
     def happened(self, event: ClientEvent) -> None:
-        """An event of the session."""
+        """Print an event of the session."""
         self._output.event(event)
 
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
-        """Tell the user something, on stderr."""
+        """Print a note on stderr."""
         for line in (text, *details.splitlines()):
             self._output.note(line)
 
     def failed(self, error: AccordError, details: str) -> None:
-        """It could not be connected."""
+        """End the chat because the agent could not be reached."""
         for line in details.splitlines():
             self._output.note(line)
         self._code = exit_code(error)
         self._output.finished(None, error, self._code)
-        self._step.set()
+        self._step_done.set()
 
     def turn_over(self, ended: TurnEnded | None, error: AccordError | None) -> None:
-        """A turn is over."""
+        """Print how the turn ended."""
         code = DONE if error is None and ended is not None and ended.stop_reason == "end_turn" else FAILED
         code = exit_code(error) if error is not None else code
         self._output.finished(ended, error, code)
         if code != DONE:
             self._code = code
-        self._step.set()
+        self._step_done.set()
 
     def queue_changed(self) -> None:
-        """Nobody looks at it."""
+        """Do nothing: the queue is not shown."""
 
 
 def _lines() -> "asyncio.Queue[str | None]":
-    """The lines of stdin as they come, then None. A thread reads them: nothing else can, on every system."""
+    """Return a queue of the lines of stdin, then None. A thread reads them, because that works on every system."""
     if sys.stdin is None:
-        raise UsageError("there is no stdin to read prompts from")
+        raise UsageError("stdin is closed; pipe the prompts in, one per line")
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -116,7 +119,7 @@ def _lines() -> "asyncio.Queue[str | None]":
         try:
             loop.call_soon_threadsafe(queue.put_nowait, line)
         except RuntimeError:
-            pass  # the loop is closed: nobody listens any more
+            pass  # the loop is closed
 
     def read() -> None:
         for line in sys.stdin:

@@ -1,6 +1,8 @@
-"""The gateway process: addresses, agents, log, shutdown.
+"""The gateway process of `accord serve`: addresses, agents, the log, the first lines on stdout, shutdown.
 
-Imported on first use.
+The log contains no secrets and no escape sequences.
+
+Imported on first use: it loads accord.gateway.
 """
 
 import asyncio
@@ -17,16 +19,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from logging import getLogger
 from pathlib import Path
 from typing import Final, TextIO
 
 import msgspec
 
-from accord.cli.agent_choice import chosen_server
-from accord.cli.command_parser import heard
+from accord.cli.agent_choice import choose_agent
+from accord.cli.command_parser import signal_handlers
 from accord.cli.serve_command import PORT, PORTS_TRIED, ServeArguments, ServeSettings
-from accord.cli.serve_tokens import greet, may_show_token, show_first_token
+from accord.cli.serve_tokens import may_print_token, print_first_token, print_start
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.gateway.access.access_tokens import without_token
@@ -39,130 +40,241 @@ from accord.gateway.running_gateways import announce
 from accord.safe_text import clean_line
 from accord.wire.transport import DEFAULT_LIMIT, Transport
 
-# MERGED cli.serving.addresses: Where the gateway listens, whether that is safe, and the address that a link begins with.
+LOG: Final = logging.getLogger("accord.gateway")
+_TICKET: Final = re.compile(r"(ticket=)[A-Za-z0-9_-]+")
+_COOKIE: Final = re.compile(r"(accord=)[A-Za-z0-9_-]{16,}")
+_MAX_LOG_LINE: Final = 2000
 
 
-def listening_on(host: str) -> tuple[str, ...]:
-    """The addresses that a host stands for. Raises UsageError."""
+def serve(arguments: ServeArguments) -> int:
+    """Serve until a signal stops the gateway. Raises UsageError, StoreError."""
+    plan = gateway_plan(arguments)
+    with logging_to(arguments.log, arguments.log_format, arguments.log_level):
+        return asyncio.run(_ServeRun(arguments, plan).run())
+
+
+def gateway_plan(arguments: ServeArguments) -> GatewayPlan:
+    """Check the arguments before anything listens. May ask the user to trust a project's file. Raises UsageError."""
+    settings = arguments.settings
+    addresses = resolve_host(settings.host)
+    check_encrypted(settings, addresses)
+    agents = served_agents(settings.agents, arguments.command, arguments.cwd, trust=arguments.trust)
+    return GatewayPlan(
+        sources=[agent_source(agent) for agent in agents],
+        origins=Origins(
+            addresses[0], names=(*_host_name(settings), *settings.host_names), allowed=settings.allow_origins
+        ),
+        server_config=ServerConfig(hosts=addresses, tls=_tls(settings)),
+        ports=range(PORT, PORT + PORTS_TRIED) if settings.port is None else (settings.port,),
+        limits=settings.limits,
+        proxies=Proxies(settings.proxies),
+        folders=settings.folders or None,
+        idle=settings.idle * 60,
+    )
+
+
+def _host_name(settings: ServeSettings) -> tuple[str, ...]:
+    """Return the value of `--host` if it is a name and not an address."""
+    name = settings.host.strip("[] ")
+    return () if ":" in name or name.replace(".", "").isdigit() else (name,)
+
+
+def _tls(settings: ServeSettings) -> ssl.SSLContext | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return tls_context(Path(settings.tls_cert).expanduser(), Path(settings.tls_key).expanduser())
+
+
+class _ServeRun:
+    """Runs the gateway from its start to the end of its shutdown."""
+
+    def __init__(self, arguments: ServeArguments, plan: GatewayPlan) -> None:
+        self._arguments = arguments
+        self._plan = plan
+        self._stop = asyncio.Event()
+        self._stop_now = asyncio.Event()
+
+    async def run(self) -> int:
+        handlers = {signal.SIGINT: self._request_stop}
+        if sys.platform != "win32":
+            handlers |= {signal.SIGTERM: self._request_stop, signal.SIGHUP: self._request_stop}
+        with signal_handlers(handlers):
+            async with run_gateway(self._plan) as service:
+                url = self._url(service)
+                with announce(url):
+                    self._print_start(service, url)
+                    await self._stop.wait()
+                    await self._shut_down(service)
+        LOG.info("the gateway has stopped")
+        return 0
+
+    def _request_stop(self) -> None:
+        """Stop after the running turns; at the second signal stop at once."""
+        if self._stop.is_set():
+            self._stop_now.set()
+        self._stop.set()
+
+    async def _shut_down(self, service: GatewayService) -> None:
+        service.gateway.stopping = True
+        if service.gateway.busy:
+            seconds = self._arguments.settings.stop_wait
+            LOG.info("stopping: waiting up to %g seconds for running turns; Ctrl-C stops at once", seconds)
+            if not await service.wait_for_turns(seconds, self._stop_now):
+                LOG.warning("ending the turns that still run")
+
+    def _url(self, service: GatewayService) -> str:
+        port = service.http_server.addresses[0][1]
+        return public_url(self._arguments.settings, self._plan.server_config.hosts, port)
+
+    def _print_start(self, service: GatewayService, url: str) -> None:
+        arguments = self._arguments
+        listening = [
+            url_of(self._plan.server_config.tls is not None, *address)
+            for address in service.http_server.addresses
+        ]
+        if arguments.log is not None or arguments.log_format == "json":
+            LOG.info("listening on %s", ", ".join(listening))
+        names = [source.name for source in self._plan.sources]
+        print_start(listening, names, self._notes(arguments.settings, service.http_server.addresses[0][1]))
+        tokens = service.authenticator.tokens
+        if any(not token.is_expired(time.time()) for token in tokens.all()):
+            print(f"Open {url}/ in a logged-in browser. For another device run: accord serve token new")
+        elif not may_print_token():
+            print("There is no token yet. This output is logged, so run: accord serve token new")
+        else:
+            token, text = tokens.new("first")
+            service.audit.record(token.rights(), "token made")
+            print_first_token(url, text, qr=arguments.qr)
+        print("Press Ctrl-C to stop after the running turns, twice to stop at once.", flush=True)
+
+    def _notes(self, settings: ServeSettings, port: int) -> list[str]:
+        notes: list[str] = []
+        if not (PAGE_FOLDER / "index.html").is_file():
+            notes.append(
+                "The page is not built; run `make web` in a checkout (needs Node). Everything else works."
+            )
+        if (
+            settings.insecure
+            and settings.tls_cert is None
+            and not all(map(is_loopback, self._plan.server_config.hosts))
+        ):
+            notes.append("Warning: the connection is not encrypted (--insecure).")
+        if settings.port is None and port != PORT:
+            notes.insert(0, f"Port {PORT} is in use; using {port}.")
+        return notes
+
+
+def resolve_host(host: str) -> tuple[str, ...]:
+    """Return the addresses of a host. Raises UsageError."""
     name = host.strip().strip("[]")
     try:
         found = socket.getaddrinfo(name or "-", None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise UsageError(f"--host {host!r} is neither an address of this machine nor a name of one") from None
+        raise UsageError(f"--host {host!r} is not an address or name of this machine; use another") from None
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def insist_on_safety(settings: ServeSettings, addresses: tuple[str, ...]) -> None:
-    """Refuse an address that others reach without TLS, unless told otherwise. Raises UsageError."""
+def check_encrypted(settings: ServeSettings, addresses: tuple[str, ...]) -> None:
+    """Raise UsageError for an address that other machines can reach without TLS, unless `--insecure` is set."""
     if settings.insecure or settings.tls_cert is not None or all(map(is_loopback, addresses)):
         return
     raise UsageError(
-        f"--host {settings.host} can be reached by others, and nothing would be encrypted: pass --tls-cert F --tls-key F, "
-        "or keep to loopback behind a reverse proxy (docs/gateway.md), or pass --insecure in a network that you trust"
+        f"--host {settings.host} is reachable from other machines without encryption; pass --tls-cert F --tls-key F, "
+        "use 127.0.0.1 behind a reverse proxy (docs/gateway.md), or pass --insecure in a network that you trust"
     )
 
 
 def public_url(settings: ServeSettings, addresses: tuple[str, ...], port: int) -> str:
-    """How a browser gets here, as far as we can know."""
+    """Return the URL for browsers, as far as it can be known."""
     tls = settings.tls_cert is not None
-    outside = not all(map(is_loopback, addresses))
+    public = not all(map(is_loopback, addresses))
     if settings.host_names:
         name = settings.host_names[0]
-        if not tls and not outside:
-            return f"https://{name}"  # a proxy stands before us
+        if not tls and not public:
+            return f"https://{name}"  # behind a reverse proxy
         return url_of(tls, name, port)
     return url_of(tls, _reachable(addresses[0]), port)
 
 
 def url_of(tls: bool, name: str, port: int) -> str:
-    """The address of a host and a port."""
-    usual = 443 if tls else 80
+    """Return the URL of a host and a port."""
+    default_port = 443 if tls else 80
     host = f"[{name}]" if ":" in name else name
-    return f"{'https' if tls else 'http'}://{host}" + ("" if port == usual else f":{port}")
+    return f"{'https' if tls else 'http'}://{host}" + ("" if port == default_port else f":{port}")
 
 
 def _reachable(address: str) -> str:
-    """The address itself; where it stands for all of them, the one that other machines would see."""
+    """Return the address, or for an unspecified one (0.0.0.0, ::) the address that other machines see."""
     parsed = ip_address(address.partition("%")[0])
     if not parsed.is_unspecified:
         return address
-    # Connecting a datagram socket sends nothing: it makes the system choose the address it would send from.
-    family, elsewhere = (
+    # Connecting a datagram socket sends nothing, but makes the system choose the source address.
+    family, target = (
         (socket.AF_INET, "192.0.2.1") if parsed.version == 4 else (socket.AF_INET6, "2001:db8::1")
     )
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((elsewhere, 9))
+            probe.connect((target, 9))
             return str(probe.getsockname()[0])
         except OSError:
             return "127.0.0.1" if parsed.version == 4 else "::1"
 
 
-# MERGED cli.serving.agents: Which agents a gateway offers, as the gateway wants to know them.
-
-
-def offered(
+def served_agents(
     names: tuple[str, ...], command: tuple[str, ...], cwd: str, *, trust: bool
 ) -> list[ConfiguredAgent]:
-    """The agents, the default one first. May ask whether a project's file counts. Raises UsageError."""
+    """Return the agents to serve, the default first. May ask the user to trust a file. Raises UsageError."""
     found: list[ConfiguredAgent] = []
     if command:
-        agent = chosen_server(None, command, cwd, trust=trust)
+        agent = choose_agent(None, command, cwd, trust=trust)
         found.append(replace(agent, name=Path(command[0]).name))
     if names or not command:
-        servers = load(cwd, trust=once if trust else leave_out if command else ask)
-        found = [*_named(servers, names), *found]
-    taken: set[str] = set()
-    for server in found:
-        if server.name in taken:
-            raise UsageError(f"the agent {server.name!r} was named twice")
-        if "/" in server.name or not server.name.isprintable():
+        agents = load(cwd, trust=once if trust else leave_out if command else ask)
+        found = [*_configured_agents(agents, names), *found]
+    seen: set[str] = set()
+    for agent in found:
+        if agent.name in seen:
+            raise UsageError(f"agent {agent.name!r} is named twice; name it once")
+        if "/" in agent.name or not agent.name.isprintable():
             raise UsageError(
-                f"{server.place or server.name!r}: an agent's name is part of its address: give it one without /"
+                f"agent name {agent.name!r} ({agent.place or 'command line'}) cannot be part of a URL; "
+                "use a name without /"
             )
-        taken.add(server.name)
+        seen.add(agent.name)
     return found
 
 
-def _named(servers: ConfiguredAgents, names: tuple[str, ...]) -> list[ConfiguredAgent]:
+def _configured_agents(agents: ConfiguredAgents, names: tuple[str, ...]) -> list[ConfiguredAgent]:
     if names:
-        return [servers[name] for name in names]
-    first = servers.default
-    return [first, *(server for server in servers.configured if server.name != first.name)]
+        return [agents[name] for name in names]
+    first = agents.default
+    return [first, *(agent for agent in agents.configured if agent.name != first.name)]
 
 
-def source_of(server: ConfiguredAgent) -> AgentSource:
-    """How the gateway starts it: once for all sessions, in the home folder unless its file names another."""
+def agent_source(agent: ConfiguredAgent) -> AgentSource:
+    """Return how the gateway starts an agent: one process for all sessions, in the home folder by default."""
     home = os.path.expanduser("~")
 
     async def start(on_stderr: Callable[[str], None]) -> Transport:
-        return await server.launch(home).start(on_stderr, DEFAULT_LIMIT)
+        return await agent.launch(home).start(on_stderr, DEFAULT_LIMIT)
 
-    known = server.known
     source = AgentSource(
-        name=server.name,
+        name=agent.name,
         start=start,
-        title=known.name if known is not None else "",
-        description=server.description,
-        mcp_servers=server.mcp_servers,
+        title=agent.known.name if agent.known is not None else "",
+        description=agent.description,
+        mcp_servers=agent.mcp_servers,
     )
-    return source if server.startup is None else replace(source, startup=server.startup)
-
-
-# MERGED cli.serving.logs: The log of the gateway: lines for people or JSON lines, from Python's `logging`. No secret gets into it, and no escape sequence.
-
-_TICKET: Final = re.compile(r"(ticket=)[A-Za-z0-9_-]+")
-_COOKIE: Final = re.compile(r"(accord=)[A-Za-z0-9_-]{16,}")
-_LONGEST: Final = 2000
+    return source if agent.startup is None else replace(source, startup=agent.startup)
 
 
 def without_secrets(text: str) -> str:
-    """The text with tokens, tickets and cookies taken out."""
+    """Remove tokens, tickets and cookies from a text."""
     return _COOKIE.sub(r"\1...", _TICKET.sub(r"\1...", without_token(text)))
 
 
 class TextLogFormatter(logging.Formatter):
-    """A line for people."""
+    """Formats a log record as one line of text."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created).strftime("%Y-%m-%d %H:%M:%S")
@@ -170,7 +282,7 @@ class TextLogFormatter(logging.Formatter):
 
 
 class JsonLogFormatter(logging.Formatter):
-    """An object a line."""
+    """Formats a log record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -183,7 +295,7 @@ class JsonLogFormatter(logging.Formatter):
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """What is to be said, in one line, with the error that goes with it; where it came from is for debugging."""
+    """Return the message as one line, with the exception and where it was raised."""
     text = record.getMessage()
     if record.exc_info and (error := record.exc_info[1]) is not None:
         text += f" ({type(error).__name__}: {error})"
@@ -191,19 +303,19 @@ def message_of(record: logging.LogRecord) -> str:
             while trace.tb_next is not None:
                 trace = trace.tb_next
             text += f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    text = clean_line(without_secrets(text).replace("\n", " | "))[:_LONGEST]
+    text = clean_line(without_secrets(text).replace("\n", " | "))[:_MAX_LOG_LINE]
     return text.encode(errors="backslashreplace").decode()
 
 
 @contextmanager
 def logging_to(file: str | None, form: str, level: str) -> Generator[None]:
-    """While the block runs, the log goes to the file, or to stderr. Raises UsageError."""
+    """Log to the file, or to stderr, while the block runs. Raises UsageError."""
     stream: TextIO = sys.stderr
     if file is not None:
         try:
             stream = open(file, "a", encoding="utf-8")  # noqa: SIM115 - closed below
         except OSError as error:
-            raise UsageError(f"--log {file!r} cannot be written ({error.strerror})") from None
+            raise UsageError(f"cannot write --log {file!r} ({error.strerror}); use another file") from None
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLogFormatter() if form == "json" else TextLogFormatter())
     root = logging.getLogger()
@@ -217,127 +329,3 @@ def logging_to(file: str | None, form: str, level: str) -> Generator[None]:
         root.setLevel(before)
         if file is not None:
             stream.close()
-
-
-# MERGED cli.serving.service: `accord serve` from its arguments to its end: put the gateway together, greet, wait for a stop, stop in order.
-
-LOG = getLogger("accord.gateway")
-
-
-def serve(given: ServeArguments) -> int:
-    """Serve until told to stop. Raises UsageError, StoreError."""
-    plan = plan_of(given)
-    with logging_to(given.log, given.log_format, given.log_level):
-        return asyncio.run(_Serving(given, plan).run())
-
-
-def plan_of(given: ServeArguments) -> GatewayPlan:
-    """Everything that can be wrong with the arguments, before anything listens. May ask whether a project's file counts."""
-    settings = given.settings
-    addresses = listening_on(settings.host)
-    insist_on_safety(settings, addresses)
-    servers = offered(settings.agents, given.command, given.cwd, trust=given.trust)
-    usual = settings.port is None
-    return GatewayPlan(
-        sources=[source_of(server) for server in servers],
-        origins=Origins(
-            addresses[0], names=(*_own_name(settings), *settings.host_names), allowed=settings.allow_origins
-        ),
-        server_config=ServerConfig(hosts=addresses, tls=_tls(settings)),
-        ports=range(PORT, PORT + PORTS_TRIED) if usual else (settings.port or 0,),
-        limits=settings.limits,
-        proxies=Proxies(settings.proxies),
-        folders=settings.folders or None,
-        idle=settings.idle * 60,
-    )
-
-
-def _own_name(settings: ServeSettings) -> tuple[str, ...]:
-    """A name given as `--host` is one that we are reached by."""
-    name = settings.host.strip("[] ")
-    return () if ":" in name or name.replace(".", "").isdigit() else (name,)
-
-
-def _tls(settings: ServeSettings) -> ssl.SSLContext | None:
-    if settings.tls_cert is None or settings.tls_key is None:
-        return None
-    return tls_context(Path(settings.tls_cert).expanduser(), Path(settings.tls_key).expanduser())
-
-
-class _Serving:
-    """One run of the command."""
-
-    def __init__(self, given: ServeArguments, plan: GatewayPlan) -> None:
-        self._given = given
-        self._plan = plan
-        self._stop = asyncio.Event()
-        self._hurry = asyncio.Event()
-
-    async def run(self) -> int:
-        reactions = {signal.SIGINT: self._asked_to_stop}
-        if sys.platform != "win32":
-            reactions |= {signal.SIGTERM: self._asked_to_stop, signal.SIGHUP: self._asked_to_stop}
-        with heard(reactions):
-            async with run_gateway(self._plan) as service:
-                url = self._url(service)
-                with announce(url):
-                    self._greet(service, url)
-                    await self._stop.wait()
-                    await self._wind_down(service)
-        LOG.info("the gateway has stopped")
-        return 0
-
-    def _asked_to_stop(self) -> None:
-        """The first signal lets turns end, the second does not wait for them."""
-        if self._stop.is_set():
-            self._hurry.set()
-        self._stop.set()
-
-    async def _wind_down(self, service: GatewayService) -> None:
-        service.gateway.stopping = True
-        if service.gateway.busy:
-            seconds = self._given.settings.stop_wait
-            LOG.info("stopping: running turns have %g seconds to end; another Ctrl-C does not wait", seconds)
-            if not await service.wait_for_turns(seconds, self._hurry):
-                LOG.warning("turns that still run are ended")
-
-    def _url(self, service: GatewayService) -> str:
-        port = service.http_server.addresses[0][1]
-        return public_url(self._given.settings, self._plan.server_config.hosts, port)
-
-    def _greet(self, service: GatewayService, url: str) -> None:
-        settings = self._given.settings
-        listening = [
-            url_of(self._plan.server_config.tls is not None, *address)
-            for address in service.http_server.addresses
-        ]
-        if self._given.log is not None or self._given.log_format == "json":
-            LOG.info("listening on %s", ", ".join(listening))
-        names = [source.name for source in self._plan.sources]
-        greet(listening, names, self._notes(settings, service.http_server.addresses[0][1]))
-        tokens = service.authenticator.tokens
-        if any(not token.is_expired(time.time()) for token in tokens.all()):
-            print(f"Open {url}/ where you are logged in; accord serve token new lets another device in.")
-        elif not may_show_token():
-            print("There is no token yet, and this output is kept: run accord serve token new to make one.")
-        else:
-            token, text = tokens.new("first")
-            service.audit.record(token.rights(), "token made")
-            show_first_token(url, text, qr=self._given.qr)
-        print("Ctrl-C stops: running turns may end, a second Ctrl-C does not wait.", flush=True)
-
-    def _notes(self, settings: ServeSettings, port: int) -> list[str]:
-        notes: list[str] = []
-        if not (PAGE_FOLDER / "index.html").is_file():
-            notes.append(
-                "The page is not built: `make web` in a checkout, with Node, builds it. All else works."
-            )
-        if (
-            settings.insecure
-            and settings.tls_cert is None
-            and not all(map(is_loopback, self._plan.server_config.hosts))
-        ):
-            notes.append("Nothing is encrypted (--insecure): who can read this network can read along.")
-        if settings.port is None and port != PORT:
-            notes.insert(0, f"Port {PORT} was taken, so it is {port}.")
-        return notes

@@ -1,7 +1,9 @@
-"""`accord sessions`, and the JSON of transcripts and session lists."""
+"""`accord sessions`: lists, shows, exports, forks and deletes the sessions of any agent.
+
+The exported JSON has a format version. Its members have the shapes of the protocol.
+"""
 
 import asyncio
-import json
 import shlex
 import sys
 from argparse import Namespace
@@ -10,9 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from accord import __version__
-from accord.cli.agent_choice import chosen_server, split_command
-from accord.cli.agents_command import trust_option
-from accord.cli.command_parser import Parser, folder, told_folder
+from accord.cli.agent_choice import choose_agent
+from accord.cli.command_parser import (
+    Parser,
+    add_trust_option,
+    agent_folder,
+    existing_folder,
+    json_text,
+    split_command,
+)
 from accord.errors import AuthRequired, StoreError, UsageError
 from accord.frontend.agent_config import leave_out, load, once
 from accord.frontend.recording import RecordedSessions
@@ -40,310 +48,225 @@ from accord.session import (
 from accord.session import Entry as TimelineEntry
 from accord.store import MemoryStore
 
-# MERGED cli.stored.form: A transcript, and the list of sessions, as JSON. The form has a version; what it holds has the shapes of the protocol.
-
 FORMAT: Final = "accord.session"
 VERSION: Final = 1
-"""Goes up when something that is there changes its meaning or goes; what is added does not change it."""
-
-
-def transcript_form(transcript: StoredTranscript) -> dict[str, Any]:
-    """The document of `accord sessions export --format json`."""
-    state = transcript.state
-    form: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "exportedBy": f"accord {__version__}",
-        **entry_form(transcript.entry),
-        "source": transcript.source,
-    }
-    form["title"] = transcript.title
-    form["timeline"] = [_part(entry) for entry in state.timeline]
-    if state.usage is not None:
-        form["usage"] = _record(state.usage)
-    return form
-
-
-def entry_form(entry: SessionListEntry) -> dict[str, Any]:
-    """One session of `accord sessions list --json`."""
-    return {
-        "agent": entry.agent,
-        "sessionId": entry.session_id,
-        "cwd": entry.cwd,
-        "additionalDirectories": list(entry.additional_directories),
-        "title": entry.title,
-        "updatedAt": entry.updated,
-        "archived": entry.archived,
-        "source": entry.source,
-    }
-
-
-def json_text(value: Any) -> str:
-    """JSON that is safe to look at: what a terminal could act on is written by its number."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join([char if char == "\n" or char.isprintable() else _escaped(char) for char in text])
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
-
-
-def _part(entry: TimelineEntry) -> dict[str, Any]:
-    match entry:
-        case Message():
-            part: dict[str, Any] = {"type": "message", "role": entry.kind}
-            if entry.id is not None:
-                part["messageId"] = entry.id
-            return {**part, "content": [_record(block) for block in entry.blocks]}
-        case ToolCallState():
-            part = {"type": "tool_call", **_record(entry.to_update())}
-            part.pop("_meta", None)
-            if entry.mark:
-                part["endedAs"] = entry.mark
-            return part
-        case PlanState():
-            return {"type": "plan", "planId": entry.plan_id, "plan": _record(entry.body)}
-        case CompactionState():
-            return {"type": "compaction", **_record(entry.to_update())}
-        case SubagentState():
-            return {"type": "subagent", **_record(entry.to_update())}
-        case SessionMessageState():
-            return {"type": "session_message", **_record(entry.to_update())}
-
-
-def _record(value: Any) -> Any:
-    built = to_builtins(value)
-    if isinstance(built, dict):
-        built.pop("sessionUpdate", None)  # pyright: ignore[reportUnknownMemberType]
-    return built if built is not UNSET else None  # pyright: ignore[reportUnknownVariableType]
-
-
-# MERGED cli.sessions: `accord sessions`: the sessions there were, of any agent: list them, read them, take them along, fork and delete them.
-
-_FORMATS: Final = ("md", "json")
+"""Increases when a member changes its meaning or is removed, not when one is added."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the subcommands."""
+    """Run one subcommand and return the exit code."""
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help", "help"):
         print(_help())
         return 0 if arguments else 2
     command = _COMMANDS.get(name)
     if command is None:
-        raise UsageError(f"there is no {name!r}; there are: {', '.join(_COMMANDS)}")
-    given = _read(name, command[1], arguments[1:])
-    return asyncio.run(command[2](given))
+        raise UsageError(f"unknown subcommand {name!r}; use one of: {', '.join(_COMMANDS)}")
+    options = _read_options(name, command[1], arguments[1:])
+    return asyncio.run(command[2](options))
 
 
-async def _list(given: Namespace) -> int:
-    async with _sessions(given) as stored:
-        found = await stored.list(None if given.all else given.cwd)
-    if given.json:
-        print(json_text([entry_form(entry) for entry in found]))
+async def _list(options: Namespace) -> int:
+    async with _sessions(options) as stored:
+        found = await stored.list(None if options.all else options.cwd)
+    if options.json:
+        print(json_text([list_entry_json(entry) for entry in found]))
         return 0
     if not found:
-        _say(
-            f"no sessions{'' if given.all else f' of {one_line(given.cwd)}; --all shows those of every folder'}"
-        )
+        where = "" if options.all else f" in {one_line(options.cwd)}; use --all for every folder"
+        _print_note(f"no sessions{where}")
         return 0
-    _print_rows([_row(entry, given) for entry in found])
+    _print_rows([_row(entry, options) for entry in found])
     return 0
 
 
-async def _show(given: Namespace) -> int:
-    transcript = await _transcript(given)
-    if given.json:
-        print(json_text(transcript_form(transcript)))
+async def _show(options: Namespace) -> int:
+    transcript = await _transcript(options)
+    if options.json:
+        print(json_text(transcript_json(transcript)))
         return 0
-    for label, text in _facts(transcript):
+    for label, text in _details(transcript):
         print(f"{label + ':':<10} {text}")
     print()
-    sys.stdout.write(_for_reading(conversation(transcript, folded=False)))
+    sys.stdout.write(_rendered(conversation(transcript, folded=False)))
     return 0
 
 
-def _for_reading(text: str) -> str:
-    """On a terminal rendered, else as it is."""
+def _rendered(text: str) -> str:
+    """Render Markdown for a terminal; return it unchanged for other outputs."""
     if not sys.stdout.isatty():
         return text
     from accord.cli.output.terminal_markdown import TerminalMarkdown
-    from accord.cli.output.terminal_screen import Style, TerminalSize, signs_for, wants_colour
+    from accord.cli.output.terminal_screen import Style, TerminalSize, symbols_for, wants_color
 
     parts: list[str] = []
     size = TerminalSize(sys.stdout)
-    style = Style(wants_colour(True), signs_for(sys.stdout.encoding))
-    page = TerminalMarkdown(lambda text, column: parts.append(text), lambda: size.columns - 1, style)
-    page.feed(text)
-    page.end()
+    style = Style(wants_color(True), symbols_for(sys.stdout.encoding))
+    markdown = TerminalMarkdown(lambda text, column: parts.append(text), lambda: size.columns - 1, style)
+    markdown.feed(text)
+    markdown.end()
     return "".join(parts)
 
 
-async def _export(given: Namespace) -> int:
-    place = None if given.output is None else free_place(given.output, "--output ")
-    transcript = await _transcript(given)
-    text = markdown(transcript) if given.format == "md" else json_text(transcript_form(transcript)) + "\n"
-    if place is None:
+async def _export(options: Namespace) -> int:
+    path = None if options.output is None else free_place(options.output, "--output ")
+    transcript = await _transcript(options)
+    text = markdown(transcript) if options.format == "md" else json_text(transcript_json(transcript)) + "\n"
+    if path is None:
         sys.stdout.write(text)
         return 0
-    write_new(place, text, "--output ")
-    _say(f"{transcript.entry.label} is in {place}")
+    write_new(path, text, "--output ")
+    _print_note(f"exported {transcript.entry.label} to {path}")
     return 0
 
 
-async def _fork(given: Namespace) -> int:
-    async with _sessions(given) as stored:
-        entry = await stored.find(given.id, given.cwd)
+async def _fork(options: Namespace) -> int:
+    async with _sessions(options) as stored:
+        entry = await stored.find(options.id, options.cwd)
         new = await stored.fork(entry)
-    if given.json:
+    if options.json:
         print(json_text({"agent": entry.agent, "sessionId": new, "forkedFrom": entry.session_id}))
     else:
         print(one_line(new))
-        behind = f" -- {one_line(entry.agent)}" if given.command else ""
-        named = "" if given.command else f" -a {shlex.quote(one_line(entry.agent))}"
-        _say(f"go on in it: accord run{named} --session {shlex.quote(one_line(new))} PROMPT{behind}")
+        command = f" -- {one_line(entry.agent)}" if options.command else ""
+        agent = "" if options.command else f" -a {shlex.quote(one_line(entry.agent))}"
+        _print_note(
+            f"continue it with: accord run{agent} --session {shlex.quote(one_line(new))} PROMPT{command}"
+        )
     return 0
 
 
-async def _delete(given: Namespace) -> int:
-    async with _sessions(given) as stored:
-        entries = [await stored.find(text, given.cwd) for text in dict.fromkeys(given.ids)]
+async def _delete(options: Namespace) -> int:
+    async with _sessions(options) as stored:
+        entries = [await stored.find(text, options.cwd) for text in dict.fromkeys(options.ids)]
         for entry in entries:
             where = await stored.delete(entry)
-            _say(f"deleted {where}: {entry.label}")
-    if given.json:
-        print(json_text([entry_form(entry) for entry in entries]))
+            _print_note(f"deleted {where}: {entry.label}")
+    if options.json:
+        print(json_text([list_entry_json(entry) for entry in entries]))
     return 0
 
 
-_More = Callable[[Parser], None]
+_AddOptions = Callable[[Parser], None]
 _Run = Callable[[Namespace], Coroutine[Any, Any, int]]
 
 
-def _with_id(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", help="the session; the beginning of its id is enough")
+def _add_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help="id of the session, or its beginning")
 
 
-def _with_ids(parser: Parser) -> None:
+def _add_ids(parser: Parser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+", help="ids of the sessions, or their beginnings")
+
+
+def _add_list_options(parser: Parser) -> None:
+    parser.add_argument("--all", action="store_true", help="list the sessions of every folder")
+
+
+def _add_export_options(parser: Parser) -> None:
+    _add_id(parser)
     parser.add_argument(
-        "ids", metavar="ID", nargs="+", help="the sessions; the beginnings of their ids are enough"
+        "--format", choices=("md", "json"), default="md", help="md for people (default) or json for programs"
     )
+    parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default: stdout)")
 
 
-def _for_list(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="those of every folder")
-
-
-def _for_export(parser: Parser) -> None:
-    _with_id(parser)
-    parser.add_argument(
-        "--format", choices=_FORMATS, default="md", help="md for people (default), json for programs"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to; without it to stdout")
-
-
-_COMMANDS: Final[dict[str, tuple[str, _More, _Run]]] = {
-    "list": (
-        "The sessions of this folder, with the agent that is named or the default one.",
-        _for_list,
-        _list,
-    ),
-    "show": ("One session, to read.", _with_id, _show),
-    "export": ("One session as a file: Markdown, or JSON.", _for_export, _export),
-    "fork": ("A new session that begins as this one did; prints its id.", _with_id, _fork),
-    "delete": ("Delete sessions, at the agent and here.", _with_ids, _delete),
+_COMMANDS: Final[dict[str, tuple[str, _AddOptions, _Run]]] = {
+    "list": ("list the sessions of a folder", _add_list_options, _list),
+    "show": ("show one session", _add_id, _show),
+    "export": ("export one session as Markdown or JSON", _add_export_options, _export),
+    "fork": ("copy a session into a new one and print its id", _add_id, _fork),
+    "delete": ("delete sessions, at the agent and in the local recordings", _add_ids, _delete),
 }
 
 
-def _read(name: str, more: Callable[[Parser], None], words: Sequence[str]) -> Namespace:
+def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> Namespace:
     parser = Parser(f"accord sessions {name}", _COMMANDS[name][0])
-    more(parser)
+    add_options(parser)
     parser.add_argument(
-        "-a", "--agent", metavar="NAME", help="an agent of `accord agents list`; by default the default one"
+        "-a", "--agent", metavar="NAME", help="agent from `accord agents list` (default: the default agent)"
     )
-    parser.add_argument("--cwd", metavar="DIR", default=".", help="the folder; by default this one")
-    parser.add_argument("--recorded", action="store_true", help="start no agent: only what was recorded here")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    trust_option(parser)
-    ours, command = split_command(words)
-    given = parser.parse_args(ours)
-    given.command = command
-    given.cwd = (folder if given.recorded else told_folder)("--cwd", given.cwd)
-    return given
+    parser.add_argument(
+        "--cwd", metavar="DIR", default=".", help="folder of the sessions (default: the current one)"
+    )
+    parser.add_argument(
+        "--recorded", action="store_true", help="use only the local recordings; start no agent"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_trust_option(parser)
+    own, command = split_command(words)
+    options = parser.parse_args(own)
+    options.command = command
+    options.cwd = (existing_folder if options.recorded else agent_folder)("--cwd", options.cwd)
+    return options
 
 
 @asynccontextmanager
-async def _sessions(given: Namespace) -> AsyncGenerator[StoredSessions]:
-    records = _records(given)
+async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
+    records = _open_records(options)
     try:
-        if given.recorded:
-            yield StoredSessions(_recorded_as(given), records, _say)
+        if options.recorded:
+            yield StoredSessions(_recorded_name(options), records, _print_note)
             return
-        server = chosen_server(given.agent, given.command, given.cwd, trust=given.trust)
+        agent = choose_agent(options.agent, options.command, options.cwd, trust=options.trust)
         try:
-            async with reach(server, given.cwd, records, _say) as stored:
+            async with reach(agent, options.cwd, records, _print_note) as stored:
                 yield stored
         except AuthRequired as error:
-            name = None if given.command else server.name
-            for line in how_to_sign_in(error, name, server.launch(given.cwd)):
-                _say(clean_line(line))
+            name = None if options.command else agent.name
+            for line in how_to_sign_in(error, name, agent.launch(options.cwd)):
+                _print_note(clean_line(line))
             raise
     finally:
         records.close()
 
 
-def _recorded_as(given: Namespace) -> str | None:
-    """The name under which the sessions of the agent were recorded. It is not started, and may be gone from every file."""
-    if given.command:
-        return shlex.join(given.command)
-    if given.agent is None:
+def _recorded_name(options: Namespace) -> str | None:
+    """Return the agent's name in the recordings. The agent may no longer be configured."""
+    if options.command:
+        return shlex.join(options.command)
+    if options.agent is None:
         return None
     try:
-        return load(given.cwd, trust=once if given.trust else leave_out)[given.agent].name
+        return load(options.cwd, trust=once if options.trust else leave_out)[options.agent].name
     except UsageError:
-        return given.agent
+        return options.agent
 
 
-def _records(given: Namespace) -> RecordedSessions:
-    """What was recorded. A store that cannot be used is no obstacle where the agent itself can tell."""
+def _open_records(options: Namespace) -> RecordedSessions:
+    """Open the recordings. If the store is unusable, continue with the agent's own sessions."""
     try:
         return RecordedSessions.open()
     except StoreError as error:
-        if given.recorded:
+        if options.recorded:
             raise
-        _say(f"what was recorded here cannot be read: {clean_line(str(error))}")
+        _print_note(f"cannot read the local recordings: {clean_line(str(error))}")
         return RecordedSessions(MemoryStore())
 
 
-async def _transcript(given: Namespace) -> StoredTranscript:
-    async with _sessions(given) as stored:
-        return await stored.transcript(await stored.find(given.id, given.cwd))
+async def _transcript(options: Namespace) -> StoredTranscript:
+    async with _sessions(options) as stored:
+        return await stored.transcript(await stored.find(options.id, options.cwd))
 
 
-def _facts(transcript: StoredTranscript) -> list[tuple[str, str]]:
+def _details(transcript: StoredTranscript) -> list[tuple[str, str]]:
     entry = transcript.entry
-    facts = [
+    details = [
         ("session", one_line(entry.session_id)),
         ("title", one_line(clean_line(transcript.title or ""))),
         ("agent", one_line(entry.agent)),
         ("folder", one_line(entry.cwd)),
         ("last used", entry.when),
-        ("from", "the agent" if transcript.source == "agent" else "what was recorded here"),
+        ("from", "the agent" if transcript.source == "agent" else "the local recording"),
     ]
-    return [(label, text) for label, text in facts if text]
+    return [(label, text) for label, text in details if text]
 
 
-def _row(entry: SessionListEntry, given: Namespace) -> tuple[str, ...]:
+def _row(entry: SessionListEntry, options: Namespace) -> tuple[str, ...]:
     cells = [one_line(entry.session_id), entry.when or "-"]
-    if given.recorded and given.agent is None:
+    if options.recorded and options.agent is None:
         cells.append(one_line(entry.agent))
-    if given.all:
+    if options.all:
         cells.append(one_line(entry.cwd))
     title = one_line(clean_line(entry.title), 80) if entry.title else ""
     return (*cells, title + (" (archived)" if entry.archived else ""))
@@ -356,7 +279,7 @@ def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     print(f"accord sessions: {text}", file=sys.stderr)
 
 
@@ -364,5 +287,67 @@ def _help() -> str:
     width = max(map(len, _COMMANDS))
     lines = [f"  {name:<{width}}  {summary}" for name, (summary, *_) in _COMMANDS.items()]
     return "\n".join(
-        ["usage: accord sessions COMMAND   (accord sessions COMMAND --help tells more)", "", *lines]
+        ["usage: accord sessions COMMAND   (accord sessions COMMAND --help shows the options)", "", *lines]
     )
+
+
+def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
+    """Return the document of `accord sessions export --format json`."""
+    state = transcript.state
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "exportedBy": f"accord {__version__}",
+        **list_entry_json(transcript.entry),
+        "source": transcript.source,
+    }
+    document["title"] = transcript.title
+    document["timeline"] = [_timeline_json(entry) for entry in state.timeline]
+    if state.usage is not None:
+        document["usage"] = _builtins(state.usage)
+    return document
+
+
+def list_entry_json(entry: SessionListEntry) -> dict[str, Any]:
+    """Return one session of `accord sessions list --json`."""
+    return {
+        "agent": entry.agent,
+        "sessionId": entry.session_id,
+        "cwd": entry.cwd,
+        "additionalDirectories": list(entry.additional_directories),
+        "title": entry.title,
+        "updatedAt": entry.updated,
+        "archived": entry.archived,
+        "source": entry.source,
+    }
+
+
+def _timeline_json(entry: TimelineEntry) -> dict[str, Any]:
+    match entry:
+        case Message():
+            members: dict[str, Any] = {"type": "message", "role": entry.kind}
+            if entry.id is not None:
+                members["messageId"] = entry.id
+            return {**members, "content": [_builtins(block) for block in entry.blocks]}
+        case ToolCallState():
+            members = {"type": "tool_call", **_builtins(entry.to_update())}
+            members.pop("_meta", None)
+            if entry.mark:
+                members["endedAs"] = entry.mark
+            return members
+        case PlanState():
+            return {"type": "plan", "planId": entry.plan_id, "plan": _builtins(entry.body)}
+        case CompactionState():
+            return {"type": "compaction", **_builtins(entry.to_update())}
+        case SubagentState():
+            return {"type": "subagent", **_builtins(entry.to_update())}
+        case SessionMessageState():
+            return {"type": "session_message", **_builtins(entry.to_update())}
+
+
+def _builtins(value: Any) -> Any:
+    """Convert a record to plain values, without its `sessionUpdate` tag."""
+    built = to_builtins(value)
+    if isinstance(built, dict):
+        built.pop("sessionUpdate", None)  # pyright: ignore[reportUnknownMemberType]
+    return built if built is not UNSET else None  # pyright: ignore[reportUnknownVariableType]

@@ -1,6 +1,9 @@
 """Asks the user at the terminal: permissions, forms, web addresses, questions.
 
-Imported on first use.
+One question at a time, without blocking the event loop. Input typed before a question appears is discarded, so that
+the user cannot agree to something unseen. Without a terminal every request is declined.
+
+Imported on first use: it loads accord.client.
 """
 
 import asyncio
@@ -33,145 +36,72 @@ from accord.schema import (
     Unknown,
 )
 
-# MERGED cli.running.describing: A permission request in words: what the agent wants to do, so that somebody can decide about it.
-
-_LINES: Final = 40
-_LONGEST_LINE: Final = 400
-_LARGEST_DIFF: Final = 200_000
-
-
-def describe(
-    question: "TerminalQuestion", asked: PermissionRequest, request: ActionRequest, decision: Decision
-) -> None:
-    """Say who asks, for what, and why the rules did not decide it. What the rules judge is shown whole, whatever the title says."""
-    call = asked.call
-    kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
-    question.say(f"\n{asked.session.agent.name} asks: {one_line(call.label)}{kind}")
-    for line in judged(asked, request):
-        question.say(line, "  ")
-    for line in _shown(asked, request):
-        question.say(_short(line), "  | ")  # the agent's words: nothing in them can pass for an option
-    if decision.rule not in ("default ask", "default reads"):
-        question.say(f"({decision.reason})", "  ")
+_MAX_LINES: Final = 40
+_MAX_LINE_LENGTH: Final = 400
+_MAX_DIFF_LENGTH: Final = 200_000
+_MAX_INPUT_BYTES: Final = 64 * 1024
+_MAX_TEXT_LENGTH: Final = 8_000
 
 
-def _shown(asked: PermissionRequest, request: ActionRequest) -> Iterator[str]:
-    for item in asked.call.content:
-        if isinstance(item, Diff):
-            yield f"{'change' if isinstance(item.old_text, str) else 'new file'} {item.path}"
-            yield from _some(_changed(item))
-        elif isinstance(item, Content) and isinstance(item.content, TextContent):
-            yield from _some(item.content.text.split("\n"))
-    raw = asked.call.raw_input
-    if isinstance(raw, dict) and not (request.command or request.paths or request.url):
-        given = cast("dict[str, Any]", raw)
-        yield from _some([f"{name}: {one_line(str(value))}" for name, value in given.items()])
-
-
-def _changed(diff: Diff) -> list[str]:
-    old = diff.old_text if isinstance(diff.old_text, str) else ""
-    if len(old) + len(diff.new_text) > _LARGEST_DIFF:
-        return [f"{len(diff.new_text)} characters, too many to compare here"]
-    lines = difflib.unified_diff(old.splitlines(), diff.new_text.splitlines(), lineterm="", n=2)
-    return [line for line in islice(lines, 2, None) if not line.startswith("@@")]
-
-
-def _some(lines: list[str]) -> Iterator[str]:
-    yield from lines[:_LINES]
-    if len(lines) > _LINES:
-        yield f"... and {len(lines) - _LINES} lines more"
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
-
-
-async def choose(
-    question: "TerminalQuestion", options: Sequence[PermissionOption]
-) -> PermissionOption | None:
-    """Let the person choose by number; nothing is chosen by Enter alone. None: went away."""
-    for number, option in enumerate(options, 1):
-        question.say(f"  {number}  {one_line(option.name or option.option_id)}")
-    if not options:
-        question.say("  The agent offers nothing to choose: it is refused.")
-        return None
-    while True:
-        typed = await question.line(
-            f"Choose 1-{len(options)}: " if len(options) > 1 else "Type 1, or Ctrl-D: "
-        )
-        if typed is None:
-            return None
-        if typed.isdecimal() and 1 <= int(typed) <= len(options):
-            return options[int(typed) - 1]
-
-
-# MERGED cli.running.person: The person at the terminal: one question at a time, read line by line, without holding up anything else.
-#
-# What was typed before a question is shown is thrown away: nobody agrees to what they have not seen.
-
-_LONGEST: Final = 64 * 1024
-_LONGEST_TEXT: Final = 8_000
-
-
-def is_there() -> bool:
-    """Whether somebody can be asked: both sides of the conversation are terminals."""
+def can_ask() -> bool:
+    """Tell whether stdin and stderr are terminals, so that a user can be asked."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 class TerminalUser:
-    """Who can be asked. Questions wait for each other."""
+    """The user at the terminal. Questions are asked one after another."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._one_at_a_time = asyncio.Lock()
-        self._gone = asyncio.Event()
+        self._dismissed = asyncio.Event()
 
     def dismiss(self) -> None:
-        """The person wants no more questions: the open one, and all that follow, go unanswered."""
-        self._gone.set()
+        """Leave the open question and all later ones unanswered."""
+        self._dismissed.set()
 
     @asynccontextmanager
     async def asked(self) -> AsyncGenerator["TerminalQuestion"]:
-        """Have the person's attention."""
+        """Reserve the terminal for one question."""
         async with self._one_at_a_time:
             with self._output.question():
                 forget_typed(sys.stdin.fileno())
-                question = TerminalQuestion(sys.stdin.fileno(), sys.stderr, self._gone)
+                question = TerminalQuestion(sys.stdin.fileno(), sys.stderr, self._dismissed)
                 try:
                     yield question
                 except asyncio.CancelledError:
-                    question.say("")  # what was being asked stands there half answered
+                    question.say("")  # end the line of the unanswered prompt
                     raise
 
 
 class TerminalQuestion:
-    """A conversation with the person, as long as they have been asked something."""
+    """One question to the user: prints texts and reads lines."""
 
-    def __init__(self, keyboard: int, screen: TextIO, gone: asyncio.Event) -> None:
+    def __init__(self, keyboard: int, screen: TextIO, dismissed: asyncio.Event) -> None:
         self._keyboard = keyboard
         self._screen = screen
-        self._gone = gone
+        self._dismissed = dismissed
 
     def say(self, text: str, indent: str = "") -> None:
-        """Show a text, with everything spelled out that could deceive; the indent is in front of each of its lines."""
+        """Print a text with unsafe characters made visible and each line indented."""
         shown = (
             text
-            if len(text) <= _LONGEST_TEXT
-            else f"{text[:_LONGEST_TEXT]}\n... and {len(text) - _LONGEST_TEXT} characters more"
+            if len(text) <= _MAX_TEXT_LENGTH
+            else f"{text[:_MAX_TEXT_LENGTH]}\n... and {len(text) - _MAX_TEXT_LENGTH} more characters"
         )
-        if self._gone.is_set():
+        if self._dismissed.is_set():
             return
         for line in shown.split("\n"):
             self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
         self._screen.flush()
 
     async def line(self, prompt: str) -> str | None:
-        """What is typed behind the prompt; None when the person goes away (Ctrl-D) or was dismissed."""
-        if self._gone.is_set():
+        """Read a line after the prompt. Returns None on Ctrl-D or after `dismiss`."""
+        if self._dismissed.is_set():
             return None
         self._screen.write(visible(prompt))
         self._screen.flush()
-        typed = await self._until_gone(_typed(self._keyboard))
+        typed = await self._until_dismissed(_read_line(self._keyboard))
         if not typed.endswith("\n"):
             self._screen.write("\n")
             self._screen.flush()
@@ -180,14 +110,14 @@ class TerminalQuestion:
         return typed.strip()
 
     async def yes(self, prompt: str) -> bool | None:
-        """Whether a yes was typed; everything else is a no. None: went away."""
+        """Ask a yes/no question; anything but yes is no. Returns None if the user leaves."""
         answer = await self.line(f"{prompt} [y/N] ")
         return None if answer is None else answer.casefold() in ("y", "yes")
 
     async def permission(
         self, asked: PermissionRequest, request: ActionRequest, decision: Decision
     ) -> PermissionOption | None:
-        """May this tool call run?"""
+        """Ask whether a tool call may run."""
         describe(self, asked, request, decision)
         return await choose(self, asked.options)
 
@@ -199,73 +129,41 @@ class TerminalQuestion:
         decision: Decision,
         options: Sequence[PermissionOption],
     ) -> PermissionOption | None:
-        """May the agent do this through this client?"""
+        """Ask whether the agent may use this client's workspace."""
         self.say(f"\n{one_line(session.agent.name)} asks: {what}")
         for line in extras:
             self.say(line, "  ")
         self.say(decision.reason, "  ")
         return await choose(self, options)
 
-    async def _until_gone(self, typing: Coroutine[Any, Any, str]) -> str:
-        """What is typed, or nothing."""
-        typed, gone = asyncio.ensure_future(typing), asyncio.ensure_future(self._gone.wait())
+    async def _until_dismissed(self, reading: Coroutine[Any, Any, str]) -> str:
+        """Return the line, or "" if the user was dismissed first."""
+        line, dismissed = asyncio.ensure_future(reading), asyncio.ensure_future(self._dismissed.wait())
         try:
-            await asyncio.wait((typed, gone), return_when=asyncio.FIRST_COMPLETED)
-            return typed.result() if typed.done() else ""
+            await asyncio.wait((line, dismissed), return_when=asyncio.FIRST_COMPLETED)
+            return line.result() if line.done() else ""
         finally:
-            for task in (typed, gone):
+            for task in (line, dismissed):
                 task.cancel()
-            await asyncio.gather(typed, gone, return_exceptions=True)
-
-
-async def _typed(keyboard: int) -> str:
-    """One line, as the terminal hands it over; cancelling takes the hand off the keyboard."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str] = loop.create_future()
-
-    def deliver(text: str) -> None:
-        if not line.done():
-            line.set_result(text)
-
-    if sys.platform == "win32":
-        # A console cannot be watched by the loop. A thread that nobody answers ends with the process.
-        read = sys.stdin.readline
-        threading.Thread(target=lambda: loop.call_soon_threadsafe(deliver, read()), daemon=True).start()
-        return await line
-
-    def ready() -> None:
-        try:
-            deliver(os.read(keyboard, _LONGEST).decode(errors="replace"))
-        except OSError:
-            deliver("")
-
-    loop.add_reader(keyboard, ready)
-    try:
-        return await line
-    finally:
-        loop.remove_reader(keyboard)
-
-
-# MERGED cli.running.forms: What an agent asks the user beside permissions: forms, web addresses, and the plain question of Agentao's extension.
-#
-# Asked on the terminal and checked before they are sent; without a terminal declined.
+            await asyncio.gather(line, dismissed, return_exceptions=True)
 
 
 class TerminalForms:
-    """Puts the agent's questions to the person. `done` counts them: an agent that asks has begun to work."""
+    """Handles the agent's forms, web addresses and `_agentao.cn/ask_user` questions."""
 
-    def __init__(self, person: TerminalUser | None, note: Callable[[str], None]) -> None:
-        self.done = 0
-        self._person = person
+    def __init__(self, user: TerminalUser | None, note: Callable[[str], None]) -> None:
+        self.requests: int = 0
+        """How many requests the agent sent. An agent that asks has begun to work."""
+        self._user = user
         self._note = note
 
     async def form(self, form: ElicitationForm) -> FormAnswer:
-        """A form, field by field, and once more as a whole before it goes out."""
-        self.done += 1
-        if self._person is None:
-            self._declined(form.message)
+        """Ask for each field of a form, then confirm all values before they are sent."""
+        self.requests += 1
+        if self._user is None:
+            self._note_declined(form.message)
             return DECLINED
-        async with self._person.asked() as question:
+        async with self._user.asked() as question:
             question.say(f"\n{form.agent} asks: {form.message}")
             if form.schema.title or form.schema.description:
                 question.say(f"{form.schema.title or ''} {form.schema.description or ''}".strip(), "  ")
@@ -276,40 +174,42 @@ class TerminalForms:
                 if not await _fill_in(question, form, name, schema, values):
                     return None
             for name, value in values.items():
-                question.say(f"{title_of(form.fields[name], name)}: {_forms_shown(value)}", "  ")
+                question.say(f"{title_of(form.fields[name], name)}: {_value_text(value)}", "  ")
             agreed = await question.yes("Send this?")
         if agreed is None:
             return None
         return values if agreed else DECLINED
 
     async def address(self, address: ElicitationUrl) -> bool | None:
-        """A web address: shown in full, opened by the person or by nobody."""
-        self.done += 1
-        if self._person is None:
-            self._declined(f"{address.message} ({address.url})")
+        """Show a web address in full. Only the user opens it."""
+        self.requests += 1
+        if self._user is None:
+            self._note_declined(f"{address.message} ({address.url})")
             return False
-        async with self._person.asked() as question:
+        async with self._user.asked() as question:
             question.say(f"\n{address.agent} asks you to open an address: {address.message}")
             question.say(address.url, "  ")
-            warning = "; its name is in another script than it may look like" if address.punycode else ""
+            warning = (
+                "; the host name contains characters that can look like others" if address.punycode else ""
+            )
             question.say(f"at {address.host}{warning}", "  ")
             return await question.yes("Do you agree? Then open it in your browser.")
 
     async def question(self, params: Any) -> dict[str, Any]:
-        """`_agentao.cn/ask_user`."""
-        self.done += 1
-        asked = read_question(params)
-        if asked is None:
+        """Handle the request `_agentao.cn/ask_user`."""
+        self.requests += 1
+        parsed = read_question(params)
+        if parsed is None:
             return answer_to(None)
-        text, options = asked
-        if self._person is None:
-            self._declined(text)
+        text, options = parsed
+        if self._user is None:
+            self._note_declined(text)
             return answer_to(None)
-        async with self._person.asked() as question:
+        async with self._user.asked() as question:
             question.say(f"\nThe agent asks: {text}")
             for number, option in enumerate(options, 1):
                 question.say(f"  {number}  {one_line(option)}")
-            prompt = "A number, or your own words: " if options else "Your answer: "
+            prompt = "A number, or your own answer: " if options else "Your answer: "
             while True:
                 typed = await question.line(prompt)
                 if typed is None:
@@ -320,14 +220,107 @@ class TerminalForms:
             typed = options[int(typed) - 1]
         return answer_to(typed)
 
-    def _declined(self, what: str) -> None:
-        self._note(f"declined, for there is no terminal to ask on: {what}")
+    def _note_declined(self, what: str) -> None:
+        self._note(f"declined, because there is no terminal to ask on: {what}")
+
+
+async def choose(
+    question: "TerminalQuestion", options: Sequence[PermissionOption]
+) -> PermissionOption | None:
+    """Let the user choose by number; Enter alone chooses nothing. Returns None if the user leaves (Ctrl-D)."""
+    for number, option in enumerate(options, 1):
+        question.say(f"  {number}  {one_line(option.name or option.option_id)}")
+    if not options:
+        question.say("  The agent offers no options; the request is refused.")
+        return None
+    while True:
+        typed = await question.line(
+            f"Choose 1-{len(options)}: " if len(options) > 1 else "Type 1, or Ctrl-D: "
+        )
+        if typed is None:
+            return None
+        if typed.isdecimal() and 1 <= int(typed) <= len(options):
+            return options[int(typed) - 1]
+
+
+def describe(
+    question: "TerminalQuestion", asked: PermissionRequest, request: ActionRequest, decision: Decision
+) -> None:
+    """Show the agent, the action, and the rule that asks. What the rules judge is shown in full."""
+    call = asked.call
+    kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
+    question.say(f"\n{asked.session.agent.name} asks: {one_line(call.label)}{kind}")
+    for line in judged(asked, request):
+        question.say(line, "  ")
+    for line in _content_lines(asked, request):
+        question.say(_shorten(line), "  | ")  # the mark shows that the agent wrote this, not Accord
+    if decision.rule not in ("default ask", "default reads"):
+        question.say(f"({decision.reason})", "  ")
+
+
+def _content_lines(asked: PermissionRequest, request: ActionRequest) -> Iterator[str]:
+    for item in asked.call.content:
+        if isinstance(item, Diff):
+            yield f"{'change' if isinstance(item.old_text, str) else 'new file'} {item.path}"
+            yield from _first_lines(_diff_lines(item))
+        elif isinstance(item, Content) and isinstance(item.content, TextContent):
+            yield from _first_lines(item.content.text.split("\n"))
+    raw = asked.call.raw_input
+    if isinstance(raw, dict) and not (request.command or request.paths or request.url):
+        members = cast("dict[str, Any]", raw)
+        yield from _first_lines([f"{name}: {one_line(str(value))}" for name, value in members.items()])
+
+
+def _diff_lines(diff: Diff) -> list[str]:
+    old = diff.old_text if isinstance(diff.old_text, str) else ""
+    if len(old) + len(diff.new_text) > _MAX_DIFF_LENGTH:
+        return [f"{len(diff.new_text)} characters, too long to compare"]
+    lines = difflib.unified_diff(old.splitlines(), diff.new_text.splitlines(), lineterm="", n=2)
+    return [line for line in islice(lines, 2, None) if not line.startswith("@@")]
+
+
+def _first_lines(lines: list[str]) -> Iterator[str]:
+    yield from lines[:_MAX_LINES]
+    if len(lines) > _MAX_LINES:
+        yield f"... and {len(lines) - _MAX_LINES} more lines"
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[:_MAX_LINE_LENGTH]}..."
+
+
+async def _read_line(keyboard: int) -> str:
+    """Read one line from the terminal. After a cancellation the keyboard is no longer read."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def deliver(text: str) -> None:
+        if not line.done():
+            line.set_result(text)
+
+    if sys.platform == "win32":
+        # The loop cannot watch a console. A thread that still waits for input ends with the process.
+        read = sys.stdin.readline
+        threading.Thread(target=lambda: loop.call_soon_threadsafe(deliver, read()), daemon=True).start()
+        return await line
+
+    def ready() -> None:
+        try:
+            deliver(os.read(keyboard, _MAX_INPUT_BYTES).decode(errors="replace"))
+        except OSError:
+            deliver("")
+
+    loop.add_reader(keyboard, ready)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(keyboard)
 
 
 async def _fill_in(
     question: TerminalQuestion, form: ElicitationForm, name: str, schema: Any, values: dict[str, Any]
 ) -> bool:
-    """Ask for one field until what is typed can be sent. False: the person went away."""
+    """Ask for one field until the input is valid. Returns False if the user leaves."""
     required, default = name in form.required, form.defaults.get(name)
     title = title_of(schema, name)
     if schema.description:
@@ -359,7 +352,7 @@ def _hint(schema: Any, choices: Sequence[tuple[str, str]], default: Any, require
         case BooleanPropertySchema():
             notes.append("y or n")
         case MultiSelectPropertySchema():
-            notes.append("numbers, with commas between")
+            notes.append("numbers, separated by commas")
         case _ if choices:
             notes.append("a number")
         case IntegerPropertySchema() | NumberPropertySchema():
@@ -369,13 +362,13 @@ def _hint(schema: Any, choices: Sequence[tuple[str, str]], default: Any, require
         case _:
             pass
     if default is not None:
-        notes.append(f"Enter for {_forms_shown(default)}")
+        notes.append(f"Enter for {_value_text(default)}")
     elif not required:
         notes.append("Enter for none")
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def _forms_shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(cast("list[str]", value)) if isinstance(value, list) else str(value)

@@ -85,7 +85,7 @@ class ReplayedClient:
         self._news = asyncio.Event()
         self._end: TransportEnd | None = None
 
-    async def drive(self, told: Callable[[ReplayedCall], None]) -> list[ReplayedCall]:
+    async def play(self, told: Callable[[ReplayedCall], None]) -> list[ReplayedCall]:
         """Play all of it; `told` hears of every call as it is through. Raises `Crashed` and `RequestTimeout`."""
         outcomes: list[ReplayedCall] = []
         self._transport.start(self)

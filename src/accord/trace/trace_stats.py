@@ -51,7 +51,7 @@ class _Open(Struct):
     first_chunk: float | None = None
 
 
-class Stats:
+class TraceStats:
     """Takes the steps of a recording in order."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Stats:
         self._open: dict[tuple[int, str], _Open] = {}
         self._spans: dict[int, float] = {}
 
-    def take(self, number: int, step: TraceStep | TraceStart) -> None:
+    def add(self, number: int, step: TraceStep | TraceStart) -> None:
         """The next step of the run of this number."""
         if isinstance(step, TraceStart):
             self.runs = max(self.runs, number)

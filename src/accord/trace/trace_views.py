@@ -33,7 +33,7 @@ class TimelineStyle(Struct, frozen=True):
 
     width: int = 0
     """Characters of a line; 0 does not cut."""
-    colours: bool = False
+    colors: bool = False
     full: bool = False
     """Every message whole, below its line."""
     plain: bool = False
@@ -41,7 +41,7 @@ class TimelineStyle(Struct, frozen=True):
 
     def paint(self, text: str, colour: str) -> str:
         """The text in a colour, where colours are wanted."""
-        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colours and text else text
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colors and text else text
 
 
 class _Run:
@@ -94,7 +94,7 @@ class Timeline:
                 self._shown += 1
                 yield run.number, step
 
-    def owed(self) -> list[tuple[int, TraceStep, TraceFault]]:
+    def unanswered_calls(self) -> list[tuple[int, TraceStep, TraceFault]]:
         """What was never answered, with the number of its run."""
         found: list[tuple[int, TraceStep, TraceFault]] = []
         for run in self._runs.values():
@@ -164,7 +164,7 @@ def step_lines(step: TraceStep, look: TimelineStyle) -> list[str]:
     said = summary(step)[: look.width or 2000]
     line = _fit(head + session + clean(said), look).rstrip()
     colour = "error" if step.kind in ("error", "exit", "lost") else entry.sender or "dim"
-    if look.colours and len(line) > len(head):
+    if look.colors and len(line) > len(head):
         line = look.paint(line[: len(head)], colour) + line[len(head) :]
     lines = [_ascii(line) if look.plain else line]
     if look.full and step.message is not None:

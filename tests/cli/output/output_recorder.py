@@ -66,11 +66,11 @@ class OutputRecorder:
         return self.stdout.shown
 
 
-def on_terminal(columns: int = 60, lines: int = 40, *, colour: bool = True) -> OutputRecorder:
+def on_terminal(columns: int = 60, lines: int = 40, *, color: bool = True) -> OutputRecorder:
     """Record a text output on a terminal."""
     clock, stdout, stderr = FakeClock(), Terminal(columns, lines), io.StringIO()
     output = output_for(
-        "text", stdout=stdout, stderr=stderr, terminal=True, width=columns, colour=colour, clock=clock
+        "text", stdout=stdout, stderr=stderr, terminal=True, width=columns, color=color, clock=clock
     )
     return OutputRecorder(output, stdout, stderr, clock)
 
@@ -78,7 +78,7 @@ def on_terminal(columns: int = 60, lines: int = 40, *, colour: bool = True) -> O
 def on_pipe(format: str = "text") -> OutputRecorder:
     """Record an output on a pipe."""
     clock, stdout, stderr = FakeClock(), io.StringIO(), io.StringIO()
-    output = output_for(format, stdout=stdout, stderr=stderr, terminal=False, colour=False, clock=clock)
+    output = output_for(format, stdout=stdout, stderr=stderr, terminal=False, color=False, clock=clock)
     return OutputRecorder(output, stdout, stderr, clock)
 
 

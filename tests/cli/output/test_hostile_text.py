@@ -95,7 +95,7 @@ def test_hostile_text_on_a_pipe_is_escaped(format: str) -> None:
 
 
 def test_hostile_text_on_a_terminal_is_escaped() -> None:
-    recorder = on_terminal(60, 200, colour=False)
+    recorder = on_terminal(60, 200, color=False)
     send_every_event(recorder)
     assert not (FORBIDDEN - {"\n"}) & set(recorder.text + recorder.stderr.getvalue())
 

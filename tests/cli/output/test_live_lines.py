@@ -63,7 +63,7 @@ class ScrollingTerminal(io.StringIO):
 async def final_screen(steps: list[object], *, live: bool) -> list[str]:
     terminal, clock = ScrollingTerminal(40, 9), FakeClock()
     output = output_for(
-        "text", stdout=terminal, stderr=io.StringIO(), terminal=True, width=40, colour=True, clock=clock
+        "text", stdout=terminal, stderr=io.StringIO(), terminal=True, width=40, color=True, clock=clock
     )
     recorder = OutputRecorder(output, terminal, io.StringIO(), clock)
     recorder.send(TurnStarted())

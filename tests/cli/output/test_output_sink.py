@@ -23,7 +23,7 @@ def test_a_closed_reader_raises_only_in_write() -> None:
         for _ in range(2):
             with pytest.raises(BrokenPipeError):
                 sink.write("text")
-        sink.say("text")
+        sink.try_write("text")
         stream.write("text left in the buffer")  # flushed without an error when the file is closed
 
 

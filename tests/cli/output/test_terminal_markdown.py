@@ -41,8 +41,8 @@ def test_splitting_changes_nothing_on_a_terminal(text: str, data: st.DataObject)
 @settings(max_examples=100, deadline=None)
 @given(MARKDOWN, st.data())
 def test_splitting_changes_nothing_without_colors(text: str, data: st.DataObject) -> None:
-    cut = write_all(on_terminal(30, colour=False), *chunks_of(text, data))
-    assert cut == write_all(on_terminal(30, colour=False), text)
+    cut = write_all(on_terminal(30, color=False), *chunks_of(text, data))
+    assert cut == write_all(on_terminal(30, color=False), text)
 
 
 @settings(max_examples=200, deadline=None)
@@ -147,7 +147,7 @@ def test_a_pipe_gets_the_text_unchanged() -> None:
 
 
 def test_escape_sequences_split_over_chunks_are_removed() -> None:
-    for recorder in (on_pipe(), on_terminal(colour=False)):
+    for recorder in (on_pipe(), on_terminal(color=False)):
         assert write_all(recorder, "a\x1b", "[3", "1mb\x1b]0;ti", "tle\x07c\x9b", "2Jd") == "abcd\n"
 
 

@@ -20,7 +20,7 @@ from tests.cli.output.output_recorder import (
 
 import accord
 from accord.cli.output import output_for
-from accord.cli.output.terminal_screen import TerminalSize, wants_colour
+from accord.cli.output.terminal_screen import TerminalSize, wants_color
 from accord.client import AgentEnded, AgentRestarted, SessionLost, TerminalPrinted
 from accord.client.remote_agent import connect_transport
 from accord.errors import Crashed, RpcError, UsageError
@@ -177,7 +177,7 @@ async def test_a_command_shows_the_end_of_its_output(tmp_path: Path) -> None:
         [[scripted_agent.tool("sh", scripted_agent.terminal("sh", "-c", script), kind="execute")]]
     )
     stdout = io.StringIO()
-    output = output_for("text", stdout=stdout, stderr=io.StringIO(), terminal=False, colour=False)
+    output = output_for("text", stdout=stdout, stderr=io.StringIO(), terminal=False, color=False)
     handlers = accord.ClientHandlers(workspace=accord.local_workspace)
     async with connect_transport(agent.transport(), handlers=handlers) as remote:
         session = await remote.new_session(tmp_path)
@@ -243,8 +243,8 @@ def test_other_events_are_one_line_without_repetition() -> None:
         "· sub-agent Scout: running",
         "· mode: plan",
         "· Web search: on",
-        "✗ the agent is gone (exit code 7)",
-        "· the agent was started again (time 1)",
+        "✗ the agent ended unexpectedly (exit code 7)",
+        "· the agent was restarted (attempt 1)",
         "✗ the session is lost: it cannot load",
     ]
 
@@ -406,7 +406,7 @@ def test_the_error_goes_to_stderr_without_escape_sequences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terminal", "environment", "colour"),
+    ("terminal", "environment", "color"),
     [
         (True, {}, True),
         (False, {}, False),
@@ -419,19 +419,19 @@ def test_the_error_goes_to_stderr_without_escape_sequences() -> None:
     ],
 )
 def test_color_follows_the_terminal_and_the_environment(
-    terminal: bool, environment: dict[str, str], colour: bool
+    terminal: bool, environment: dict[str, str], color: bool
 ) -> None:
-    assert wants_colour(terminal, environment) is colour
+    assert wants_color(terminal, environment) is color
 
 
 def test_without_colors_the_markdown_marks_are_kept() -> None:
-    recorder = on_terminal(colour=False)
+    recorder = on_terminal(color=False)
     recorder.send(message("# Title\n**bold**"), thought("hm"), call(title="x", status="completed"), ENDED)
     assert recorder.text == "# Title\n**bold**\n\n· hm\n\n✓ x (0.0 s)\n"
 
 
 async def test_live_lines_without_colors_keep_the_text() -> None:
-    recorder = on_terminal(30, colour=False)
+    recorder = on_terminal(30, color=False)
     recorder.send(TurnStarted(), thought("A thought that is longer than a line\n\nand go"))
     await recorder.clock.advance(1)
     lines = ["· A thought that is longer", "· than a line", "·", "· and go"]
@@ -452,7 +452,7 @@ def test_the_width_is_read_again_after_a_resize() -> None:
 
 def test_symbols_fit_the_encoding() -> None:
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
-    output = output_for("text", stdout=stdout, stderr=io.StringIO(), terminal=False, colour=False)
+    output = output_for("text", stdout=stdout, stderr=io.StringIO(), terminal=False, color=False)
     recorder = OutputRecorder(output, io.StringIO(), io.StringIO(), None)  # type: ignore[arg-type]
     recorder.send(call(title="x", status="completed"))
     assert stdout.buffer.getvalue() == b"+ x (0.0 s)\n"  # type: ignore[attr-defined]

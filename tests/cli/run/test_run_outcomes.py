@@ -66,10 +66,10 @@ def test_non_json_output_of_the_agent_is_reported_and_ignored(harness: RunHarnes
     ran = harness.run("hello", "--format", "quiet", *odd_agent("noisy"))
     assert (ran.code, ran.out) == (0, "after the noise\n")
     assert ran.err.splitlines() == [
-        "accord run: the agent printed what is no message: loading...",
-        "accord run: the agent printed what is no message: loading more...",
-        "accord run: the agent printed what is no message: still",
-        "accord run: it prints more of that, which is not shown",
+        "accord run: ignored non-JSON output from the agent: loading...",
+        "accord run: ignored non-JSON output from the agent: loading more...",
+        "accord run: ignored non-JSON output from the agent: still",
+        "accord run: further non-JSON output is not shown",
     ]
 
 
@@ -88,15 +88,15 @@ def test_a_crashed_agent_exits_with_3_and_shows_its_stderr(harness: RunHarness) 
 def test_a_crashed_agent_is_restarted_to_check_its_session(harness: RunHarness) -> None:
     ran = harness.run("hello", *odd_agent("dies"), CAPABILITIES='{"loadSession": true}')
     assert ran.code == 3
-    assert "it runs again; its session s1 goes on" in ran.err
+    assert "the agent was restarted; session s1 continues" in ran.err
     ran = harness.run("hello", *odd_agent("dies"))
-    assert "it runs again, but its session is lost" in ran.err
+    assert "the agent was restarted, but its session is lost" in ran.err
 
 
 def test_restarts_are_limited_by_max_restarts(harness: RunHarness, tmp_path: Path) -> None:
     _, command, *args = odd_agent("dies-first-two", str(tmp_path / "count"))
     for most, expected in (
-        (2, "it runs again; its session s1 goes on"),
+        (2, "the agent was restarted; session s1 continues"),
         (1, "it could not be started again"),
     ):
         (tmp_path / "count").unlink(missing_ok=True)
@@ -141,7 +141,7 @@ def test_retry_does_not_repeat_a_prompt_that_was_started(harness: RunHarness, tm
     words = ("hello", "--retry", *odd_agent("dies-first-working", str(tmp_path / "count")))
     ran = harness.run(*words, CAPABILITIES='{"loadSession": true}')
     assert ran.code == 3
-    assert "the prompt is not sent again: the agent had begun to work on it" in ran.err
+    assert "not sending the prompt again: the agent had begun to work on it" in ran.err
     assert "done twice" not in ran.out
 
 
@@ -150,7 +150,7 @@ def test_the_number_of_retries_is_limited(harness: RunHarness) -> None:
     harness.settings(servers={"mine": {"command": command, "args": args, "maxRestarts": 2}})
     ran = harness.run("hello", "-a", "mine", "--retry", CAPABILITIES='{"loadSession": true}')
     assert ran.code == 3
-    assert ran.err.count("the prompt is sent again") == 2
+    assert ran.err.count("sending the prompt again") == 2
     harness.settings(servers={"mine": {"command": command, "args": args, "maxRestarts": 0}})
     ran = harness.run("hello", "-a", "mine", "--retry", CAPABILITIES='{"loadSession": true}')
     assert (ran.code, ran.err.count("sent again")) == (3, 0)
@@ -299,7 +299,7 @@ def test_a_run_under_nohup_ignores_sighup(harness: RunHarness) -> None:
         process.send_signal(signal.SIGINT)
         _, output = process.communicate(timeout=50)
     assert process.returncode == 130
-    assert b"stopping; Ctrl-C again ends the agent" in output, (
+    assert b"stopping; press Ctrl-C again to end the agent" in output, (
         "SIGHUP must be ignored, so that SIGINT is the first signal"
     )
 

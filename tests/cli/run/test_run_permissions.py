@@ -209,7 +209,7 @@ def test_repeated_rejections_do_not_flood_the_notes(harness: RunHarness) -> None
     calls = [json.dumps({"kind": "edit", "title": f"change {number % 30}"}) for number in range(60)]
     ran = harness.run("go", "--format", "quiet", *odd_agent("permissions", *calls))
     notes = ran.err.splitlines()
-    assert (len(notes), notes[-1]) == (21, "accord run: more of that follows, which is not told")
+    assert (len(notes), notes[-1]) == (21, "accord run: further notes of this kind are not shown")
 
 
 def test_the_coding_agent_uses_its_own_modes(harness: RunHarness) -> None:

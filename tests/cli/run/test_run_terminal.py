@@ -148,7 +148,7 @@ def test_ctrl_c_cancels_and_waits_for_the_agent(harness: RunHarness, tmp_path: P
     with run(harness, *odd_agent("busy"), HEARD=str(log), PID_FILE=str(pid)) as terminal:
         terminal.expect("working")
         terminal.type(CTRL_C)
-        terminal.expect("stopping; Ctrl-C again ends the agent")
+        terminal.expect("stopping; press Ctrl-C again to end the agent")
         assert terminal.end() == 130
     assert json.loads(log.read_text().splitlines()[-1])["method"] == "session/cancel"
     assert not alive(int(pid.read_text()))
@@ -247,7 +247,7 @@ def test_a_form_is_filled_in_validated_and_confirmed(harness: RunHarness) -> Non
             ("Sure (y or n): ", "perhaps"),
             ("Sure must be true or false", None),
             ("Sure (y or n): ", "y"),
-            ("Tags (numbers, with commas between): ", "1, 3"),
+            ("Tags (numbers, separated by commas): ", "1, 3"),
             ("Note (Enter for none): ", ""),
             ("Colour: g", None),
             ("Send this? [y/N] ", "y"),
@@ -286,7 +286,7 @@ def test_a_url_is_shown_in_full_with_its_host(harness: RunHarness) -> None:
     with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(asked))) as terminal:
         terminal.expect("odd asks you to open an address: Sign in there")
         terminal.expect("https://xn--80ak6aa92e.com/login?x=1")
-        terminal.expect("at xn--80ak6aa92e.com; its name is in another script than it may look like")
+        terminal.expect("at xn--80ak6aa92e.com; the host name contains characters that can look like others")
         terminal.expect("[y/N] ")
         terminal.type("y\r")
         terminal.expect('"action": "accept"')
@@ -299,7 +299,7 @@ def test_an_ask_user_question_is_answered_by_number_or_text(harness: RunHarness)
         with run(harness, "--format", "quiet", *odd_agent("asks-user", asked)) as terminal:
             terminal.expect("Which one?")
             terminal.expect("2  that")
-            terminal.expect("A number, or your own words: ")
+            terminal.expect("A number, or your own answer: ")
             terminal.type(f"{typed}\r")
             terminal.expect("\r\n")
             terminal.expect(f"{answer}\r\n")
@@ -309,7 +309,7 @@ def test_an_ask_user_question_is_answered_by_number_or_text(harness: RunHarness)
 def test_without_a_terminal_forms_are_declined_with_a_note(harness: RunHarness) -> None:
     ran = harness.run("go", "--format", "quiet", *odd_agent("elicits", json.dumps(FORM)))
     assert json.loads(ran.out) == {"action": "decline"}
-    assert "declined, for there is no terminal to ask on: How shall it be?" in ran.err
+    assert "declined, because there is no terminal to ask on: How shall it be?" in ran.err
     ran = harness.run("go", "--format", "quiet", *odd_agent("asks-user", '{"question": "Which?"}'))
     assert ran.out == "(user unavailable)\n"
 

@@ -43,7 +43,7 @@ def test_ctrl_c_leaves_a_clean_screen(harness: RunHarness) -> None:
         screen.expect("[exit 130]")
         lines = screen.lines
         assert lines[0] == "working"
-        assert any("stopping; Ctrl-C again ends the agent" in line for line in lines)
+        assert any("stopping; press Ctrl-C again to end the agent" in line for line in lines)
         assert "Traceback" not in "\n".join(lines)
 
 

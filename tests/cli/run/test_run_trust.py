@@ -31,22 +31,22 @@ def test_a_yes_runs_the_agent_of_the_project(harness: RunHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "words", "which"),
+    ("default", "words", "agent"),
     [
-        ({"defaultServer": "helper"}, (), "by default, 'helper',"),
-        ({"defaultServer": "accord"}, (), "by default, 'accord',"),
-        ({}, ("-a", "Helper"), "by this name, 'Helper',"),
+        ({"defaultServer": "helper"}, (), "helper"),
+        ({"defaultServer": "accord"}, (), "accord"),
+        ({}, ("-a", "Helper"), "Helper"),
     ],
 )
 def test_a_no_does_not_run_another_agent_in_its_place(
-    harness: RunHarness, default: dict[str, str], words: tuple[str, ...], which: str
+    harness: RunHarness, default: dict[str, str], words: tuple[str, ...], agent: str
 ) -> None:
     harness.settings(servers={"helper": entry()})
     code, shown = answered(harness, {"servers": {"helper": {"command": "x"}}, **default}, "n\r", *words)
     assert code == 2
     assert shown.splitlines()[-1] == (
-        f"accord run: the agent that runs here {which} is set up by {harness.cwd / 'acp.json'}, "
-        "which does not count: agree to it, or name another agent"
+        f"accord run: {agent!r} comes from an untrusted file ({harness.cwd / 'acp.json'}); "
+        "run `accord agents trust` to allow it, or name another agent"
     )
 
 

@@ -45,7 +45,7 @@ def test_permissions_files_and_settings_work_as_with_a_local_agent(
 def test_a_server_that_dies_during_a_turn_exits_with_3(harness: RunHarness, server: AgentServer) -> None:
     ran = harness.run("crash", "--url", server.url)
     assert ran.code == 3
-    assert "the connection to the agent is lost; connecting again" in ran.err
+    assert "the connection to the agent is lost; reconnecting" in ran.err
     assert "Traceback" not in ran.err
 
 
@@ -63,7 +63,7 @@ def test_a_remote_folder_does_not_need_to_exist_here(harness: RunHarness, plain:
     ran = harness.run("files", "--permissions", "all", "--cwd", "/not/on this/machine", "--url", plain.url)
     assert ran.code == 1, "a missing folder cannot be read"
     ran = harness.run("text", "--cwd", "not-here", "--url", plain.url)
-    assert (ran.code, "is no folder" in ran.err) == (2, True)
+    assert (ran.code, "is not a folder" in ran.err) == (2, True)
 
 
 def test_a_session_is_continued(harness: RunHarness) -> None:
@@ -98,8 +98,8 @@ def test_a_closed_port_exits_with_3(harness: RunHarness) -> None:
         (["--url", "ws://box/", "--", "agent"], "--url and -- agent both name an agent"),
         (["--token-file", "x"], "--token-file goes with --url"),
         (["--url", "ws://box/", "--token-file", "nowhere"], "nowhere' cannot be read: No such file"),
-        (["--url", "ws://box/", "--token-file", "two"], "does not hold one token"),
-        (["--url", "ws://box/", "--token-file", "empty"], "does not hold one token"),
+        (["--url", "ws://box/", "--token-file", "two"], "must contain one token"),
+        (["--url", "ws://box/", "--token-file", "empty"], "must contain one token"),
     ],
 )
 def test_wrong_usage_is_a_one_line_error(harness: RunHarness, words: list[str], why: str) -> None:

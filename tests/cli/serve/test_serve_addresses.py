@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from accord.cli.serve_command import ServeSettings, seconds_of, with_limits
-from accord.cli.serve_process import insist_on_safety, listening_on, public_url
+from accord.cli.serve_process import check_encrypted, public_url, resolve_host
 from accord.errors import UsageError
 from accord.gateway.access.resource_limits import GatewayLimits
 
@@ -39,29 +39,29 @@ def test_a_link_never_contains_a_wildcard_address() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.3.2.1", "::1"])
 def test_a_loopback_address_needs_no_tls(address: str) -> None:
-    insist_on_safety(ServeSettings(host=address), (address,))
+    check_encrypted(ServeSettings(host=address), (address,))
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "fd00::2", "203.0.113.5"])
 def test_any_other_address_needs_tls_or_insecure(address: str) -> None:
     with pytest.raises(UsageError, match="--insecure"):
-        insist_on_safety(ServeSettings(host=address), (address,))
-    insist_on_safety(ServeSettings(host=address, insecure=True), (address,))
-    insist_on_safety(ServeSettings(host=address, tls_cert="c", tls_key="k"), (address,))
+        check_encrypted(ServeSettings(host=address), (address,))
+    check_encrypted(ServeSettings(host=address, insecure=True), (address,))
+    check_encrypted(ServeSettings(host=address, tls_cert="c", tls_key="k"), (address,))
 
 
 def test_a_name_with_one_public_address_needs_tls() -> None:
     with pytest.raises(UsageError):
-        insist_on_safety(ServeSettings(host="both"), ("127.0.0.1", "192.0.2.1"))
+        check_encrypted(ServeSettings(host="both"), ("127.0.0.1", "192.0.2.1"))
 
 
 def test_hosts_are_resolved_or_refused() -> None:
-    assert listening_on("127.0.0.1") == ("127.0.0.1",)
+    assert resolve_host("127.0.0.1") == ("127.0.0.1",)
     if socket.has_ipv6:
-        assert listening_on("[::1]") == ("::1",)
+        assert resolve_host("[::1]") == ("::1",)
     for wrong in ("", " ", "no such host"):
         with pytest.raises(UsageError):
-            listening_on(wrong)
+            resolve_host(wrong)
 
 
 def test_durations_and_limits_are_parsed() -> None:

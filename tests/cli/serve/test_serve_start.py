@@ -66,7 +66,7 @@ def test_stored_files_are_for_the_owner_only(home: Path) -> None:
 def test_no_token_is_printed_to_the_journal(home: Path) -> None:
     with running_gateway(home, JOURNAL_STREAM="8:1") as gateway:
         assert not gateway.token
-        assert "run accord serve token new" in gateway.output
+        assert "run: accord serve token new" in gateway.output
     assert tokens_of(home) == []
 
 
@@ -120,11 +120,11 @@ def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
         (["--host-name", "https://x"], "invalid --host-name"),
         (["--allow-origin", "example.org"], "invalid --allow-origin"),
         (["--allow-origin", "*"], "invalid --allow-origin"),
-        (["--folder", "/no/such/folder"], "is no folder"),
+        (["--folder", "/no/such/folder"], "is not a folder"),
         (["--proxy", "proxy.example"], "write it as 127.0.0.1 or 172.17.0.0/16"),
         (["--limit", "connection=1"], "there are: connections, totalConnections"),
         (["--limit", "connections=0"], "--limit"),
-        (["--limit", "connections=many"], "'many' is no number"),
+        (["--limit", "connections=many"], "'many' is not a number"),
         (["--log", "/no/such/folder/log"], "cannot be written"),
         (["unknown"], "no agent is called 'unknown'"),
         (["accord", "accord"], "named twice"),
@@ -132,10 +132,10 @@ def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
         (["--wat"], "--wat"),
         (["token", "make"], "there are: new, list, revoke"),
         (["token", "revoke", "abcdefgh"], "token list"),
-        (["token", "new", "--expires", "soon"], "write it as 12h, 30d or 8w"),
-        (["token", "new", "--folder", "/no/such/folder"], "is no folder"),
-        (["token", "new", "--url", "ftp://example.org"], "write it as https://example.org"),
-        (["token", "new", "--url", "example.org"], "write it as https://example.org"),
+        (["token", "new", "--expires", "soon"], "use for example 12h, 30d or 8w"),
+        (["token", "new", "--folder", "/no/such/folder"], "is not a folder"),
+        (["token", "new", "--url", "ftp://example.org"], "use for example https://example.org"),
+        (["token", "new", "--url", "example.org"], "use for example https://example.org"),
     ],
 )
 def test_wrong_usage_is_a_one_line_error(

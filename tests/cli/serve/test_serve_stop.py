@@ -85,4 +85,4 @@ async def test_a_second_signal_does_not_wait_for_turns(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No such device"):
             os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
     assert code == 0
-    assert "turns that still run are ended" in log
+    assert "ending the turns that still run" in log

@@ -71,7 +71,7 @@ def test_a_token_has_the_scope_it_was_created_with(token_command: TokenCommand, 
 
 def test_an_unknown_agent_in_the_scope_is_noted(token_command: TokenCommand) -> None:
     code, _, err = token_command.run("new", "--plain", "--agent", "mine")
-    assert (code, err) == (0, "accord serve: note: no agent is called 'mine' in this folder\n")
+    assert (code, err) == (0, "accord serve: note: no agent 'mine' in this folder\n")
     assert token_command.listed()[0]["agents"] == ["mine"]
 
 

@@ -1,8 +1,8 @@
-"""Notices, settings, plans, sub-agents and the end of a turn as lines."""
+"""Text lines for notices, settings, plans, sub-agents, the agent's restarts and the end of a turn."""
 
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.cli.output.terminal_screen import BOLD, DIM, PLAIN, RED, YELLOW, Look, Style, cells, cut
+from accord.cli.output.terminal_screen import BOLD, DIM, PLAIN, RED, YELLOW, Attributes, Style, cells, cut
 from accord.client.client_events import AgentEnded, AgentRestarted, SessionLost, SessionReattached
 from accord.frontend.display_text import ending, seconds, words_of
 from accord.safe_text import clean_text, one_line
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from accord.client import ClientSession
 
 
-# MERGED cli.output.lines: What happens beside words and tool calls, each in one line: settings, notices, compactions, sub-agents, the agent itself.
-
-KINDS: Final[tuple[type, ...]] = (
+EVENT_TYPES: Final[tuple[type, ...]] = (
     Notice,
     CompactionUpdate,
     SubagentUpdate,
@@ -47,9 +45,9 @@ KINDS: Final[tuple[type, ...]] = (
     SessionReattached,
     SessionLost,
 )
-"""The events that are told this way."""
+"""The events that `EventLines.of` turns into lines."""
 
-_SEVERITIES: Final[dict[str, Look]] = {"error": RED, "warning": YELLOW}
+_SEVERITIES: Final[dict[str, Attributes]] = {"error": RED, "warning": YELLOW}
 _COMPACTIONS: Final = {
     "in_progress": "compacting the context",
     "completed": "the context was compacted",
@@ -59,44 +57,44 @@ _COMPACTIONS: Final = {
 
 
 class EventLines:
-    """Remembers what was told, so that nothing is told twice."""
+    """Turns events into lines. Remembers what was shown, so that nothing is shown twice."""
 
     def __init__(self, style: Style) -> None:
         self._style = style
         self._mode: str | None = None
         self._modes: dict[str, str] = {}
         self._values: dict[str, str | bool] = {}
-        self._children: dict[str, SubagentState] = {}
-        self._told: dict[str, str] = {}
-        self._asked: dict[str, PermissionAsked] = {}
+        self._subagents: dict[str, SubagentState] = {}
+        self._shown: dict[str, str] = {}
+        self._open_requests: dict[str, PermissionAsked] = {}
 
     def opened(self, session: "ClientSession") -> None:
-        """What is set when the turn begins needs no telling."""
+        """Remember the session's settings, so that only changes are shown."""
         settings = session.state.settings
         self._mode = settings.current_mode_id
         self._modes = {mode.id: mode.name for mode in settings.modes}
         self._values = {picker.id: picker.current for picker in settings.pickers}
 
     def asked(self, event: PermissionAsked) -> None:
-        """Remember what a question is about."""
-        self._asked[event.permission_id] = event
+        """Remember a permission request until its answer."""
+        self._open_requests[event.permission_id] = event
 
     def about(self, event: PermissionAnswered) -> str:
-        """The tool call that an answer is about; "" where there is none."""
-        asked = self._asked.get(event.permission_id)
+        """Return the id of the tool call that a permission answer is about, or ""."""
+        asked = self._open_requests.get(event.permission_id)
         return "" if asked is None or asked.call is None else asked.call.tool_call_id
 
     def of(self, event: Any) -> list[str]:
-        """The lines for an event of one of the `KINDS`; often none."""
+        """Return the lines for an event of one of the `EVENT_TYPES`; often none."""
         match event:
             case Notice():
                 return [self._notice(event)]
             case CompactionUpdate():
                 return self._once(f"compaction {event.compaction_id}", _compaction(event))
             case SubagentUpdate():
-                return self._child(event)
+                return self._subagent(event)
             case SessionMessage():
-                return self._letter(event)
+                return self._session_message(event)
             case ModeChanged():
                 return self._mode_changed(event)
             case ConfigOptionUpdate():
@@ -107,12 +105,12 @@ class EventLines:
                 return self._agent(event)
 
     def _dim(self, text: str) -> str:
-        return self._style.paint(f"{self._style.signs.dot} {text}", DIM)
+        return self._style.paint(f"{self._style.symbols.dot} {text}", DIM)
 
     def _once(self, key: str, text: str) -> list[str]:
-        if not text or self._told.get(key) == text:
+        if not text or self._shown.get(key) == text:
             return []
-        self._told[key] = text
+        self._shown[key] = text
         return [self._dim(text)]
 
     def _notice(self, event: Notice) -> str:
@@ -121,21 +119,22 @@ class EventLines:
             text += f": {_one(event.description)}"
         if event.severity == "info":
             return self._dim(text)
-        text = f"{self._style.signs.notice} {_one(event.severity)}: {text}"
+        text = f"{self._style.symbols.notice} {_one(event.severity)}: {text}"
         return self._style.paint(text, _SEVERITIES.get(event.severity, DIM))
 
-    def _child(self, event: SubagentUpdate) -> list[str]:
-        child = self._children.setdefault(event.session_id, SubagentState(event.session_id))
-        child.apply(event)
-        name = _one(child.title or child.description or child.session_id)
+    def _subagent(self, event: SubagentUpdate) -> list[str]:
+        subagent = self._subagents.setdefault(event.session_id, SubagentState(event.session_id))
+        subagent.apply(event)
+        name = _one(subagent.title or subagent.description or subagent.session_id)
         return self._once(
-            f"child {child.session_id}", f"sub-agent {name}: {_one(child.activity).replace('_', ' ')}"
+            f"sub-agent {subagent.session_id}",
+            f"sub-agent {name}: {_one(subagent.activity).replace('_', ' ')}",
         )
 
-    def _letter(self, event: SessionMessage) -> list[str]:
+    def _session_message(self, event: SessionMessage) -> list[str]:
         text = _one("".join(map(words_of, event.content or ())))
-        way = " to ".join(_one(end) for end in (event.sender_session_id, event.recipient_session_id) if end)
-        return self._once(f"letter {event.message_id}", f"message {way}: {text}" if text else "")
+        ids = " to ".join(_one(id) for id in (event.sender_session_id, event.recipient_session_id) if id)
+        return self._once(f"message {event.message_id}", f"message {ids}: {text}" if text else "")
 
     def _mode_changed(self, event: ModeChanged) -> list[str]:
         if event.mode_id == self._mode:
@@ -153,34 +152,34 @@ class EventLines:
                 continue
             names = {choice.value: choice.name for choice in picker.choices}
             value = picker.current
-            said = ("on" if value else "off") if isinstance(value, bool) else names.get(value, value)
-            lines.append(self._dim(f"{_one(picker.name)}: {_one(said)}"))
+            shown = ("on" if value else "off") if isinstance(value, bool) else names.get(value, value)
+            lines.append(self._dim(f"{_one(picker.name)}: {_one(shown)}"))
             if picker.category == "mode" and isinstance(value, str):
                 self._mode = value
         return lines
 
     def _answered(self, event: PermissionAnswered) -> list[str]:
-        """Only a refusal is told: what was allowed is seen to happen."""
-        asked = self._asked.pop(event.permission_id, None)
+        """Show only refusals: allowed calls have lines of their own."""
+        asked = self._open_requests.pop(event.permission_id, None)
         what = "" if asked is None or asked.call is None else _one(asked.call.label)
         if event.option is not None and event.option.kind.startswith("allow"):
             return []
         how = "not answered" if event.option is None else _one(event.option.name)
-        return [self._style.paint(f"{self._style.signs.cancelled} not allowed: {what} ({how})", YELLOW)]
+        return [self._style.paint(f"{self._style.symbols.cancelled} not allowed: {what} ({how})", YELLOW)]
 
     def _agent(self, event: AgentEnded | AgentRestarted | SessionReattached | SessionLost) -> list[str]:
-        signs = self._style.signs
+        symbols = self._style.symbols
         match event:
             case AgentEnded():
-                code = "it hung up" if event.exit_code is None else f"exit code {event.exit_code}"
+                code = "connection closed" if event.exit_code is None else f"exit code {event.exit_code}"
                 how = f"signal {_one(event.signal)}" if event.signal else code
-                return [self._style.paint(f"{signs.failed} the agent is gone ({how})", RED)]
+                return [self._style.paint(f"{symbols.failed} the agent ended unexpectedly ({how})", RED)]
             case AgentRestarted():
-                return [self._dim(f"the agent was started again (time {event.attempt})")]
+                return [self._dim(f"the agent was restarted (attempt {event.attempt})")]
             case SessionReattached():
-                return [self._dim(f"the session goes on (by {event.by})")]
+                return [self._dim(f"the session continues (by {event.by})")]
             case SessionLost():
-                return [self._style.paint(f"{signs.failed} the session is lost: {_one(event.reason)}", RED)]
+                return [self._style.paint(f"{symbols.failed} the session is lost: {_one(event.reason)}", RED)]
 
 
 def _compaction(event: CompactionUpdate) -> str:
@@ -192,9 +191,6 @@ def _one(text: str) -> str:
     return one_line(clean_text(text), 300)
 
 
-# MERGED cli.output.closing: The end of a turn: how it ended, how long it took, what it cost.
-
-
 def closing_lines(
     ended: TurnEnded | None,
     context: UsageUpdate | None,
@@ -203,7 +199,7 @@ def closing_lines(
     style: Style,
     width: int | None,
 ) -> list[str]:
-    """What to tell at the end, on one line where it fits."""
+    """Return the last lines of a turn: how it ended, its duration, tokens and cost; one line if it fits."""
     parts = [ending(ended), seconds(duration)]
     if ended is not None and ended.usage is not None:
         parts.append(_tokens(ended.usage))
@@ -211,16 +207,17 @@ def closing_lines(
         parts += _window(context)
     if session_id:
         parts.append(f"session {one_line(clean_text(session_id), 80)}")
-    good = ended is not None and ended.stop_reason == "end_turn"
+    success = ended is not None and ended.stop_reason == "end_turn"
     return [
-        style.paint(line, DIM if good else YELLOW) for line in _joined(parts, f" {style.signs.dot} ", width)
+        style.paint(line, DIM if success else YELLOW)
+        for line in _join(parts, f" {style.symbols.dot} ", width)
     ]
 
 
-def _joined(parts: list[str], between: str, width: int | None) -> list[str]:
+def _join(parts: list[str], separator: str, width: int | None) -> list[str]:
     lines = [parts[0]]
     for part in parts[1:]:
-        longer = lines[-1] + between + part
+        longer = lines[-1] + separator + part
         if width is not None and cells(longer) > width:
             lines.append(part)
         else:
@@ -229,12 +226,12 @@ def _joined(parts: list[str], between: str, width: int | None) -> list[str]:
 
 
 def _tokens(usage: Usage) -> str:
-    said = f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    text = f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out"
     if usage.thought_tokens:
-        said += f", {usage.thought_tokens:,} thought"
+        text += f", {usage.thought_tokens:,} thought"
     if usage.cached_read_tokens:
-        said += f", {usage.cached_read_tokens:,} cached"
-    return f"{said})"
+        text += f", {usage.cached_read_tokens:,} cached"
+    return f"{text})"
 
 
 def _window(context: UsageUpdate) -> list[str]:
@@ -247,11 +244,8 @@ def _window(context: UsageUpdate) -> list[str]:
     return parts
 
 
-# MERGED cli.output.plans: Plans as check lists.
-
-
 def plan_lines(plan: PlanBody, style: Style, width: int | None) -> list[str]:
-    """One line a step. A plan that is no list of steps is shown as what it is."""
+    """Return a plan as a check list, or as its text if it has no list of steps."""
     if isinstance(plan, PlanItems):
         return [_step(entry, style, width) for entry in plan.entries]
     if isinstance(plan, PlanFile):
@@ -260,16 +254,16 @@ def plan_lines(plan: PlanBody, style: Style, width: int | None) -> list[str]:
 
 
 def _step(entry: PlanEntry, style: Style, width: int | None) -> str:
-    signs = style.signs
+    symbols = style.symbols
     text = one_line(clean_text(entry.content), 500)
     if width is not None:
         text = cut(text, width - 4)
     match entry.status:
         case "completed":
-            return style.paint(f"{signs.ticked} {text}", DIM)
+            return style.paint(f"{symbols.ticked} {text}", DIM)
         case "in_progress":
-            return style.paint(f"{signs.running if style.colour else signs.unticked} {text}", BOLD) + (
-                "" if style.colour else " (in progress)"
+            return style.paint(f"{symbols.running if style.color else symbols.unticked} {text}", BOLD) + (
+                "" if style.color else " (in progress)"
             )
         case _:
-            return style.paint(f"{signs.unticked} {text}", PLAIN)
+            return style.paint(f"{symbols.unticked} {text}", PLAIN)

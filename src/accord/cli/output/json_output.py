@@ -1,6 +1,9 @@
-"""A turn as JSON lines, and the answer alone.
+"""`--format json`, one JSON object per line as in `events.schema.json`, and `--format quiet`, only the answer.
 
-Imported on first use.
+Version 1 may add members and types. It does not rename or remove one, and does not change its meaning. JSON output is
+not cleaned, so that nothing is lost, but characters that a terminal or an editor could act on are escaped.
+
+Imported on first use: it loads accord.client.
 """
 
 import re
@@ -10,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from accord.cli.command_parser import json_escape
 from accord.cli.output.output_sink import OutputStream, error_text, note_line
 from accord.client.client_events import (
     AgentEnded,
@@ -39,61 +43,12 @@ if TYPE_CHECKING:
     from accord.client import ClientSession, RemoteAgent
 
 
-# MERGED cli.output.quiet: The final answer alone: for `answer=$(accord run --format quiet ...)`.
-
-
-class QuietOutput:
-    """`--format quiet`. Stdout has the last message of the agent; stderr only notes and errors."""
-
-    def __init__(self, stdout: OutputStream, stderr: OutputStream) -> None:
-        self._stdout = stdout
-        self._stderr = stderr
-        self._session: ClientSession | None = None
-
-    def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
-        self._session = session
-
-    def event(self, event: ClientEvent) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self._stderr.say(note_line(text))
-
-    @contextmanager
-    def question(self) -> Generator[None]:
-        yield
-
-    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
-        answer = clean_text(final_answer(self._session)).strip("\n")
-        if answer and ended is not None:
-            self._stdout.say(f"{answer}\n")
-        if error is not None:
-            self._stderr.say(error_text(error))
-
-
-def final_answer(session: "ClientSession | None") -> str:
-    """The last message of the agent in the latest turn; "" when it said nothing."""
-    if session is None:
-        return ""
-    for entry in reversed(session.state.history.latest_turn):
-        if isinstance(entry, Message) and entry.kind == "agent":
-            text = "".join(map(words_of, entry.blocks))
-            if text.strip():
-                return text
-    return ""
-
-
-# MERGED cli.output.jsonlines: The turn for programs: one JSON object a line, in the names and shapes of `events.schema.json`.
-#
-# Stable within a version: members and types may be added, none is renamed, removed or given another meaning. Nothing is
-# cleaned, so that nothing is lost; but whatever a terminal or an editor could act on is written as an escape of JSON.
-
 VERSION: Final = 1
 
-_SUSPECT: Final = re.compile(
+_UNSAFE: Final = re.compile(
     "[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_SUMMARY: Final = ("toolCallId", "title", "kind", "status", "name", "locations", "mark")
+_CALL_MEMBERS: Final = ("toolCallId", "title", "kind", "status", "name", "locations", "mark")
 
 
 class JsonOutput:
@@ -108,7 +63,7 @@ class JsonOutput:
         self._wall = wall
         self._session: ClientSession | None = None
         self._began = clock.now()
-        self._over = False
+        self._finished = False
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         self._session = session
@@ -133,9 +88,9 @@ class JsonOutput:
         self._stdout.write(self._line(kind, members))
 
     def note(self, text: str) -> None:
-        if not self._over:  # the result is the last line
-            self._stdout.say(self._line("note", {"text": text}))
-        self._stderr.say(note_line(text))
+        if not self._finished:  # the result is the last line
+            self._stdout.try_write(self._line("note", {"text": text}))
+        self._stderr.try_write(note_line(text))
 
     @contextmanager
     def question(self) -> Generator[None]:
@@ -144,8 +99,8 @@ class JsonOutput:
     def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
         session = self._session
         usage = None if session is None else session.state.usage
-        self._over = True
-        self._stdout.say(
+        self._finished = True
+        self._stdout.try_write(
             self._line(
                 "result",
                 {
@@ -153,25 +108,26 @@ class JsonOutput:
                     "rawReason": "" if ended is None else ended.raw_reason,
                     "text": final_answer(session),
                     "usage": None if ended is None or ended.usage is None else to_builtins(ended.usage),
-                    "context": None if usage is None else _untagged(to_builtins(usage)),
-                    "error": None if error is None else _error(error),
+                    "context": None if usage is None else _without_tag(to_builtins(usage)),
+                    "error": None if error is None else _error_members(error),
                     "durationMs": round((self._clock.now() - self._began) * 1000),
                     "exitCode": exit_code,
                 },
             )
         )
         if error is not None:
-            self._stderr.say(error_text(error))
+            self._stderr.try_write(error_text(error))
 
     def _line(self, kind: str, members: Mapping[str, Any]) -> str:
         at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
         session = None if self._session is None else self._session.id
         head = {"v": VERSION, "type": kind, "at": at.replace("+00:00", "Z"), "session": session}
         text = encode({**head, **members}).decode()
-        return _SUSPECT.sub(_escaped, text) + "\n"
+        return _UNSAFE.sub(lambda match: json_escape(match[0]), text) + "\n"
 
 
 def _members(event: ClientEvent) -> tuple[str, Mapping[str, Any]]:
+    """Return the type and the members of an event's line."""
     match event:
         case Unknown():
             return "unknown", {"kind": event.kind, "update": event.raw}
@@ -179,20 +135,20 @@ def _members(event: ClientEvent) -> tuple[str, Mapping[str, Any]]:
             return "tool_call_changed", {
                 "toolCallId": event.patch.tool_call_id,
                 "change": to_builtins(event.patch),
-                "call": _summary(event.call),
+                "call": _call_summary(event.call),
                 "new": event.new,
             }
         case PermissionAsked():
-            members = _untagged(to_builtins(event))
+            members = _without_tag(to_builtins(event))
             call = event.call
-            return "permission_asked", {**members, "call": None if call is None else _summary(call)}
+            return "permission_asked", {**members, "call": None if call is None else _call_summary(call)}
         case PermissionAnswered():
-            return "permission_answered", {"option": None, **_untagged(to_builtins(event))}
+            return "permission_answered", {"option": None, **_without_tag(to_builtins(event))}
         case TurnStarted():
             return "turn_started", {"prompt": to_builtins(event.prompt)}
         case TurnEnded():
             blank = {"stopReason": None, "rawReason": "", "usage": None, "error": None}
-            return "turn_ended", {**blank, **_untagged(to_builtins(event))}
+            return "turn_ended", {**blank, **_without_tag(to_builtins(event))}
         case AgentEnded():
             error = event.error
             return "agent_ended", {
@@ -212,34 +168,66 @@ def _members(event: ClientEvent) -> tuple[str, Mapping[str, Any]]:
         case _:
             members = to_builtins(event)
             kind = members["sessionUpdate"].removeprefix("_accord/")
-            return kind, _untagged(members)
+            return kind, _without_tag(members)
 
 
-def _untagged(members: dict[str, Any]) -> dict[str, Any]:
+def _without_tag(members: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in members.items() if key != "sessionUpdate"}
 
 
-def _summary(call: ToolCallState) -> dict[str, Any]:
-    """The call as it stands, without what may be large: that is in the change that brought it."""
-    whole = to_builtins(call)
-    told = {"title": "", "kind": "other", "status": "pending", "mark": ""} | whole
-    return {key: told[key] for key in _SUMMARY if key in told}
+def _call_summary(call: ToolCallState) -> dict[str, Any]:
+    """Return the state of the call without large members: those are only in `change`."""
+    members = {"title": "", "kind": "other", "status": "pending", "mark": ""} | to_builtins(call)
+    return {key: members[key] for key in _CALL_MEMBERS if key in members}
 
 
-def _error(error: AccordError) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+def _error_members(error: AccordError) -> dict[str, Any]:
+    members: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, RpcError):
-        told |= {"code": error.code, "message": error.message}
+        members |= {"code": error.code, "message": error.message}
         if error.has_data:
-            told["data"] = error.data
+            members["data"] = error.data
     if isinstance(error, ConnectionClosed):
-        told |= {"exitCode": error.exit_code, "signal": error.signal, "stderr": error.stderr}
-    return told
+        members |= {"exitCode": error.exit_code, "signal": error.signal, "stderr": error.stderr}
+    return members
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+class QuietOutput:
+    """`--format quiet`: the agent's last message on stdout, notes and errors on stderr."""
+
+    def __init__(self, stdout: OutputStream, stderr: OutputStream) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._session: ClientSession | None = None
+
+    def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
+        self._session = session
+
+    def event(self, event: ClientEvent) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self._stderr.try_write(note_line(text))
+
+    @contextmanager
+    def question(self) -> Generator[None]:
+        yield
+
+    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
+        answer = clean_text(final_answer(self._session)).strip("\n")
+        if answer and ended is not None:
+            self._stdout.try_write(f"{answer}\n")
+        if error is not None:
+            self._stderr.try_write(error_text(error))
+
+
+def final_answer(session: "ClientSession | None") -> str:
+    """Return the agent's last message in the latest turn, or "" if there is none."""
+    if session is None:
+        return ""
+    for entry in reversed(session.state.history.latest_turn):
+        if isinstance(entry, Message) and entry.kind == "agent":
+            text = "".join(map(words_of, entry.blocks))
+            if text.strip():
+                return text
+    return ""

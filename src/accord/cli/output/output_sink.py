@@ -1,4 +1,4 @@
-"""The output interface and the stream it writes to; notes on stderr."""
+"""The interface between `accord run` and its outputs, the stream they write to, and the notes on stderr."""
 
 import io
 import os
@@ -14,52 +14,48 @@ if TYPE_CHECKING:
     from accord.session import TurnEnded
 
 
-# MERGED cli.output.contract: The seam between `accord run` and what it shows: one turn, event by event, to whoever reads stdout.
-
-
 class Output(Protocol):
-    """Shows a turn. Called on the event loop, in this order: `opened`, `event` for each, `finished`; the others between.
+    """Shows a turn. Called on the event loop: `opened`, then `event` for each event, then `finished`.
 
-    When nobody reads stdout any more, `event` and `opened` raise BrokenPipeError, and nothing else does.
+    `note` and `question` may be called in between. Only `opened` and `event` raise BrokenPipeError, when stdout is
+    closed.
     """
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
-        """The session is there; its turn is about to begin."""
+        """Show that the session is open; its turn follows."""
         ...
 
     def event(self, event: "ClientEvent") -> None:
-        """Something happened."""
+        """Show an event of the turn."""
         ...
 
     def note(self, text: str) -> None:
-        """Tell people something, on one line, on stderr."""
+        """Print a note for the user on stderr, in one line."""
         ...
 
     def question(self) -> AbstractContextManager[None]:
-        """The terminal belongs to a question meanwhile: no live lines, no half line."""
+        """Leave the terminal to a question while the block runs: no live lines, no unfinished line."""
         ...
 
     def finished(self, ended: "TurnEnded | None", error: "AccordError | None", exit_code: int) -> None:
-        """The turn is over, or never came about. Tells the error as well: nobody else needs to."""
+        """Show the end of the turn, and the error. Also called if the turn never started."""
         ...
 
 
-# MERGED cli.output.sink: Where output goes: written at once, in the encoding of the stream, and without a traceback when nobody reads any more.
-
-_WAIT: Final = 60_000
+_POLL_MILLISECONDS: Final = 60_000
 
 
 class OutputStream:
-    """One stream, or none where the command was started without. Everything written is out when the call returns.
+    """Writes to a stream, or to nothing if the caller closed it. Each call returns after the text is written.
 
-    It is written past the stream's own buffer, because that loses text where the terminal was set not to block, which
-    happens when it is also the stdin that somebody watches.
+    It bypasses the stream's own buffer. That buffer loses text if the terminal is in non-blocking mode, which happens
+    while the event loop watches the same terminal as stdin.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
-        self.encoding = getattr(stream, "encoding", None) or "utf-8"
-        self.broken = False
-        """Whether the reader is gone."""
+        self.encoding: str = getattr(stream, "encoding", None) or "utf-8"
+        self.broken: bool = False
+        """Whether the reader closed the stream."""
         self._stream = stream
         self._file: int | None = None
         try:
@@ -68,9 +64,9 @@ class OutputStream:
             pass
 
     def write(self, text: str) -> None:
-        """Write it. BrokenPipeError when the reader is gone, AccordError when it cannot be written."""
+        """Write the text. Raises BrokenPipeError if the reader closed the stream, AccordError for other failures."""
         if self.broken:
-            raise BrokenPipeError("the reader of the output is gone")
+            raise BrokenPipeError("the reader closed the output")
         if not text or self._stream is None:
             return
         if self._file is None:
@@ -85,10 +81,10 @@ class OutputStream:
             raise
         except OSError as error:
             self._give_up()
-            raise AccordError(f"the output cannot be written: {error.strerror or error}") from None
+            raise AccordError(f"cannot write the output ({error.strerror or error})") from None
 
-    def say(self, text: str) -> None:
-        """Write it, or nothing if that cannot be done: for last words, and for what must not disturb."""
+    def try_write(self, text: str) -> None:
+        """Write the text and ignore failures: for final lines and notes."""
         try:
             self.write(text)
         except (BrokenPipeError, AccordError):
@@ -102,25 +98,22 @@ class OutputStream:
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(file, select.POLLOUT)
-                poll.poll(_WAIT)
+                poll.poll(_POLL_MILLISECONDS)
 
     def _give_up(self) -> None:
-        """What is written later, by anybody, the interpreter's last flush included, goes nowhere and fails nothing."""
+        """Redirect the descriptor to the null device, so that later writes and the flush at exit do not fail."""
         self.broken = True
         if self._file is not None:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._file)
-            os.close(nowhere)
-
-
-# MERGED cli.output.notes: What is told on stderr: notes and errors, cleaned, since both may quote the agent.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._file)
+            os.close(null)
 
 
 def note_line(text: str, command: str = "run") -> str:
-    """One line for people."""
+    """Return a note as a line for stderr, cleaned because it may quote the agent."""
     return f"accord {command}: {clean_line(text).strip()}\n"
 
 
 def error_text(error: AccordError, command: str = "run") -> str:
-    """The error; the last words of an agent that died stand on lines of their own."""
+    """Return an error as lines for stderr, cleaned. The last stderr lines of a dead agent follow on own lines."""
     return f"accord {command}: {clean_text(str(error)).strip()}\n"

@@ -1,4 +1,13 @@
-"""Streaming Markdown on a terminal: blocks, inline marks, line wrapping."""
+"""Streaming Markdown on a terminal: blocks, inline markup, line wrapping.
+
+`TerminalMarkdown` decides the kind of a line by its first characters, which are held back until then. Lines of code and
+tables are written when they are complete and are not wrapped, so that copying them gives the original text.
+
+`InlineMarkdown` holds back markup that may still be open until its closing mark, the end of the line or the limit. A
+mark without a closing mark is shown as text, so nothing is lost.
+
+`LineWrapper` breaks lines between words. It holds back the last word until it is complete; text that is written stays.
+"""
 
 import re
 from collections.abc import Callable
@@ -14,30 +23,26 @@ from accord.cli.output.terminal_screen import (
     RED,
     STRUCK,
     UNDERLINE,
-    Look,
+    Attributes,
     Style,
     cells,
-    fitting,
+    fitting_length,
     is_wide,
     joins,
 )
 
-# MERGED cli.output.inline: Emphasis, code, links: what stands within a line of Markdown, found as the line comes.
-#
-# Whatever may still become something is held back until it is decided: by its other end, by the end of the line, or by
-# the bound. So nothing is lost: a mark without its other end is shown as it is.
+WriteText: TypeAlias = Callable[[str, Attributes], None]
+"""Takes a text and its attributes."""
 
-Take: TypeAlias = Callable[[str, Look], None]
-
-FARTHEST: Final = 400
-"""The other end of a mark is looked for so many characters on."""
+MAX_MARKUP_LENGTH: Final = 400
+"""How far ahead a closing mark is searched, in characters."""
 
 _SPECIAL: Final = re.compile(r"[`*_~\[!\\]")
 _RUN: Final = re.compile(r"(.)\1*", re.DOTALL)
 _LINK: Final = re.compile(r'\[([^\[\]]*)\]\(<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+"[^"()]*")?\)')
-_LINK_BEGUN: Final = re.compile(r"\[[^\[\]]*(?:\](?:\([^)]*(?:\([^)]*\)[^)]*)*)?)?\Z")
+_OPEN_LINK: Final = re.compile(r"\[[^\[\]]*(?:\](?:\([^)]*(?:\([^)]*\)[^)]*)*)?)?\Z")
 _ESCAPABLE: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_EMPHASIS: Final[dict[int, Look]] = {1: ITALIC, 2: BOLD, 3: BOLD + ITALIC}
+_EMPHASIS: Final[dict[int, Attributes]] = {1: ITALIC, 2: BOLD, 3: BOLD + ITALIC}
 
 _CODE_SPAN: Final = r"(?P<code>(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))|\\."
 _CLOSERS: Final = {
@@ -49,157 +54,155 @@ _CLOSERS: Final = {
 }
 
 
-class _Open(Exception):
-    """Not decided yet."""
+class _Undecided(Exception):
+    """The text so far does not tell whether a mark is markup."""
 
 
 class InlineMarkdown:
-    """One line at a time."""
+    """Renders emphasis, code and links within one line at a time."""
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
+    def __init__(self, write: WriteText) -> None:
+        self._write = write
         self._held = ""
         self._before = ""
-        self._look: Look = ()
+        self._attributes: Attributes = ()
 
-    def begin(self, look: Look) -> None:
-        """A line begins, in this look."""
+    def begin(self, attributes: Attributes) -> None:
+        """Start a line with these attributes."""
         self._held = self._before = ""
-        self._look = look
+        self._attributes = attributes
 
     def feed(self, text: str) -> None:
-        """The next piece of the line."""
+        """Add the next chunk of the line."""
         held = self._held + text
-        done = self._scan(held, self._before, self._look, final=False)
+        done = self._scan(held, self._before, self._attributes, final=False)
         if done:
             self._before = held[done - 1]
         self._held = held[done:]
 
     def end(self) -> None:
-        """The line is over: what was open is no mark."""
-        self._scan(self._held, self._before, self._look, final=True)
+        """End the line. Open marks are shown as text."""
+        self._scan(self._held, self._before, self._attributes, final=True)
         self._held = ""
 
-    def _scan(self, text: str, before: str, look: Look, *, final: bool) -> int:
+    def _scan(self, text: str, before: str, attributes: Attributes, *, final: bool) -> int:
         at = 0
         while at < len(text):
             found = _SPECIAL.search(text, at)
             if found is None:
-                self._take(text[at:], look)
+                self._write(text[at:], attributes)
                 return len(text)
             if found.start() > at:
-                self._take(text[at : found.start()], look)
+                self._write(text[at : found.start()], attributes)
                 at = found.start()
-            window = text[at : at + FARTHEST]
+            window = text[at : at + MAX_MARKUP_LENGTH]
             try:
                 at += self._mark(
                     window,
                     text[at - 1] if at else before,
-                    look,
-                    complete=final or len(window) == FARTHEST,
+                    attributes,
+                    complete=final or len(window) == MAX_MARKUP_LENGTH,
                 )
-            except _Open:
+            except _Undecided:
                 return at
         return at
 
-    def _mark(self, text: str, before: str, look: Look, *, complete: bool) -> int:
-        """Show what begins with this special character; how long it was."""
+    def _mark(self, text: str, before: str, attributes: Attributes, *, complete: bool) -> int:
+        """Write the markup at the start of the text and return its length."""
         mark = text[0]
         if mark == "\\":
-            return self._escape(text, look, complete)
+            return self._escape(text, attributes, complete)
         if mark == "!":
             if len(text) == 1 and not complete:
-                raise _Open
+                raise _Undecided
             if text[1:2] != "[":
-                return self._literal(text, 1, look)
-            return 1 + self._link(text[1:], look, complete, image=True)
+                return self._literal(text, 1, attributes)
+            return 1 + self._link(text[1:], attributes, complete, image=True)
         if mark == "[":
-            return self._link(text, look, complete)
+            return self._link(text, attributes, complete)
         run = _RUN.match(text)
         assert run is not None
         if run.end() == len(text) and not complete:
-            raise _Open
+            raise _Undecided
         if mark == "`":
-            return self._code(text, run.end(), look, complete)
-        return self._emphasis(text, run.end(), before, look, complete)
+            return self._code(text, run.end(), attributes, complete)
+        return self._emphasis(text, run.end(), before, attributes, complete)
 
-    def _literal(self, text: str, count: int, look: Look) -> int:
-        self._take(text[:count], look)
+    def _literal(self, text: str, count: int, attributes: Attributes) -> int:
+        self._write(text[:count], attributes)
         return count
 
-    def _escape(self, text: str, look: Look, complete: bool) -> int:
+    def _escape(self, text: str, attributes: Attributes, complete: bool) -> int:
         if len(text) == 1:
             if not complete:
-                raise _Open
-            return self._literal(text, 1, look)
+                raise _Undecided
+            return self._literal(text, 1, attributes)
         if text[1] not in _ESCAPABLE:
-            return self._literal(text, 1, look)
-        self._take(text[1], look)
+            return self._literal(text, 1, attributes)
+        self._write(text[1], attributes)
         return 2
 
-    def _code(self, text: str, count: int, look: Look, complete: bool) -> int:
+    def _code(self, text: str, count: int, attributes: Attributes, complete: bool) -> int:
         ticks = text[:count]
         closer = re.compile(rf"(?<!`){ticks}(?!`)").search(text, count)
         if closer is not None and (closer.end() < len(text) or complete):
             inner = text[count : closer.start()]
             if inner[:1] == inner[-1:] == " " and inner.strip():
                 inner = inner[1:-1]
-            self._take(inner, look + CYAN)
+            self._write(inner, attributes + CYAN)
             return closer.end()
         if not complete:
-            raise _Open
-        return self._literal(text, count, look)
+            raise _Undecided
+        return self._literal(text, count, attributes)
 
-    def _emphasis(self, text: str, count: int, before: str, look: Look, complete: bool) -> int:
+    def _emphasis(self, text: str, count: int, before: str, attributes: Attributes, complete: bool) -> int:
         mark = text[0]
         closers = _CLOSERS.get((mark, count))
-        # Between letters and digits a mark is more often meant than markup: 2*3*4, snake_case.
+        # After a letter or digit a mark is rarely markup: 2*3*4, snake_case.
         if closers is None or text[count : count + 1].isspace() or before.isalnum() or count == len(text):
-            return self._literal(text, count, look)
-        behind = count
+            return self._literal(text, count, attributes)
+        checked = count
         for found in closers.finditer(text, count):
-            if not complete and (found.end() == len(text) or "`" in text[behind : found.start()]):
-                raise _Open  # it may go on, or stand within code that has not ended yet
-            behind = found.end()
+            if not complete and (found.end() == len(text) or "`" in text[checked : found.start()]):
+                raise _Undecided  # the mark may be longer, or inside code that has not ended
+            checked = found.end()
             if found["closer"] is None:
                 continue
             own = STRUCK if mark == "~" else _EMPHASIS[count]
-            self._scan(text[count : found.start()], mark, look + own, final=True)
+            self._scan(text[count : found.start()], mark, attributes + own, final=True)
             return found.end()
         if not complete:
-            raise _Open
-        return self._literal(text, count, look)
+            raise _Undecided
+        return self._literal(text, count, attributes)
 
-    def _link(self, text: str, look: Look, complete: bool, *, image: bool = False) -> int:
+    def _link(self, text: str, attributes: Attributes, complete: bool, *, image: bool = False) -> int:
         found = _LINK.match(text)
         if found is None:
-            if not complete and _LINK_BEGUN.match(text) is not None:
-                raise _Open
+            if not complete and _OPEN_LINK.match(text) is not None:
+                raise _Undecided
             if image:
-                self._take("!", look)
-            return self._literal(text, 1, look)
+                self._write("!", attributes)
+            return self._literal(text, 1, attributes)
         name, address = found[1], found[2]
         if name:
-            self._scan(name, "[", look + UNDERLINE, final=True)
-        # Where a link leads is always shown: its text may say anything.
+            self._scan(name, "[", attributes + UNDERLINE, final=True)
+        # The address is always shown, because the text of a link may mislead.
         if address != name:
-            self._take(f" ({address})" if name else address, look + DIM)
+            self._write(f" ({address})" if name else address, attributes + DIM)
         return found.end()
 
 
-# MERGED cli.output.wrap: Lines broken between words, as the words come. What is out stays: the word at the end is held back until it is whole.
-
 Emit: TypeAlias = Callable[[str, int], None]
-"""Takes text for the screen, and the column where the cursor stands after it."""
+"""Takes text for the screen and the cursor's column after it."""
 
 _TOKENS: Final = re.compile(r" +|[^ ]+")
-_NARROWEST: Final = 10
+_MIN_TEXT_CELLS: Final = 10
 _CLOSING: Final = frozenset("。、，．！？：；）」』】》〉〕］｝”’…")
-"""What no line should begin with."""
+"""Characters that should not start a line."""
 
 
 class LineWrapper:
-    """Puts the pieces of one source line after the other onto lines of the screen."""
+    """Wraps one source line at a time onto lines of the screen."""
 
     def __init__(self, emit: Emit, width: Callable[[], int | None], style: Style) -> None:
         self._emit = emit
@@ -210,18 +213,18 @@ class LineWrapper:
         self._hang = ""
         self._hang_cells = 0
         self._begun = False
-        self._space: tuple[int, Look] = (0, PLAIN)
-        self._word: list[tuple[str, Look]] = []
+        self._space: tuple[int, Attributes] = (0, PLAIN)
+        self._word: list[tuple[str, Attributes]] = []
         self._word_cells = 0
         self._after_wide = False
 
-    def begin(self, first: str = "", hang: str = "", *, painted: Look = PLAIN) -> None:
-        """A source line begins: what stands before its first line, and before those it is broken into."""
+    def begin(self, first: str = "", hang: str = "", *, painted: Attributes = PLAIN) -> None:
+        """Start a source line: the prefixes of its first screen line and of the following ones."""
         self._limit = self._width()
         paint = self._style.paint
         self._hang = paint(hang, painted) if hang.strip() else hang
         self._hang_cells = cells(hang)
-        if self._limit is not None and self._limit - self._hang_cells < _NARROWEST:
+        if self._limit is not None and self._limit - self._hang_cells < _MIN_TEXT_CELLS:
             self._hang, self._hang_cells, first = "", 0, ""
         self._begun = self._after_wide = False
         self._column = 0
@@ -229,73 +232,73 @@ class LineWrapper:
             self._column = cells(first)
             self._emit(paint(first, painted) if first.strip() else first, self._column)
 
-    def feed(self, text: str, look: Look) -> None:
-        """The next piece; it may end anywhere, within a word as well."""
+    def feed(self, text: str, attributes: Attributes) -> None:
+        """Add the next chunk. It may end within a word."""
         if self._limit is None:
-            self._put(text, look)
+            self._put(text, attributes)
             return
         for found in _TOKENS.finditer(text.replace("\t", "    ") if "\t" in text else text):
             token = found[0]
             if token[0] == " ":
                 self._flush()
                 self._after_wide = False
-                self._space = (self._space[0] + len(token), look)
+                self._space = (self._space[0] + len(token), attributes)
             elif token.isascii():
                 if self._after_wide:
                     self._flush()
                     self._after_wide = False
-                self._add(token, look)
+                self._add(token, attributes)
             else:
-                self._add_wide(token, look)
+                self._add_wide(token, attributes)
 
     def settle(self) -> None:
-        """Nothing more comes for a while: show the word at the end, whole or not."""
+        """Write the last word even if it is incomplete, because no chunk arrived for a while."""
         self._flush()
 
     def end(self) -> None:
-        """The source line is over."""
+        """End the source line."""
         self._flush()
         self._space = (0, PLAIN)
         self._emit("\n", 0)
         self._column = 0
 
-    def _add_wide(self, token: str, look: Look) -> None:
-        """On either side of a wide character a line may be broken; what takes no cell belongs to what is before it."""
+    def _add_wide(self, token: str, attributes: Attributes) -> None:
+        """Add text with wide characters. Lines may be broken next to one; combining characters stay with theirs."""
         begun = 0
         for at, char in enumerate(token):
             wide = is_wide(char)
             if char in _CLOSING or (not wide and (not self._after_wide or joins(char))):
                 continue
             if at > begun:
-                self._add(token[begun:at], look)
+                self._add(token[begun:at], attributes)
             self._flush()
             begun, self._after_wide = at, wide
-        self._add(token[begun:], look)
+        self._add(token[begun:], attributes)
 
-    def _add(self, text: str, look: Look) -> None:
-        self._word.append((text, look))
+    def _add(self, text: str, attributes: Attributes) -> None:
+        self._word.append((text, attributes))
         self._word_cells += cells(text)
         assert self._limit is not None
-        room = self._limit - self._hang_cells
-        while self._word_cells > room:  # no line can hold it
+        available = self._limit - self._hang_cells
+        while self._word_cells > available:  # longer than a line
             if self._begun:
                 self._break()
             self._space = (0, PLAIN)
-            self._part(self._limit - self._column)
+            self._split_word(self._limit - self._column)
 
-    def _part(self, room: int) -> None:
-        """Put out so much of the word as fits, and break the line behind it."""
-        while self._word and room > 0:
-            text, look = self._word[0]
-            count = fitting(text, room)
+    def _split_word(self, available: int) -> None:
+        """Write as much of the word as fits and break the line after it."""
+        while self._word and available > 0:
+            text, attributes = self._word[0]
+            count = fitting_length(text, available)
             if count == 0:
                 break
-            self._put(text[:count], look)
+            self._put(text[:count], attributes)
             used = cells(text[:count])
-            room -= used
+            available -= used
             self._word_cells -= used
             if count < len(text):
-                self._word[0] = (text[count:], look)
+                self._word[0] = (text[count:], attributes)
                 break
             del self._word[0]
         self._break()
@@ -304,13 +307,13 @@ class LineWrapper:
         if not self._word:
             return
         assert self._limit is not None
-        count, look = self._space
+        count, attributes = self._space
         if not self._begun:
-            self._put(" " * min(count, max(self._limit - self._column - self._word_cells, 0)), look)
+            self._put(" " * min(count, max(self._limit - self._column - self._word_cells, 0)), attributes)
         elif self._column + count + self._word_cells > self._limit:
             self._break()
         else:
-            self._put(" " * count, look)
+            self._put(" " * count, attributes)
         for text, own in self._word:
             self._put(text, own)
         self._word, self._word_cells, self._space = [], 0, (0, PLAIN)
@@ -322,24 +325,19 @@ class LineWrapper:
         if self._hang:
             self._emit(self._hang, self._column)
 
-    def _put(self, text: str, look: Look) -> None:
+    def _put(self, text: str, attributes: Attributes) -> None:
         if text:
             self._begun = True
             self._column += cells(text)
-            self._emit(self._style.paint(text, look), self._column)
+            self._emit(self._style.paint(text, attributes), self._column)
 
 
-# MERGED cli.output.markdown: Markdown on a terminal, line by line as it comes: headings, lists, quotes, code, tables.
-#
-# The kind of a line is told by its first characters, which are held back; then the line runs. Lines of code and of tables
-# come whole and are not broken: the terminal does that, and copying them gives what was written.
-
-_ENOUGH: Final = 24
-"""So many characters tell what kind of line it is; of most, the first does."""
-_DEEPEST: Final = 200
-"""A line that is indented more than this comes whole."""
-_TELLING: Final = frozenset("#`~|>-*_+0123456789")
-"""What a line that is not just text begins with."""
+_PREFIX_LENGTH: Final = 24
+"""The characters that decide the kind of a line. For most lines the first one is enough."""
+_MAX_INDENT: Final = 200
+"""A line with a deeper indent is written when it is complete."""
+_BLOCK_STARTS: Final = frozenset("#`~|>-*_+0123456789")
+"""The characters that can start a line which is not plain text."""
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})")
 _RULE: Final = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*\Z")
@@ -348,75 +346,79 @@ _TABLE_EDGE: Final = re.compile(r"\|?[-:| \t]+\Z")
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+")
 _QUOTE: Final = re.compile(r">[ \t]?")
 _ITEM: Final = re.compile(r"([-*+]|\d{1,9}[.)])[ \t]+(\[[ xX]\][ \t]+)?")
-_DIFF_LOOKS: Final[dict[str, Look]] = {"+": GREEN, "-": RED, "@": CYAN}
+_DIFF_ATTRIBUTES: Final[dict[str, Attributes]] = {"+": GREEN, "-": RED, "@": CYAN}
 _RULE_CELLS: Final = 40
 
 
 class TerminalMarkdown:
-    """One text, from beginning to end."""
+    """Renders one text that arrives in chunks."""
 
     def __init__(
-        self, emit: Emit, width: Callable[[], int | None], style: Style, *, look: Look = PLAIN, mark: str = ""
+        self,
+        emit: Emit,
+        width: Callable[[], int | None],
+        style: Style,
+        *,
+        attributes: Attributes = PLAIN,
+        mark: str = "",
     ) -> None:
-        """`look` is that of the whole text, `mark` stands before each line of it. Without colour the marks of Markdown
-        stay, since nothing else would tell.
-        """
+        """`attributes` applies to the whole text, `mark` starts each line. Without color the Markdown marks stay visible."""
         self._emit = emit
         self._width = width
         self._style = style
-        self._look = look
+        self._attributes = attributes
         self._mark = mark
         self._wrapper = LineWrapper(emit, width, style)
         self._inline = InlineMarkdown(self._wrapper.feed)
         self._parts: list[str] = []
-        self._whole = False  # the line is shown when all of it is there
-        self._running = False  # its kind is known and it is being shown
+        self._whole = False  # the line is written when it is complete
+        self._running = False  # the kind of the line is known and it is being written
         self._fence = ""
         self._language = ""
-        self._blank = False  # an empty line is owed before the next one
+        self._blank = False  # write an empty line before the next one
         self._begun = False
 
     def feed(self, text: str) -> None:
-        """The next piece."""
+        """Add the next chunk."""
         at = 0
         while at < len(text):
             end = text.find("\n", at)
             piece = text[at:] if end < 0 else text[at:end]
             if piece:
-                self._piece(piece)
+                self._chunk(piece)
             if end < 0:
                 return
             self._end_line()
             at = end + 1
 
     def settle(self) -> None:
-        """Nothing more comes for a while: what is held back only for its place on the line is shown."""
+        """Write the last word of a running line, because no chunk arrived for a while."""
         if self._running:
             self._wrapper.settle()
 
     def rest(self) -> None:
-        """Somebody else writes before the next piece: a line that has begun is ended, what is held back stays so."""
+        """End a running line, because other output follows. Held-back text stays held back."""
         if self._running:
             self._end_line()
 
     def end(self) -> None:
-        """The text is over."""
+        """End the text."""
         if self._running or self._parts:
             self._end_line()
 
-    def _piece(self, piece: str) -> None:
+    def _chunk(self, chunk: str) -> None:
         if self._running:
-            self._inline_feed(piece)
+            self._inline_feed(chunk)
             return
-        self._parts.append(piece)
+        self._parts.append(chunk)
         if self._whole or self._fence:
             return
         line = "".join(self._parts)
         self._parts = [line]
         text = line.lstrip(" \t")
-        if len(line) - len(text) >= _DEEPEST:
+        if len(line) - len(text) >= _MAX_INDENT:
             self._whole = True
-        elif len(text) >= _ENOUGH or (text and text[0] not in _TELLING):
+        elif len(text) >= _PREFIX_LENGTH or (text and text[0] not in _BLOCK_STARTS):
             self._classify(line, final=False)
 
     def _end_line(self) -> None:
@@ -432,12 +434,12 @@ class TerminalMarkdown:
             self._inline_end()
         self._parts = []
 
-    # -- what a line is -----------------------------------------------------------------------------------------
+    # -- the kind of a line -------------------------------------------------------------------------------------
 
     def _classify(self, line: str, *, final: bool) -> None:
-        """Decide by the first characters, never by those behind them: they may not be there yet."""
+        """Decide by the first characters only: later ones may not have arrived."""
         text = line.lstrip(" \t")
-        head = text[:_ENOUGH]
+        head = text[:_PREFIX_LENGTH]
         if _FENCE.match(head) or head.startswith("|") or _MAYBE_RULE.match(head):
             if final:
                 self._whole_line(line)
@@ -452,29 +454,29 @@ class TerminalMarkdown:
 
     def _run(self, text: str, indent: int, head: str) -> None:
         self._separate()
-        look, first, hang = self._look, self._mark + " " * indent, self._mark + " " * indent
+        attributes, first, hang = self._attributes, self._mark + " " * indent, self._mark + " " * indent
         at = 0
-        if not self._style.colour:
+        if not self._style.color:
             item = _ITEM.match(head)
             self._wrapper.begin(first, hang + " " * (item.end() if item else 0))
-            self._inline.begin(look)
+            self._inline.begin(attributes)
             self._inline_feed(text)
             return
-        signs = self._style.signs
+        symbols = self._style.symbols
         while quote := _QUOTE.match(head, at):
-            first, hang, at = f"{first}{signs.bar} ", f"{hang}{signs.bar} ", quote.end()
-            look = look + DIM if DIM[0] not in look else look
+            first, hang, at = f"{first}{symbols.bar} ", f"{hang}{symbols.bar} ", quote.end()
+            attributes = attributes + DIM if DIM[0] not in attributes else attributes
         if heading := _HEADING.match(head, at):
             at = heading.end()
-            look = look + BOLD + (UNDERLINE if len(heading[1]) == 1 else PLAIN)
+            attributes = attributes + BOLD + (UNDERLINE if len(heading[1]) == 1 else PLAIN)
         elif item := _ITEM.match(head, at):
             at = item.end()
-            sign = item[1] if item[1][0].isdigit() else signs.bullet
+            symbol = item[1] if item[1][0].isdigit() else symbols.bullet
             if item[2]:
-                sign = signs.unticked if item[2][1] == " " else signs.ticked
-            first, hang = f"{first}{sign} ", hang + " " * (len(sign) + 1)
+                symbol = symbols.unticked if item[2][1] == " " else symbols.ticked
+            first, hang = f"{first}{symbol} ", hang + " " * (len(symbol) + 1)
         self._wrapper.begin(first, hang, painted=DIM)
-        self._inline.begin(look)
+        self._inline.begin(attributes)
         self._inline_feed(text[at:])
 
     def _separate(self) -> None:
@@ -483,7 +485,7 @@ class TerminalMarkdown:
         self._blank = False
         self._begun = True
 
-    # -- lines that come whole ----------------------------------------------------------------------------------
+    # -- lines written when complete ----------------------------------------------------------------------------
 
     def _whole_line(self, line: str) -> None:
         self._whole = False
@@ -499,14 +501,14 @@ class TerminalMarkdown:
         if fence is not None and ("`" not in text[fence.end() :] or fence[1][0] == "~"):
             self._fence = fence[1]
             self._language = text[fence.end() :].strip().lower()
-            self._line(line, self._look + DIM)
-        elif self._style.colour and _RULE.match(text):
-            self._line(self._style.signs.rule * min(self._width() or _RULE_CELLS, _RULE_CELLS), DIM)
+            self._line(line, self._attributes + DIM)
+        elif self._style.color and _RULE.match(text):
+            self._line(self._style.symbols.rule * min(self._width() or _RULE_CELLS, _RULE_CELLS), DIM)
         elif text.startswith("|"):
-            self._line(line, self._look + DIM if _TABLE_EDGE.match(text) else self._look)
+            self._line(line, self._attributes + DIM if _TABLE_EDGE.match(text) else self._attributes)
         else:
             self._running = True
-            self._run(text, len(line) - len(text), text[:_ENOUGH])
+            self._run(text, len(line) - len(text), text[:_PREFIX_LENGTH])
             self._running = False
             self._inline_end()
 
@@ -514,23 +516,23 @@ class TerminalMarkdown:
         closing = text.rstrip()
         if closing.startswith(self._fence) and not closing.strip(self._fence[0]):
             self._fence = ""
-            self._line(line, self._look + DIM)
+            self._line(line, self._attributes + DIM)
             return
-        look = _DIFF_LOOKS.get(line[:1], PLAIN) if self._language in ("diff", "patch") else PLAIN
-        self._line(line, self._look + look)
+        attributes = _DIFF_ATTRIBUTES.get(line[:1], PLAIN) if self._language in ("diff", "patch") else PLAIN
+        self._line(line, self._attributes + attributes)
 
-    def _line(self, line: str, look: Look) -> None:
-        self._emit(self._mark + self._style.paint(line, look) + "\n", 0)
+    def _line(self, line: str, attributes: Attributes) -> None:
+        self._emit(self._mark + self._style.paint(line, attributes) + "\n", 0)
 
-    # -- lines that run -----------------------------------------------------------------------------------------
+    # -- lines written as they arrive ---------------------------------------------------------------------------
 
     def _inline_feed(self, text: str) -> None:
-        if self._style.colour:
+        if self._style.color:
             self._inline.feed(text)
         else:
             self._wrapper.feed(text, PLAIN)
 
     def _inline_end(self) -> None:
-        if self._style.colour:
+        if self._style.color:
             self._inline.end()
         self._wrapper.end()

@@ -1,6 +1,6 @@
-"""A turn as text for people, as it arrives, with a progress line.
+"""`--format text`: shows a turn as it arrives, with live lines on a terminal.
 
-Imported on first use.
+Imported on first use: it loads accord.client.
 """
 
 from collections.abc import Callable, Generator
@@ -16,7 +16,7 @@ from accord.cli.output.terminal_screen import (
     DIM,
     PLAIN,
     TICK,
-    Look,
+    Attributes,
     Style,
     TerminalScreen,
     TerminalSize,
@@ -45,37 +45,41 @@ if TYPE_CHECKING:
     from accord.client import ClientSession, RemoteAgent
 
 
-# MERGED cli.output.flow: How a text that comes in pieces is put out: rendered where there is something to render with, else as it was written.
-
-_COLUMN: Final = 1  # on a pipe it only matters whether a line has begun
+THOUGHT_MARK: Final = "· "
+"""Starts the lines of a thought where text cannot be dimmed."""
+SILENCE: Final = 0.5
+"""The progress line appears after this many seconds without an event."""
+_COLUMN: Final = 1  # on a pipe it only matters that a line has begun
 
 
 class TextWriter(Protocol):
-    """One message or thought."""
+    """Writes one message or thought that arrives in chunks."""
 
     def feed(self, text: str) -> None:
-        """The next piece, as the agent sent it."""
+        """Write the next chunk, as the agent sent it."""
         ...
 
     def settle(self) -> None:
-        """Nothing more comes for a while: show what can be shown."""
+        """Show held-back text, because no chunk arrived for a while."""
         ...
 
     def rest(self) -> None:
-        """Somebody else writes before the next piece: end the line."""
+        """End the line, because other output follows before the next chunk."""
         ...
 
     def end(self) -> None:
-        """It is over; the last line is ended."""
+        """End the message and its last line."""
         ...
 
 
 class MarkdownWriter:
-    """Markdown for eyes."""
+    """Renders a message as Markdown."""
 
-    def __init__(self, screen: TerminalScreen, style: Style, look: Look = PLAIN, mark: str = "") -> None:
+    def __init__(
+        self, screen: TerminalScreen, style: Style, attributes: Attributes = PLAIN, mark: str = ""
+    ) -> None:
         self._cleaner = TextCleaner()
-        self._markdown = TerminalMarkdown(screen.write, screen.width, style, look=look, mark=mark)
+        self._markdown = TerminalMarkdown(screen.write, screen.width, style, attributes=attributes, mark=mark)
 
     def feed(self, text: str) -> None:
         self._markdown.feed(self._cleaner.feed(text))
@@ -91,105 +95,93 @@ class MarkdownWriter:
 
 
 class PlainWriter:
-    """The text as it was written, without empty lines around it; each line may begin with a mark."""
+    """Writes the text unchanged, without empty lines around it. Each line may start with a mark."""
 
     def __init__(self, screen: TerminalScreen, mark: str = "") -> None:
         self._cleaner = TextCleaner()
         self._screen = screen
         self._mark = mark
-        self._empty = 0  # lines that are owed: they count only when more text comes
-        self._begun = False
+        self._line_breaks = 0  # held back until more text arrives
+        self._started = False
         self._in_line = False
 
     def feed(self, text: str) -> None:
         text = self._cleaner.feed(text)
-        if not self._begun:
+        if not self._started:
             text = text.lstrip("\n")
         bare = text.rstrip("\n")
         breaks = len(text) - len(bare)
         if bare:
-            self._begun = True
-            bare = "\n" * self._empty + bare
+            self._started = True
+            bare = "\n" * self._line_breaks + bare
             if self._mark:
                 start = "" if self._in_line else self._mark
                 bare = start + bare.replace("\n", f"\n{self._mark}")
             self._screen.write(bare, _COLUMN)
-            self._empty, self._in_line = 0, True
-        if breaks and self._in_line:  # whoever reads line by line has this one now
+            self._line_breaks, self._in_line = 0, True
+        if breaks and self._in_line:  # a reader of lines gets this one now
             self.rest()
             breaks -= 1
-        self._empty += breaks
+        self._line_breaks += breaks
 
     def settle(self) -> None:
-        pass  # nothing but empty lines is ever held back
+        pass  # only line breaks are held back
 
     def rest(self) -> None:
         self._in_line = False
-        self._screen.fresh()
+        self._screen.end_line()
 
     def end(self) -> None:
         self.rest()
 
 
-# MERGED cli.output.progress: The line that shows that somebody is at work while nothing is said.
-
-SILENCE: Final = 0.5
-"""After so many seconds without a word the line appears."""
-
-
 class ProgressLine:
-    """Whether the turn runs, and since when nothing was heard."""
+    """The line that shows how long the agent has been working without output."""
 
     def __init__(self, style: Style, clock: Clock) -> None:
         self._style = style
         self._clock = clock
-        self._heard = clock.now()
-        self._what: str | None = None
+        self._last_event = clock.now()
+        self._activity: str | None = None
 
     def start(self) -> None:
-        """The turn has begun."""
-        self._what = "working"
-        self.heard()
+        """Start with the turn."""
+        self._activity = "working"
+        self.reset()
 
-    def say(self, what: str) -> None:
-        """From now on this is what goes on."""
-        self._what = what
+    def show(self, activity: str) -> None:
+        """Show another activity from now on."""
+        self._activity = activity
 
     def stop(self) -> None:
-        """Nothing goes on any more."""
-        self._what = None
+        """Show nothing from now on."""
+        self._activity = None
 
-    def heard(self) -> None:
-        """A sign of life."""
-        self._heard = self._clock.now()
+    def reset(self) -> None:
+        """Count the silence from now on."""
+        self._last_event = self._clock.now()
 
     @property
     def frame(self) -> str:
-        """The picture of the moment."""
-        spinner = self._style.signs.spinner
+        """The current frame of the spinner."""
+        spinner = self._style.symbols.spinner
         return spinner[int(self._clock.now() / TICK) % len(spinner)]
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was heard for a while."""
-        return self._clock.now() - self._heard >= SILENCE
+        """Whether no event arrived for a while."""
+        return self._clock.now() - self._last_event >= SILENCE
 
     def line(self, width: int, *, busy: bool) -> list[str]:
-        """The line, if there is something to say: not while text comes, nor while a call shows its own."""
-        if self._what is None or not self.silent or (busy and self._what == "working"):
+        """Return the line; none while text arrives or a running tool call (`busy`) shows its own."""
+        if self._activity is None or not self.silent or (busy and self._activity == "working"):
             return []
-        text = cut(f" {self._what} {int(self._clock.now() - self._heard)} s", width - 1)
+        text = cut(f" {self._activity} {int(self._clock.now() - self._last_event)} s", width - 1)
         return [self._style.paint(self.frame, CYAN) + self._style.paint(text, DIM)]
 
 
-# MERGED cli.output.text: The turn for people: what the agent says as it says it, and between that what it does.
-
-THOUGHT_MARK: Final = "· "
-"""Where nothing can be dimmed, the lines of a thought begin with this."""
-
-
 class TextOutput:
-    """`--format text`. On a terminal rendered, wrapped and live; on a pipe plain, and only what stays."""
+    """`--format text`: rendered, wrapped and with live lines on a terminal; plain on a pipe."""
 
     def __init__(
         self,
@@ -205,35 +197,35 @@ class TextOutput:
         self._style = style
         self._clock = clock
         self._live_lines = size is not None
-        self._rendered = self._live_lines or style.colour
+        self._rendered = self._live_lines or style.color
         self._screen = TerminalScreen(stdout, clock, size, self._live)
         self._progress = ProgressLine(style, clock)
         self._session: ClientSession | None = None
         self._began = clock.now()
         self._replaying = False
-        self._flow: TextWriter | None = None
-        self._speaking: tuple[str, str | None] = ("", None)
-        self._unsaid = ""  # nothing but space so far
+        self._writer: TextWriter | None = None
+        self._message: tuple[str, str | None] = ("", None)  # kind and id of the message being written
+        self._held_space = ""  # the start of a message, as long as it is only space
         self._calls = tool_lines.ToolCallDisplay(style, clock)
         self._plans: dict[str, list[str]] = {}
         self._lines = event_lines.EventLines(style)
-        self._takers: dict[type, Callable[[Any], None]] = {
-            AgentMessageChunk: self._message,
-            AgentThoughtChunk: self._thought,
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            AgentMessageChunk: self._message_chunk,
+            AgentThoughtChunk: self._thought_chunk,
             MessageChanged: self._whole_message,
-            ToolCallChanged: self._tool_call,
-            PermissionAsked: self._asked,
-            PlanChanged: self._plan,
+            ToolCallChanged: self._tool_call_changed,
+            PermissionAsked: self._permission_asked,
+            PlanChanged: self._plan_changed,
             ReplayStarted: self._replay_started,
             ReplayEnded: self._replay_ended,
             TurnStarted: self._turn_started,
             TurnCancelling: self._turn_cancelling,
             TurnEnded: self._turn_ended,
-            **dict.fromkeys(event_lines.KINDS, self._one_liner),
-            PermissionAnswered: self._answered,
+            **dict.fromkeys(event_lines.EVENT_TYPES, self._show_event_lines),
+            PermissionAnswered: self._permission_answered,
         }
 
-    # -- the contract -------------------------------------------------------------------------------------------
+    # -- the Output interface -----------------------------------------------------------------------------------
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         self._session = session
@@ -242,137 +234,135 @@ class TextOutput:
         self._began = self._clock.now()
 
     def event(self, event: ClientEvent) -> None:
-        take = self._takers.get(type(event))
+        handler = self._handlers.get(type(event))
         if self._replaying and not isinstance(event, ReplayEnded):
             return
-        self._progress.heard()
-        if take is not None:
-            take(event)
+        self._progress.reset()
+        if handler is not None:
+            handler(event)
         self._screen.flush()
         self._screen.refresh()
 
     def note(self, text: str) -> None:
-        self._hush()
-        self._stderr.say(note_line(text, self._command))
+        self._make_way()
+        self._stderr.try_write(note_line(text, self._command))
 
     @contextmanager
     def question(self) -> Generator[None]:
-        self._hush()
+        self._make_way()
         with self._screen.lent():
             yield
-        self._progress.heard()
+        self._progress.reset()
 
     def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
         self._progress.stop()
         try:
-            self._end_flow()
-            self._show(self._calls.left_open())
+            self._end_message()
+            self._show_calls(self._calls.unfinished())
             if self._session is not None:
                 self._screen.begin("end")
-                self._screen.lines(self._closing(ended))
+                self._screen.lines(self._closing(self._session, ended))
             self._screen.flush()
         except (BrokenPipeError, AccordError):
-            pass  # the turn is over: what is left to say is the exit code
-        self._screen.put_away()
+            pass  # the turn is over; only the exit code matters now
+        self._screen.remove_live()
         if error is not None:
-            self._stderr.say(error_text(error, self._command))
+            self._stderr.try_write(error_text(error, self._command))
 
-    def _closing(self, ended: TurnEnded | None) -> list[str]:
-        session = self._session
-        assert session is not None
-        took = self._clock.now() - self._began
-        return closing_lines(ended, session.state.usage, took, session.id, self._style, self._screen.width())
+    def _closing(self, session: "ClientSession", ended: TurnEnded | None) -> list[str]:
+        duration = self._clock.now() - self._began
+        return closing_lines(
+            ended, session.state.usage, duration, session.id, self._style, self._screen.width()
+        )
 
-    def _hush(self) -> None:
-        """Nothing half written and nothing live, for somebody else writes now."""
-        if self._flow is not None:
-            self._flow.rest()
-        self._screen.fresh()
-        self._screen.put_away()
+    def _make_way(self) -> None:
+        """End unfinished lines and remove live lines before other output."""
+        if self._writer is not None:
+            self._writer.rest()
+        self._screen.end_line()
+        self._screen.remove_live()
 
-    # -- what the agent says ------------------------------------------------------------------------------------
+    # -- messages and thoughts ----------------------------------------------------------------------------------
 
-    def _message(self, chunk: AgentMessageChunk) -> None:
-        self._say("agent", chunk.message_id or None, words_of(chunk.content))
+    def _message_chunk(self, chunk: AgentMessageChunk) -> None:
+        self._write_text("agent", chunk.message_id or None, words_of(chunk.content))
 
-    def _thought(self, chunk: AgentThoughtChunk) -> None:
-        self._say("thought", chunk.message_id or None, words_of(chunk.content))
+    def _thought_chunk(self, chunk: AgentThoughtChunk) -> None:
+        self._write_text("thought", chunk.message_id or None, words_of(chunk.content))
 
     def _whole_message(self, event: MessageChanged) -> None:
         if event.kind != "user" and event.content:
-            self._end_flow()
-            self._say(event.kind, event.message_id, "".join(map(words_of, event.content)))
-            self._end_flow()
+            self._end_message()
+            self._write_text(event.kind, event.message_id, "".join(map(words_of, event.content)))
+            self._end_message()
 
-    def _say(self, kind: str, message_id: str | None, text: str) -> None:
-        spoken, spoken_id = self._speaking
-        if spoken != kind or (message_id and spoken_id and message_id != spoken_id):
-            self._end_flow()
-            self._speaking = (kind, message_id)
-        if self._flow is None:
-            text = self._unsaid + text
-            if not text.strip():  # many begin with empty lines, and some say no more than that
-                self._unsaid = text
+    def _write_text(self, kind: str, message_id: str | None, text: str) -> None:
+        current_kind, current_id = self._message
+        if current_kind != kind or (message_id and current_id and message_id != current_id):
+            self._end_message()
+            self._message = (kind, message_id)
+        if self._writer is None:
+            text = self._held_space + text
+            if not text.strip():  # many messages start with empty lines, and some contain nothing else
+                self._held_space = text
                 return
-            self._unsaid = ""
-            self._flow = self._new_flow(kind)
-        self._flow.feed(text)
+            self._held_space = ""
+            self._writer = self._new_writer(kind)
+        self._writer.feed(text)
 
-    def _new_flow(self, kind: str) -> TextWriter:
+    def _new_writer(self, kind: str) -> TextWriter:
         self._screen.begin(kind, apart=True)
         thought = kind == "thought"
-        mark = THOUGHT_MARK if thought and not self._style.colour else ""
+        mark = THOUGHT_MARK if thought and not self._style.color else ""
         if self._rendered:
             return MarkdownWriter(self._screen, self._style, DIM if thought else PLAIN, mark)
         return PlainWriter(self._screen, mark)
 
-    def _end_flow(self) -> None:
-        flow, self._flow = self._flow, None
-        self._unsaid = ""
-        if flow is not None:
-            flow.end()
+    def _end_message(self) -> None:
+        writer, self._writer = self._writer, None
+        self._held_space = ""
+        if writer is not None:
+            writer.end()
 
-    # -- what it does -------------------------------------------------------------------------------------------
+    # -- tool calls, plans and other lines ----------------------------------------------------------------------
 
-    def _tool_call(self, event: ToolCallChanged) -> None:
-        if event.new:  # what is said from now on is another message
-            self._end_flow()
-        self._show(self._calls.changed(event.call))
+    def _tool_call_changed(self, event: ToolCallChanged) -> None:
+        if event.new:  # later chunks belong to another message
+            self._end_message()
+        self._show_calls(self._calls.changed(event.call))
 
-    def _asked(self, event: PermissionAsked) -> None:
+    def _permission_asked(self, event: PermissionAsked) -> None:
         self._lines.asked(event)
         if event.call is not None:
-            self._show(self._calls.changed(event.call))
+            self._show_calls(self._calls.changed(event.call))
 
-    def _show(self, texts: list[str]) -> None:
-        """Lines about tool calls."""
-        if texts:
-            self._end_flow()
+    def _show_calls(self, lines: list[str]) -> None:
+        if lines:
+            self._end_message()
             self._screen.begin("tool")
-            self._screen.lines(texts)
+            self._screen.lines(lines)
 
-    def _answered(self, event: PermissionAnswered) -> None:
-        self._calls.waited(self._lines.about(event))
-        if not self._live_lines:  # on a terminal it was just seen
-            self._one_liner(event)
+    def _permission_answered(self, event: PermissionAnswered) -> None:
+        self._calls.restart_time(self._lines.about(event))
+        if not self._live_lines:  # on a terminal the user has just answered
+            self._show_event_lines(event)
 
-    def _plan(self, event: PlanChanged) -> None:
+    def _plan_changed(self, event: PlanChanged) -> None:
         plan = event.plan
         new = [] if plan is None else plan_lines(plan, self._style, self._screen.width())
         if new != self._plans.get(event.plan_id, []):
             self._plans[event.plan_id] = new
             if new:
-                self._end_flow()
+                self._end_message()
                 self._screen.begin("plan", apart=True)
                 self._screen.lines(new)
 
-    def _one_liner(self, event: Any) -> None:
-        """What is told in a line or not at all."""
-        told = self._lines.of(event)
-        if told:
-            self._end_flow()
+    def _show_event_lines(self, event: Any) -> None:
+        lines = self._lines.of(event)
+        if lines:
+            self._end_message()
             self._screen.begin("tool")
-            self._screen.lines(told)
+            self._screen.lines(lines)
 
     # -- the turn -----------------------------------------------------------------------------------------------
 
@@ -386,15 +376,15 @@ class TextOutput:
         self._progress.start()
 
     def _turn_cancelling(self, event: TurnCancelling) -> None:
-        self._progress.say("cancelling")
+        self._progress.show("cancelling")
 
     def _turn_ended(self, event: TurnEnded) -> None:
         self._progress.stop()
-        self._end_flow()
-        self._show(self._calls.left_open())
+        self._end_message()
+        self._show_calls(self._calls.unfinished())
 
     def _live(self, width: int) -> list[str]:
-        if self._flow is not None and self._progress.silent:
-            self._flow.settle()
-        shown = self._calls.live(width, self._progress.frame)
-        return shown + self._progress.line(width, busy=bool(shown))
+        if self._writer is not None and self._progress.silent:
+            self._writer.settle()
+        calls = self._calls.live(width, self._progress.frame)
+        return calls + self._progress.line(width, busy=bool(calls))
