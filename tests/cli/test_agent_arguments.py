@@ -55,7 +55,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (("--model", "gpt-5"), "'gpt-5' names no known provider"),
         (("--model", ""), "--model has an empty value"),
-        (("--resume", ""), "--resume was given an empty value"),
+        (("--resume", ""), "--resume has an empty value"),
         (("--model",), "expected one argument"),
         (("--nope",), "unrecognized arguments: --nope"),
         (("prompt",), "unrecognized arguments: prompt"),

@@ -203,7 +203,7 @@ def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> N
 @pytest.mark.rule(86)
 def test_unsupported_sign_in_and_sign_out_are_reported(harness: LoginHarness) -> None:
     harness.offer(GATED_NO_LOGOUT="1")
-    assert "offers no way to sign in over ACP" in harness.accord("agents", "login", "gated", code=2)
+    assert "offers no sign-in over ACP" in harness.accord("agents", "login", "gated", code=2)
     assert "does not support sign-out over ACP" in harness.accord("agents", "logout", "gated", code=2)
     assert harness.called("logout") == []
     assert "no agent is called" in harness.accord("agents", "login", "unknown", code=2)

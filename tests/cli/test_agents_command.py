@@ -103,7 +103,7 @@ def test_an_agent_is_added_shown_and_removed(harness: AgentsHarness) -> None:
         "--startup-timeout-ms", "9000", "--max-restarts", "1",
         "--default", "--", "mine", "--acp", "two words",
     )  # fmt: skip
-    assert output == f"helper is in {harness.file}: mine --acp 'two words'\n"
+    assert output == f"helper added to {harness.file}: mine --acp 'two words'\n"
     assert harness.written == {
         "servers": {
             "helper": {
@@ -198,7 +198,7 @@ def test_an_agent_is_added_from_a_registry_file(harness: AgentsHarness) -> None:
     )
     assert (
         harness.agents("add", "thin", "--registry", "registry.json", code=2)
-        == "registry.json: there is no 'thin'; did you mean thing?"
+        == "registry.json has no agent 'thin'; did you mean thing?"
     )
     assert "comes as an archive" in harness.agents("add", "other", "--registry", "registry.json", code=2)
     assert "there is no such file" in harness.agents("add", "x", "--registry", "none.json", code=2)
@@ -297,11 +297,11 @@ def test_the_schema_command_prints_a_valid_schema(harness: AgentsHarness) -> Non
     [
         (
             ["nope"],
-            "there is no 'nope'; there are: list, show, add, remove, trust, schema, login, logout, setup",
+            "unknown subcommand 'nope'; use one of: list, show, add, remove, trust, schema, login, logout, setup",
         ),
         (["list", "extra"], "unrecognized arguments: extra; run `accord agents list --help` for the options"),
         (["list", "--cwd", "nowhere"], "--cwd 'nowhere' is not a folder; use one that exists"),
-        (["list", "--cwd", ""], "--cwd '' is no folder"),
+        (["list", "--cwd", ""], "--cwd '' is not a folder"),
         (["show", "gemni"], "no agent is called 'gemni'; did you mean gemini?"),
         (["add"], "missing name; use `accord agents add NAME -- COMMAND ...`"),
         (["add", "x"], "unknown agent 'x'; use `accord agents add x -- COMMAND ...`"),

@@ -95,7 +95,7 @@ def test_comments_and_user_settings_are_kept(harness: SetupHarness) -> None:
     path.chmod(0o640)
     output = harness.setup("zed", "--write")
     backup = path.with_name("settings.json.accord-backup")
-    assert output == f"Zed: 'accord' is in {path}; as it was: {backup}\n"
+    assert output == f"Zed: 'accord' added to {path}; backup: {backup}\n"
     after = path.read_text()
     assert after == ZED.replace('"old"', json.dumps(OWN)).replace(
         "// I like it\n", '// I like it\n      "args": ["agent"],\n'

@@ -273,7 +273,7 @@ def test_export_markdown_keeps_the_markdown_of_the_agent(harness: SessionsHarnes
 def test_export_json_has_a_version_and_protocol_types(harness: SessionsHarness) -> None:
     place = harness.project / "out.json"
     assert harness.sessions("export", "aaa-1", "--format", "json", "-o", str(place)) == ""
-    assert harness.stderr.endswith(f"is in {place}\n")
+    assert harness.stderr.endswith(f" to {place}\n")
     document = json.loads(place.read_text())
     assert (document["format"], document["version"], document["source"]) == ("accord.session", 1, "agent")
     assert document["title"].startswith("First")

@@ -1,4 +1,4 @@
-"""The command line: finds the subcommand, imports only its module, turns errors into one line and an exit code.
+"""The command line: imports only the module of the subcommand, turns errors into one line and an exit code.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """

@@ -1,7 +1,7 @@
 """Which agent a command uses: by name, by command after `--`, by URL, or the default.
 
-A token for a URL comes from a file, the URL itself (pairing links contain one) or `ACCORD_TOKEN`. It is never an
-option value, because other users of the machine can read command lines.
+A token for a URL comes from a file, the URL itself (pairing links contain one) or `ACCORD_TOKEN`. It is never
+an option value, because other users of the machine can read command lines.
 
 Imported on first use: it loads accord.client.
 """
@@ -31,7 +31,10 @@ _MAX_TOKEN_BYTES: Final = 8 * 1024
 def choose_agent(
     name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, ask_trust: Trusting = ask
 ) -> ConfiguredAgent:
-    """Return the agent for work in a folder. `ask_trust` decides about a project's `acp.json`. Raises UsageError."""
+    """Return the agent for work in a folder.
+
+    `ask_trust` decides about a project's `acp.json`. Raises UsageError.
+    """
     if command and name is not None:
         raise UsageError(f"-a {name} and -- {command[0]} both name an agent; use one of them")
     if not command:
@@ -70,7 +73,10 @@ def remote_launcher(
 
 
 def agent_at(launcher: RemoteLauncher) -> ConfiguredAgent:
-    """Return the remote agent. It gets no MCP servers of this machine: it could not start them, and would see keys."""
+    """Return the remote agent.
+
+    It gets no MCP servers of this machine: it could not start them, and would see keys.
+    """
     return ConfiguredAgent(name=str(launcher), origin="user", command=(), place="--url")
 
 

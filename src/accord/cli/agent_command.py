@@ -1,7 +1,7 @@
 """`accord agent`: checks the arguments and serves the coding agent on stdin and stdout.
 
-Loaded before `initialize` is answered: keep heavy imports out. The parser is built only if there are arguments, and
-the checks avoid imports where they can. Only `--help` writes to stdout.
+Loaded before `initialize` is answered: keep heavy imports out. The parser is built only if there are
+arguments, and the checks avoid imports where they can. Only `--help` writes to stdout.
 """
 
 import os

@@ -1,7 +1,7 @@
 """`accord agents login` and `logout`: sign in to an agent by one of its methods, and sign out.
 
-A terminal method runs the agent's program in this terminal. An agent method is the request `authenticate`. For a
-method that reads environment variables, the command prints which ones to set.
+A terminal method runs the agent's program in this terminal. An agent method is the request `authenticate`.
+For a method that reads environment variables, the command prints which ones to set.
 
 Imported on first use: it loads accord.client.
 """

@@ -400,7 +400,8 @@ def _new_entry(options: Namespace, command: list[str]) -> tuple[str, dict[str, A
     agent = known(options.name)
     if agent is None:
         raise UsageError(
-            f"unknown agent {options.name!r}; use `accord agents add {shlex.quote(options.name)} -- COMMAND ...`"
+            f"unknown agent {options.name!r}; "
+            f"use `accord agents add {shlex.quote(options.name)} -- COMMAND ...`"
         )
     line = agent.command
     if agent.found() is None:

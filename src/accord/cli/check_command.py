@@ -45,9 +45,9 @@ _DESCRIPTIONS: Final = {
     ),
     "client": (
         "Start COMMAND several times with a test agent and report which rules it keeps. In COMMAND, {agent} "
-        "becomes the agent's command line, {prompt} the prompt, {folder} the working folder, {options} what a "
-        "script adds. Exit code 0: no required rule is broken; 1: some are; 2: wrong usage; 3: the client did "
-        "not start, or ran no turn."
+        "becomes the agent's command line, {prompt} the prompt, {folder} the working folder, {options} what "
+        "a script adds. Exit code 0: no required rule is broken; 1: some are; 2: wrong usage; 3: the client "
+        "did not start, or ran no turn."
     ),
 }
 _SCRIPT_HELP: Final = {
@@ -168,8 +168,8 @@ def _parser(kind: str) -> Parser:
         metavar="RULES",
         action="append",
         default=[],
-        help="test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; "
-        "separated by commas",
+        help="test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as "
+        "tool-calls; separated by commas",
     )
     add("--skip", metavar="RULES", action="append", default=[], help="do not test these rules")
     add(

@@ -121,7 +121,10 @@ def json_escape(char: str) -> str:
 
 @contextmanager
 def signal_handlers(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Generator[None]:
-    """Call a function on the event loop for each signal while the block runs. On Windows only SIGINT works."""
+    """Call a function on the event loop for each signal while the block runs.
+
+    On Windows only SIGINT works.
+    """
     loop = asyncio.get_running_loop()
     if sys.platform == "win32":
         handler = handlers[signal.SIGINT]

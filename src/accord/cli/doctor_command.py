@@ -49,7 +49,10 @@ class DoctorFinding(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the report; fail if something is broken. With names of extras, only check that they are installed."""
+    """Print the report; fail if something is broken.
+
+    With names of extras, only check that they are installed.
+    """
     parser = Parser("accord doctor", "Check what works on this machine and what is missing.")
     parser.add_argument("extra", nargs="*", help="only check that these extras are installed")
     extras = parser.parse_args(arguments).extra

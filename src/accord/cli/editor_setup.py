@@ -1,7 +1,7 @@
 """`accord agents setup EDITOR`: prints the settings that make an editor run `accord agent`, or merges them.
 
-A merge changes one entry, and in it only the members that start the agent. Comments, order and everything else in the
-file stay.
+A merge changes one entry, and in it only the members that start the agent. Comments, order and everything
+else in the file stay.
 
 Imported on first use.
 """
@@ -310,7 +310,10 @@ _EMACS = """\
 
 
 def neovim(plugin: str, name: str, command: Sequence[str], passed: Sequence[str]) -> str:
-    """Return the Lua code for a plugin. `passed` are variables for plugins that do not pass on the environment."""
+    """Return the Lua code for a plugin.
+
+    `passed` are variables for plugins that do not pass on the environment.
+    """
     env = ", ".join(f'{variable} = os.getenv("{variable}")' for variable in passed)
     return _fill(
         PLUGINS[plugin],

@@ -1,4 +1,4 @@
-"""`accord chat` without a terminal: each line of stdin is a prompt, the answers are printed as by `accord run`.
+"""`accord chat` without a terminal: each line of stdin is a prompt; answers are printed as by `accord run`.
 
 Imported on first use: it loads accord.client.
 """
@@ -67,7 +67,7 @@ class PlainChat:
         terminal = sys.stdout is not None and sys.stdout.isatty()
         return output_for("text", stdout=sys.stdout, stderr=sys.stderr, terminal=terminal, command="chat")
 
-    # -- called by the chat session -----------------------------------------------------------------------------
+    # -- called by the chat session --------------------------------------------------------------------------
 
     def phase_changed(self, phase: Phase) -> None:
         """Continue when the session is ready for the next prompt."""
@@ -109,7 +109,10 @@ class PlainChat:
 
 
 def _lines() -> "asyncio.Queue[str | None]":
-    """Return a queue of the lines of stdin, then None. A thread reads them, because that works on every system."""
+    """Return a queue of the lines of stdin, then None.
+
+    A thread reads them, because that works on every system.
+    """
     if sys.stdin is None:
         raise UsageError("stdin is closed; pipe the prompts in, one per line")
     loop = asyncio.get_running_loop()

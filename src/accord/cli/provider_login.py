@@ -1,7 +1,7 @@
 """`accord agent --login` and `--logout`: stores and deletes the API keys of model providers.
 
-Keys are read from the terminal or stdin. They are stored in a file that only its owner can read, and never printed.
-All messages go to stderr.
+Keys are read from the terminal or stdin. They are stored in a file that only its owner can read, and never
+printed. All messages go to stderr.
 
 Imported on first use: it loads accord.coder.models.
 """

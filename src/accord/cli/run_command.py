@@ -133,8 +133,8 @@ def parser() -> Parser:
     parser.usage = "accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]"
     parser.epilog = (
         "Exit codes: 0 done; 1 the turn failed, was refused or reached a limit of the agent; "
-        "2 wrong usage or configuration; 3 the agent could not be started, died or broke the protocol; 4 timeout; "
-        "5 a permission was needed and not given; 6 sign in first; 130 interrupted."
+        "2 wrong usage or configuration; 3 the agent could not be started, died or broke the protocol; "
+        "4 timeout; 5 a permission was needed and not given; 6 sign in first; 130 interrupted."
     )
     option = parser.add_argument
     option(

@@ -1,7 +1,7 @@
 """One run of `accord run`: starts the agent, opens a session, runs one turn, handles Ctrl-C and limits.
 
-An agent that dies is restarted and its session is resumed. The prompt is sent again only with `--retry`, and only if
-the agent had not begun to work on it.
+An agent that dies is restarted and its session is resumed. The prompt is sent again only with `--retry`, and
+only if the agent had not begun to work on it.
 
 Imported on first use: it loads accord.client.
 """
@@ -61,8 +61,9 @@ _MAX_NOISE_LINES: Final = 3
 
 
 _NO_WORK: Final = (
-    TurnStarted, TurnEnded, TurnCancelling, AgentEnded, AgentRestarted, SessionReattached, SessionLost, ModeChanged,
-    AvailableCommandsUpdate, ConfigOptionUpdate, SessionInfoUpdate, UsageUpdate, UserMessageChunk,
+    TurnStarted, TurnEnded, TurnCancelling, AgentEnded, AgentRestarted, SessionReattached, SessionLost,
+    ModeChanged, AvailableCommandsUpdate, ConfigOptionUpdate, SessionInfoUpdate, UsageUpdate,
+    UserMessageChunk,
 )  # fmt: skip
 """Events that do not mean that the agent works on the prompt."""
 
@@ -84,7 +85,7 @@ class RunResult:
 
 @dataclass(slots=True)
 class TurnRun:
-    """Runs one turn in a session: shows and records its events until an answer, an error or a limit ends it."""
+    """Runs one turn: shows and records its events until an answer, an error or a limit ends it."""
 
     session: ClientSession
     output: Output
@@ -219,9 +220,10 @@ class TurnRun:
 
 
 class Interrupts:
-    """Counts interrupts. The first Ctrl-C asks the agent to stop, the second ends it, the third does not wait.
+    """Counts interrupts.
 
-    SIGTERM and SIGHUP end the agent.
+    The first Ctrl-C asks the agent to stop, the second ends it, the third does not wait. SIGTERM and SIGHUP
+    end the agent.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -326,14 +328,15 @@ class RunJob:
             self._finish(await self._turn(choice, session, recorder).run(self._blocks(agent)))
 
     def _handlers(self) -> ClientHandlers:
-        # The built-in agent works on this machine by itself and has its own rules; it needs no workspace of the client.
+        # The built-in agent works on this machine by itself and has its own rules; it needs no workspace.
         has_workspace = self._agent.name != "accord" or bool(self._agent.command)
         return ClientHandlers(
             permissions=self._consent,
             workspace=guarded_workspace(self._consent) if has_workspace else None,
             forms=self._forms.form,
             urls=self._forms.address,
-            login=run_in_terminal,  # never called: it makes the agent list terminal methods for `accord agents login`
+            # Never called: it makes the agent list its terminal methods, for `accord agents login`.
+            login=run_in_terminal,
             extensions={ASK_USER: self._forms.question},
         )
 
@@ -436,7 +439,7 @@ class RunJob:
 def _permission_default(
     arguments: RunArguments, agent: ConfiguredAgent, *, interactive: bool
 ) -> PermissionDefault | None:
-    """Return the default of the permission rules: the option, else the agent's configuration, else ask or reads.
+    """Return the default of the permission rules: the option, else the configuration, else ask or reads.
 
     None keeps the default of the configuration.
     """

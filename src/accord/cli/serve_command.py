@@ -1,4 +1,4 @@
-"""`accord serve`: reads the arguments and `serve.json`, then starts the gateway; `accord serve token` manages tokens."""
+"""`accord serve`: reads the arguments and `serve.json`, then starts the gateway."""
 
 import argparse
 import os

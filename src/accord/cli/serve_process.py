@@ -54,7 +54,10 @@ def serve(arguments: ServeArguments) -> int:
 
 
 def gateway_plan(arguments: ServeArguments) -> GatewayPlan:
-    """Check the arguments before anything listens. May ask the user to trust a project's file. Raises UsageError."""
+    """Check the arguments before anything listens.
+
+    May ask the user to trust a project's file. Raises UsageError.
+    """
     settings = arguments.settings
     addresses = resolve_host(settings.host)
     check_encrypted(settings, addresses)
@@ -175,12 +178,13 @@ def resolve_host(host: str) -> tuple[str, ...]:
 
 
 def check_encrypted(settings: ServeSettings, addresses: tuple[str, ...]) -> None:
-    """Raise UsageError for an address that other machines can reach without TLS, unless `--insecure` is set."""
+    """Raise UsageError for an address that other machines can reach without TLS, unless insecure."""
     if settings.insecure or settings.tls_cert is not None or all(map(is_loopback, addresses)):
         return
     raise UsageError(
-        f"--host {settings.host} is reachable from other machines without encryption; pass --tls-cert F --tls-key F, "
-        "use 127.0.0.1 behind a reverse proxy (docs/gateway.md), or pass --insecure in a network that you trust"
+        f"--host {settings.host} is reachable from other machines without encryption; pass --tls-cert F "
+        "--tls-key F, use 127.0.0.1 behind a reverse proxy (docs/gateway.md), or pass --insecure in a "
+        "network that you trust"
     )
 
 

@@ -1,4 +1,4 @@
-"""`accord serve token`: creates, lists and revokes tokens; prints links and the first lines of `accord serve`.
+"""`accord serve token`: creates, lists and revokes tokens; prints links and the start of `accord serve`.
 
 A running gateway sees changes of the tokens at once.
 

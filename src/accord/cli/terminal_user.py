@@ -1,7 +1,7 @@
 """Asks the user at the terminal: permissions, forms, web addresses, questions.
 
-One question at a time, without blocking the event loop. Input typed before a question appears is discarded, so that
-the user cannot agree to something unseen. Without a terminal every request is declined.
+One question at a time, without blocking the event loop. Input typed before a question appears is discarded,
+so that the user cannot agree to something unseen. Without a terminal every request is declined.
 
 Imported on first use: it loads accord.client.
 """
@@ -227,7 +227,10 @@ class TerminalForms:
 async def choose(
     question: "TerminalQuestion", options: Sequence[PermissionOption]
 ) -> PermissionOption | None:
-    """Let the user choose by number; Enter alone chooses nothing. Returns None if the user leaves (Ctrl-D)."""
+    """Let the user choose by number; Enter alone chooses nothing.
+
+    Returns None if the user leaves (Ctrl-D).
+    """
     for number, option in enumerate(options, 1):
         question.say(f"  {number}  {one_line(option.name or option.option_id)}")
     if not options:

@@ -54,8 +54,8 @@ def main(arguments: Sequence[str]) -> int:
 def _record(words: list[str]) -> int:
     parser = Parser(
         "accord trace record",
-        "Run COMMAND and record all messages with their times. Use this as the agent's command in a client; the "
-        "messages pass unchanged.",
+        "Run COMMAND and record all messages with their times. Use this as the agent's command in a client; "
+        "the messages pass unchanged.",
     )
     parser.usage = "accord trace record [-o FILE] [--redact | --no-redact] -- COMMAND ..."
     parser.add_argument("-o", "--output", metavar="FILE", help="append to this file; only you can read it")
@@ -118,7 +118,7 @@ def _open_standard_descriptors() -> None:
 
 
 def _take_descriptor(number: int) -> int:
-    """Duplicate stdin or stdout to a descriptor that children do not inherit, and replace it by the null device."""
+    """Move stdin or stdout to a descriptor that children do not inherit; the null device takes its place."""
     descriptor = os.dup(number)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, number)

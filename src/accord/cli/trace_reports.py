@@ -251,9 +251,9 @@ def _write_out(text: str, end: str = "\n") -> None:
 def _replay_parser() -> Parser:
     parser = Parser(
         "accord trace replay",
-        "Play the recorded agent: use this as the agent's command in a client. What the client does differently "
-        "is reported on stderr at the end. With --as-client, start COMMAND, send it the recorded client's "
-        "requests and show where its responses differ.",
+        "Play the recorded agent: use this as the agent's command in a client. What the client does "
+        "differently is reported on stderr at the end. With --as-client, start COMMAND, send it the "
+        "recorded client's requests and show where its responses differ.",
     )
     parser.usage = (
         "accord trace replay [FILE] [--run N] [--speed X] [--ignore NAME] [--report FILE]\n"

@@ -30,7 +30,7 @@ def test_a_closed_reader_raises_only_in_write() -> None:
 def test_a_full_disk_is_a_one_line_error() -> None:
     with (
         open("/dev/full", "w") as stream,
-        pytest.raises(AccordError, match="cannot be written: No space left"),
+        pytest.raises(AccordError, match="cannot write the output \\(No space left"),
     ):
         OutputStream(stream).write("text")
 

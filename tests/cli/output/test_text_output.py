@@ -459,7 +459,7 @@ def test_symbols_fit_the_encoding() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(UsageError, match="'xml'; there are: text, json, quiet"):
+    with pytest.raises(UsageError, match="'xml'; use one of: text, json, quiet"):
         on_pipe("xml")
 
 

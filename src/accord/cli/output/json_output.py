@@ -1,7 +1,8 @@
-"""`--format json`, one JSON object per line as in `events.schema.json`, and `--format quiet`, only the answer.
+"""`--format json`: one object per line, as in `events.schema.json`; and `--format quiet`: only the answer.
 
-Version 1 may add members and types. It does not rename or remove one, and does not change its meaning. JSON output is
-not cleaned, so that nothing is lost, but characters that a terminal or an editor could act on are escaped.
+Version 1 may add members and types. It does not rename or remove one, and does not change its meaning. JSON
+output is not cleaned, so that nothing is lost, but characters that a terminal or an editor could act on are
+escaped.
 
 Imported on first use: it loads accord.client.
 """

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Output(Protocol):
     """Shows a turn. Called on the event loop: `opened`, then `event` for each event, then `finished`.
 
-    `note` and `question` may be called in between. Only `opened` and `event` raise BrokenPipeError, when stdout is
-    closed.
+    `note` and `question` may be called in between. Only `opened` and `event` raise BrokenPipeError, when
+    stdout is closed.
     """
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
@@ -48,8 +48,8 @@ _POLL_MILLISECONDS: Final = 60_000
 class OutputStream:
     """Writes to a stream, or to nothing if the caller closed it. Each call returns after the text is written.
 
-    It bypasses the stream's own buffer. That buffer loses text if the terminal is in non-blocking mode, which happens
-    while the event loop watches the same terminal as stdin.
+    It bypasses the stream's own buffer. That buffer loses text if the terminal is in non-blocking mode, which
+    happens while the event loop watches the same terminal as stdin.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -64,7 +64,10 @@ class OutputStream:
             pass
 
     def write(self, text: str) -> None:
-        """Write the text. Raises BrokenPipeError if the reader closed the stream, AccordError for other failures."""
+        """Write the text.
+
+        Raises BrokenPipeError if the reader closed the stream, AccordError for other failures.
+        """
         if self.broken:
             raise BrokenPipeError("the reader closed the output")
         if not text or self._stream is None:
@@ -101,7 +104,7 @@ class OutputStream:
                 poll.poll(_POLL_MILLISECONDS)
 
     def _give_up(self) -> None:
-        """Redirect the descriptor to the null device, so that later writes and the flush at exit do not fail."""
+        """Redirect the stream to the null device, so that later writes and the flush at exit do not fail."""
         self.broken = True
         if self._file is not None:
             null = os.open(os.devnull, os.O_WRONLY)
@@ -115,5 +118,8 @@ def note_line(text: str, command: str = "run") -> str:
 
 
 def error_text(error: AccordError, command: str = "run") -> str:
-    """Return an error as lines for stderr, cleaned. The last stderr lines of a dead agent follow on own lines."""
+    """Return an error as lines for stderr, cleaned.
+
+    The last stderr lines of a dead agent follow on own lines.
+    """
     return f"accord {command}: {clean_text(str(error)).strip()}\n"

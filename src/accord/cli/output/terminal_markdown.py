@@ -1,12 +1,14 @@
 """Streaming Markdown on a terminal: blocks, inline markup, line wrapping.
 
-`TerminalMarkdown` decides the kind of a line by its first characters, which are held back until then. Lines of code and
-tables are written when they are complete and are not wrapped, so that copying them gives the original text.
+`TerminalMarkdown` decides the kind of a line by its first characters, which are held back until then. Lines
+of code and tables are written when they are complete and are not wrapped, so that copying them gives the
+original text.
 
-`InlineMarkdown` holds back markup that may still be open until its closing mark, the end of the line or the limit. A
-mark without a closing mark is shown as text, so nothing is lost.
+`InlineMarkdown` holds back markup that may still be open until its closing mark, the end of the line or the
+limit. A mark without a closing mark is shown as text, so nothing is lost.
 
-`LineWrapper` breaks lines between words. It holds back the last word until it is complete; text that is written stays.
+`LineWrapper` breaks lines between words. It holds back the last word until it is complete; text that is
+written stays.
 """
 
 import re
@@ -263,7 +265,10 @@ class LineWrapper:
         self._column = 0
 
     def _add_wide(self, token: str, attributes: Attributes) -> None:
-        """Add text with wide characters. Lines may be broken next to one; combining characters stay with theirs."""
+        """Add text with wide characters.
+
+        Lines may be broken next to one; combining characters stay with theirs.
+        """
         begun = 0
         for at, char in enumerate(token):
             wide = is_wide(char)
@@ -362,7 +367,10 @@ class TerminalMarkdown:
         attributes: Attributes = PLAIN,
         mark: str = "",
     ) -> None:
-        """`attributes` applies to the whole text, `mark` starts each line. Without color the Markdown marks stay visible."""
+        """`attributes` applies to the whole text, `mark` starts each line.
+
+        Without color the Markdown marks stay visible.
+        """
         self._emit = emit
         self._width = width
         self._style = style
@@ -434,7 +442,7 @@ class TerminalMarkdown:
             self._inline_end()
         self._parts = []
 
-    # -- the kind of a line -------------------------------------------------------------------------------------
+    # -- the kind of a line ----------------------------------------------------------------------------------
 
     def _classify(self, line: str, *, final: bool) -> None:
         """Decide by the first characters only: later ones may not have arrived."""
@@ -485,7 +493,7 @@ class TerminalMarkdown:
         self._blank = False
         self._begun = True
 
-    # -- lines written when complete ----------------------------------------------------------------------------
+    # -- lines written when complete -------------------------------------------------------------------------
 
     def _whole_line(self, line: str) -> None:
         self._whole = False
@@ -524,7 +532,7 @@ class TerminalMarkdown:
     def _line(self, line: str, attributes: Attributes) -> None:
         self._emit(self._mark + self._style.paint(line, attributes) + "\n", 0)
 
-    # -- lines written as they arrive ---------------------------------------------------------------------------
+    # -- lines written as they arrive ------------------------------------------------------------------------
 
     def _inline_feed(self, text: str) -> None:
         if self._style.color:

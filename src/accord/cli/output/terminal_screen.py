@@ -102,7 +102,10 @@ TICK: Final = 0.25
 
 
 class TerminalSize:
-    """The size of a stream's terminal, queried each time because it may change. A fixed width overrides it."""
+    """The size of a stream's terminal, queried each time because it may change.
+
+    A fixed width overrides it.
+    """
 
     def __init__(self, stream: TextIO, width: int | None = None) -> None:
         self._stream = stream
@@ -145,7 +148,10 @@ class TerminalScreen:
         self._lent = 0  # how many questions currently use the terminal
 
     def width(self) -> int | None:
-        """Return the usable cells of a line, or None without a terminal. The last cell stays free for the cursor."""
+        """Return the usable cells of a line, or None without a terminal.
+
+        The last cell stays free for the cursor.
+        """
         return None if self._size is None else self._size.columns - 1
 
     def write(self, text: str, column: int) -> None:
@@ -168,7 +174,10 @@ class TerminalScreen:
             self.write(("\n" if self._column else "") + text, 0)
 
     def begin(self, block: str, *, apart: bool = False) -> None:
-        """Start a block of this kind. An empty line separates different kinds, and blocks that are `apart`."""
+        """Start a block of this kind.
+
+        An empty line separates different kinds, and blocks that are `apart`.
+        """
         gap = "\n" if self._column else ""
         if self._block is not None and (apart or self._block != block):
             gap += "\n"
@@ -180,7 +189,7 @@ class TerminalScreen:
         if self._column:
             self.write("\n", 0)
 
-    # -- live lines ---------------------------------------------------------------------------------------------
+    # -- live lines ------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Draw the live lines soon, because they have changed."""
@@ -235,7 +244,7 @@ class TerminalScreen:
         self._drawn = lines
 
     def _clear_sequence(self) -> str:
-        """Return the escape sequence that removes the live lines and moves the cursor to the end of the text."""
+        """Return the escape sequence that removes the live lines and moves the cursor behind the text."""
         count = len(self._drawn)
         if not count:
             return ""

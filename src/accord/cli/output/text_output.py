@@ -225,7 +225,7 @@ class TextOutput:
             PermissionAnswered: self._permission_answered,
         }
 
-    # -- the Output interface -----------------------------------------------------------------------------------
+    # -- the Output interface --------------------------------------------------------------------------------
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         self._session = session
@@ -282,7 +282,7 @@ class TextOutput:
         self._screen.end_line()
         self._screen.remove_live()
 
-    # -- messages and thoughts ----------------------------------------------------------------------------------
+    # -- messages and thoughts -------------------------------------------------------------------------------
 
     def _message_chunk(self, chunk: AgentMessageChunk) -> None:
         self._write_text("agent", chunk.message_id or None, words_of(chunk.content))
@@ -324,7 +324,7 @@ class TextOutput:
         if writer is not None:
             writer.end()
 
-    # -- tool calls, plans and other lines ----------------------------------------------------------------------
+    # -- tool calls, plans and other lines -------------------------------------------------------------------
 
     def _tool_call_changed(self, event: ToolCallChanged) -> None:
         if event.new:  # later chunks belong to another message
@@ -364,7 +364,7 @@ class TextOutput:
             self._screen.begin("tool")
             self._screen.lines(lines)
 
-    # -- the turn -----------------------------------------------------------------------------------------------
+    # -- the turn --------------------------------------------------------------------------------------------
 
     def _replay_started(self, event: ReplayStarted) -> None:
         self._replaying = True

@@ -1,4 +1,4 @@
-"""Text lines for tool calls: live while they run, permanent when they are done, with diffs and command output."""
+"""Text lines for tool calls: live while they run, permanent when done, with diffs and command output."""
 
 import difflib
 import os
@@ -107,7 +107,10 @@ def call_line(
     width: int | None = None,
     frame: str = "",
 ) -> str:
-    """Return the line of a call, at most `width` cells wide. `frame` replaces the symbol of a running call."""
+    """Return the line of a call, at most `width` cells wide.
+
+    `frame` replaces the symbol of a running call.
+    """
     call, status = shown.call, outcome(shown.call)
     symbols = style.symbols
     symbol = {
