@@ -99,7 +99,7 @@ def test_an_unusable_store_is_refused_unchanged(tmp_path: Path) -> None:
 def test_a_log_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert f"missing folder {missing}" in refused("--log", str(missing / "wire.log"), home=tmp_path)
-    assert "cannot be written (Is a directory)" in refused("--log", str(tmp_path), home=tmp_path)
+    assert "(Is a directory); use another file" in refused("--log", str(tmp_path), home=tmp_path)
 
 
 def test_constants_of_the_agent_command_match_their_modules(

@@ -68,7 +68,7 @@ def test_setup_writes_to_the_file_of_the_editor(harness: SetupHarness, editor: s
     assert output == f"{path} already runs {OWN} agent as {name!r}; nothing to change\n"
     harness.setup(editor, "--remove")
     assert json.loads(path.read_text()) == {key: {}}
-    assert harness.setup(editor, "--remove") == f"{path} has no {name!r}: nothing to change\n"
+    assert harness.setup(editor, "--remove") == f"{path} has no {name!r}; nothing to change\n"
 
 
 ZED = """\

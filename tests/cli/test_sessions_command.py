@@ -429,7 +429,7 @@ def test_wrong_usage_is_a_one_line_error(harness: SessionsHarness, words: list[s
 def test_unreadable_records_do_not_prevent_listing(harness: SessionsHarness) -> None:
     (harness.home / "data" / "client.db").write_text("this is no database, and never was one" * 100)
     assert harness.sessions("list").split()[0] == "aaa-1"
-    assert "the local recording cannot be read" in harness.stderr
+    assert "cannot read the local recordings" in harness.stderr
     harness.sessions("list", "--recorded", code=1)
 
 

@@ -347,7 +347,7 @@ def test_without_an_output_file_the_recorder_prints_where_it_records(tmp_path: P
         (
             ["-o", "{tmp}/missing/t", "--", "true"],
             2,
-            "missing/t cannot be written (No such file or directory)",
+            "missing/t (No such file or directory)",
         ),
         (["-o", "{tmp}/t"], 2, "missing agent command; use `accord trace record -- COMMAND ...`"),
         (["-o", "{tmp}/t", "--"], 2, "record needs the agent's command"),

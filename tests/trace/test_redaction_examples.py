@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.trace.trace_files import entries_in, starts_in
 
-from accord.trace.message_redaction import redact_command, redact_frame, redact_value, says_once
+from accord.trace.message_redaction import has_unique_keys, redact_command, redact_frame, redact_value
 from accord.trace.secret_names import holds_pairs, is_secret, is_secret_member
 from accord.trace.tap import FrameRing
 from accord.trace.text_redaction import redact_text
@@ -432,8 +432,8 @@ def test_json_without_duplicate_members_is_stored_as_written(text: bytes):
 
 
 def test_duplicate_members_are_found_at_any_depth():
-    assert not says_once(b'[{"a":{"b":1,"b":1}}]', [{"a": {"b": 1}}])
-    assert says_once(b'[{"b":1},{"b":1}]', [{"b": 1}, {"b": 1}])
+    assert not has_unique_keys(b'[{"a":{"b":1,"b":1}}]', [{"a": {"b": 1}}])
+    assert has_unique_keys(b'[{"b":1},{"b":1}]', [{"b": 1}, {"b": 1}])
 
 
 @pytest.mark.parametrize("depth", [90, 99, 100, 101, 300, 480, 900, 3000, 100_000])

@@ -122,7 +122,7 @@ async def test_deviations_of_the_client_are_reported():
             "the client answered session/request_permission with something else at outcome.optionId: "
             'is missing, was "yes"',
             "the client sent session/cancel, which is not in the recording (again)",
-            "the client sent a line that is no message",
+            "the client sent a line that is not a message",
         ]
 
 
@@ -379,7 +379,13 @@ async def test_differences_of_the_agent_are_listed():
                 "requests: session/request_permission is missing",
             ],
         ),
-        ("", ["a line that is no message: Debug: hello", "an answer to 77, which nobody waits for"]),
+        (
+            "",
+            [
+                "a line that is not a message: Debug: hello",
+                "a response to 77, which is not a pending request",
+            ],
+        ),
     ]
 
 
@@ -403,7 +409,7 @@ async def test_a_permission_is_granted_only_for_the_recorded_option_kind(options
     unknown = await replay.agent.answer_to(
         replay.agent.ask("fs/read_text_file", {"sessionId": "other", "path": "/etc/passwd"})
     )
-    assert unknown["error"]["message"] == "The recording holds no answer to fs/read_text_file"
+    assert unknown["error"]["message"] == "The recording has no response to fs/read_text_file"
     replay.agent.reply(prompt, {"stopReason": "end_turn"})
     assert (await replay.task)[-1].differences
 
@@ -428,7 +434,7 @@ async def test_a_dead_or_silent_agent_ends_the_replay_with_an_error():
     replay = ClientReplay(turn())
     await replay.answer_handshake()
     await replay.agent.aclose()
-    with pytest.raises(Crashed, match="the agent ended before session/prompt was through"):
+    with pytest.raises(Crashed, match="the agent ended during session/prompt"):
         await replay.task
     clock = FakeClock()
     replay = ClientReplay(turn(), clock=clock)
@@ -475,9 +481,9 @@ async def test_unexpected_messages_are_reported_when_the_agent_falls_silent():
     for _ in range(200):
         replay.agent.send({"id": 77, "result": {}})
     await clock.advance(61)
-    with pytest.raises(RequestTimeout, match="while initialize was waited for"):
+    with pytest.raises(RequestTimeout, match="during initialize"):
         await replay.task
-    assert replay.outcomes[-1].differences[0] == "an answer to 1.0, which nobody waits for"
+    assert replay.outcomes[-1].differences[0] == "a response to 1.0, which is not a pending request"
     assert len(replay.outcomes[-1].differences) == 100
 
 

@@ -143,14 +143,14 @@ def test_malformed_frames_are_kept(odd: bytes):
 
 
 def test_the_ring_is_bounded_in_bytes():
-    ring = FrameRing(100, most_bytes=1000)
+    ring = FrameRing(100, max_bytes=1000)
     for number in range(10):
         ring.note("agent", [b"%d" % number * 400])
     assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
 
 
 def test_a_frame_larger_than_the_ring_is_cut_to_its_beginning():
-    ring = FrameRing(100, most_bytes=10_000)
+    ring = FrameRing(100, max_bytes=10_000)
     big = frame(
         method="session/update", params={"sessionId": "s", "text": "x" * 50_000, "apiKey": "hunter22"}
     )
@@ -237,7 +237,7 @@ async def test_connect_fails_when_the_trace_file_cannot_be_written(tmp_path: Pat
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
     options = accord.ClientOptions(wrap=lambda transport: tapped(transport, tmp_path / "missing" / "t"))
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         async with accord.connect(sys.executable, str(program), options=options):
             pass
 

@@ -144,7 +144,7 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path):
     file = tmp_path / "main.py"
     file.write_text("print('mine')\n")
     file.chmod(0o644)
-    with pytest.raises(UsageError, match=r"main\.py holds something that is no trace"):
+    with pytest.raises(UsageError, match=r"main\.py exists and is not a trace"):
         FileSink(file)
     assert file.read_text() == "print('mine')\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
@@ -154,7 +154,7 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path):
 def test_an_unusable_path_is_a_one_line_error(name: str, tmp_path: Path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="cannot be written") as caught:
+    with pytest.raises(UsageError, match="cannot write") as caught:
         FileSink(os.path.join(tmp_path, name))
     assert "\n" not in str(caught.value)
 
@@ -179,7 +179,7 @@ async def test_a_blocked_disk_drops_frames_and_records_how_many(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    sink = FileSink(pipe, most_pending=1000)
+    sink = FileSink(pipe, max_pending=1000)
     big = b'"' + b"x" * 300_000 + b'"'
     sink.note("client", [big])  # more than the pipe takes, so the writer thread blocks
     for number in range(2000):
@@ -245,6 +245,6 @@ def test_an_end_that_cannot_be_written_in_time_is_reported_once(tmp_path: Path):
     sink.note("client", [b'"' + b"x" * 300_000 + b'"'])  # more than the pipe takes
     sink.close(0)
     sink.close(0)
-    assert warnings == [f"the end of the trace {pipe} is missing: it could not be written in 0 s"]
+    assert warnings == [f"the end of the trace {pipe} is missing; it could not be written in 0 s"]
     os.set_blocking(reader, True)
     _read_all(reader)

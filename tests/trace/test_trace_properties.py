@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.testing import FakeClock
-from accord.trace.replay_comparison import folded, read_script
+from accord.trace.replay_comparison import combine_updates, read_script
 from accord.trace.replayed_agent import ReplayedAgent
 from accord.trace.trace_format import TraceEntry, entry_line, entry_of, new_start, read_line
 from accord.trace.trace_stats import TraceStats
@@ -165,7 +165,7 @@ def test_any_recording_can_be_played_to_any_client(entries: list[TraceEntry], sa
 @settings(deadline=None)
 @given(st.lists(VALUES, max_size=10))
 def test_any_updates_can_be_folded(updates: list[Any]):
-    folded(updates)
+    combine_updates(updates)
 
 
 def test_a_frame_is_kept_byte_for_byte():

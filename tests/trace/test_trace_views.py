@@ -102,14 +102,14 @@ def test_show_filters_steps(words: list[str], steps: list[int], file: Path):
     [
         (
             ["--method", "nope"],
-            "there is no nope; the methods are initialize, session/new, session/prompt, "
+            "no nope; the methods are initialize, session/new, session/prompt, "
             "session/update, fs/read_text_file",
         ),
-        (["--session", "other"], "there is no other; the sessions are session-1"),
-        (["--faults"], "nothing of 14 messages is what you look for: none breaks a rule"),
-        (["--since", "1h"], "nothing of 14 messages is what you look for"),
-        (["--method", "initialize", "--session", "session-1"], "nothing of 14 messages is what you look for"),
-        (["--run", "7"], "there is no run 7; the file has 1"),
+        (["--session", "other"], "no other; the sessions are session-1"),
+        (["--faults"], "none of 14 messages matches: none breaks a rule"),
+        (["--since", "1h"], "none of 14 messages matches"),
+        (["--method", "initialize", "--session", "session-1"], "none of 14 messages matches"),
+        (["--run", "7"], "the file has no run 7; it has 1"),
     ],
 )
 @pytest.mark.parametrize("how", [["show"], ["show", "--json"], ["stats"], ["show", "--html", "-"]])
@@ -250,24 +250,24 @@ def test_rule_violations_are_marked(tmp_path: Path):
     faults = [line.strip() for line in shown.splitlines() if re.match(r"\s+(\d+\.\d+\s+)?!", line)]
     assert [re.sub(r"^(\d+\.\d+\s+)?!\s+", "", fault) for fault in faults] == [
         "session/new before initialize (rule 58)",
-        "a line that is no message (rule 1)",
-        "an array; messages are sent one by one (rule 29)",
-        "an answer to 99, which nobody asked (rule 9)",
+        "a line that is not a message (rule 1)",
+        "an array; messages must be sent one by one (rule 29)",
+        "a response to 99, which was not requested (rule 9)",
         "the client does not offer clientCapabilities.fs.readTextFile (rule 68)",
-        "custom/thing is no method that a client serves (rule 44)",
+        "custom/thing is not a method of a client (rule 44)",
         "tool call never was never announced (rule 181)",
-        "a prompt while the last one runs (rule 171)",
+        "a prompt while a turn is running (rule 171)",
         "'zzz' was not offered (rule 197)",
         "$.extra: unknown member (rule 42)",
         "a cancelled turn ends with 'end_turn' (rule 161)",
-        "a second answer to 4 (rule 11)",
+        "a second response to 4 (rule 11)",
         "session/new was never answered (rule 11)",
         "fs/read_text_file was never answered (rule 12)",
         "session/prompt was never answered (rule 11)",
     ]
     only = [json.loads(line) for line in trace("show", file, "--json", "--faults").stdout.splitlines()]
     assert len(only) == 14
-    assert only[1]["faults"] == [{"rule": 1, "text": "a line that is no message"}]
+    assert only[1]["faults"] == [{"rule": 1, "text": "a line that is not a message"}]
 
 
 def test_a_cancelled_turn_with_another_stop_reason_is_marked(tmp_path: Path):
@@ -401,7 +401,7 @@ def test_a_truncated_recording_is_read_up_to_the_cut(file: Path, tmp_path: Path)
         assert all(not one.whole for one in found if isinstance(one, DamagedLine))
     run = trace("show", cut)
     assert run.returncode == 0
-    assert run.stderr == "accord trace: the recording was cut off in the middle of its last line\n"
+    assert run.stderr == "accord trace: the last line of the recording is cut off\n"
 
 
 def test_a_damaged_line_is_reported_and_skipped(file: Path):
@@ -426,19 +426,19 @@ def test_unknown_members_and_kinds_are_ignored(file: Path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["show", "{tmp}/missing"], "missing cannot be read (No such file or directory)"),
+        (["show", "{tmp}/missing"], "missing (No such file or directory)"),
         (["show", "{tmp}"], "cannot be read (Is a directory)"),
-        (["show", "{tmp}/empty"], "empty is empty: nothing was recorded"),
-        (["show", "{tmp}/other"], "other is no trace"),
-        (["show", "{tmp}/newer"], "format 7 is newer than what this program reads (1); update accord"),
+        (["show", "{tmp}/empty"], "empty is empty; nothing was recorded"),
+        (["show", "{tmp}/other"], "other is not a recording"),
+        (["show", "{tmp}/newer"], "format 7 is newer than 1, the newest supported one); update accord"),
         (["show", "{tmp}/t", "--since", "tomorrow"], "'tomorrow' is no time"),
         (
             ["show", "{tmp}/t", "--html", "{tmp}/no/where.html"],
-            "cannot be written (No such file or directory)",
+            "(No such file or directory)",
         ),
         (["show", "{tmp}/t", "--html", "x", "--json"], "--html stands alone"),
         (["show", "{tmp}/t", "--from", "nobody"], "invalid choice"),
-        (["show"], "there is no recording in"),
+        (["show"], "no recordings in"),
         (["stats", "{tmp}/missing"], "cannot be read"),
         (["dance"], "unknown subcommand 'dance'; use one of: record, show, replay, stats"),
         (["replay", "{tmp}/t", "--run", "9"], "has no run 9; it has 1"),

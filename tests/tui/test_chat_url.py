@@ -77,7 +77,7 @@ async def test_a_wrong_token_is_reported(gateway: GatewayProcess, tmp_path: Path
         (["--url", "ws://box/#token=hush", "claude"], "claude and --url both name an agent"),
         (["--url", "ws://box/#token=hush", "--", "agent"], "--url and agent both name an agent"),
         (["--token-file", "x"], "--token-file goes with --url"),
-        (["--url", "ws://box/", "--token-file", "/nowhere"], "cannot be read"),
+        (["--url", "ws://box/", "--token-file", "/nowhere"], "cannot read"),
     ],
 )
 def test_wrong_usage_is_refused_without_the_token(words: list[str], why: str) -> None:

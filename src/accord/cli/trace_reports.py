@@ -21,7 +21,15 @@ from accord.trace.replayed_client import IGNORED as NOT_COMPARED_AS_CLIENT
 from accord.trace.replayed_client import ReplayedCall, ReplayedClient
 from accord.trace.step_summary import clean
 from accord.trace.trace_format import TraceStart
-from accord.trace.trace_reader import StepFilter, choose, lines_in, look_again, newest, read_moment, runs_in
+from accord.trace.trace_reader import (
+    StepFilter,
+    choose,
+    lines_in,
+    newest,
+    read_moment,
+    runs_in,
+    wait_for_growth,
+)
 from accord.trace.trace_steps import TraceStep
 from accord.trace.trace_views import (
     Timeline,
@@ -60,7 +68,7 @@ def show(words: list[str]) -> int:
         raise UsageError("--html excludes --json and --follow; use one of them")
     path = options.file or newest()
     timeline = Timeline(_filter(options), run=options.run)
-    steps = timeline.steps(lines_in(path, look_again if options.follow else None))
+    steps = timeline.steps(lines_in(path, wait_for_growth if options.follow else None))
     if options.html is not None:
         return _write_page(path, options.html, timeline, steps)
     try:

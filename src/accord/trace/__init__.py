@@ -1,4 +1,4 @@
-"""A tap on a connection: record, redact, read back, replay."""
+"""Traces of connections: tap, redact, record, read back, replay."""
 
 from accord.trace.tap import FrameRing, FrameSink, RingEntry, TappedTransport, tapped
 from accord.trace.trace_format import TraceEntry, TraceStart

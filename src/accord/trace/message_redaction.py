@@ -1,4 +1,13 @@
-"""Removes secrets from messages and commands, including broken JSON and duplicate keys."""
+"""Removes secrets from messages and commands, including broken JSON and duplicate keys.
+
+A secret is found by the name of its member, by its position (environment, headers, command lines) and by its
+shape. It becomes `[redacted]`; everything else stays, and a value without secrets is returned as the same
+object. Only copies are changed, never the messages that pass through. A secret that streaming splits into
+chunks, or that looks like an ordinary word, is not recognized, so treat a recording as private.
+
+Broken JSON (cut off, with text around it, nested too deeply) is repaired as far as possible, so that names
+and positions count there too. What is nested too deeply is dropped.
+"""
 
 import json
 import os
@@ -24,34 +33,15 @@ from accord.trace.secret_names import (
 )
 from accord.trace.text_redaction import redact_shapes, redact_text
 
-# MERGED trace.commands: Secrets in the words of a command line: `--token x`, `-e NAME=x`, `env NAME=x`, `-u user:x`.
-
 _OPTION: Final = re.compile(r"(--?[A-Za-z][A-Za-z0-9_.\-]*)(=)?(.*)", re.DOTALL)
 _PAIR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.\-]*)=(.*)", re.DOTALL)
 _VARIABLE_NAME: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-_GIVES_VARIABLE: Final = re.compile(r"-e|--(?:set-)?env(?:-add|-var)?|--build-arg|-E")
+_VARIABLE_OPTION: Final = re.compile(r"-e|--(?:set-)?env(?:-add|-var)?|--build-arg|-E")
 _LOGINS: Final = ("-u", "--user", "--proxy-user")
 
 
-def redact_words(words: Sequence[str]) -> list[str]:
-    """The words, each without its secret; as many as before. The command itself may be among them or not."""
-    shown = list(map(redact_text, words))
-    variables = False  # whether the words that follow `env` are still its own
-    for place, word in enumerate(words):
-        before = words[place - 1] if place else ""
-        pair = _PAIR.fullmatch(word)
-        if pair is not None and (variables or place == 0 or _GIVES_VARIABLE.fullmatch(before)):
-            shown[place] = _option_pair(word, pair)
-        elif _is_given(before, word):
-            shown[place] = word if word.lower() in TRIVIAL else REDACTED
-        elif word[:1] == "-":
-            shown[place] = _option(word, shown[place])
-        variables = os.path.basename(word) == "env" or (variables and (pair is not None or word[:1] == "-"))
-    return shown
-
-
-def _is_given(before: str, word: str) -> bool:
-    """Whether a word is what the one before it asks for, and that is a secret."""
+def _is_secret_value(before: str, word: str) -> bool:
+    """Tell whether a word is the secret value of the option or name before it."""
     if before[:1] != "-":
         return _VARIABLE_NAME.fullmatch(before) is not None and is_secret(before)
     if before in _LOGINS:
@@ -68,11 +58,11 @@ def _option(word: str, shown: str) -> str:
     option = _OPTION.fullmatch(word)
     if option is None or not option[2]:
         return shown
-    name, given = option[1], option[3]
-    if _GIVES_VARIABLE.fullmatch(name) and (pair := _PAIR.fullmatch(given)) is not None:
-        return f"{name}={_option_pair(given, pair)}"
-    if is_secret_option(name) or (name in _LOGINS and ":" in given):
-        return word if given.lower() in TRIVIAL else f"{name}={REDACTED}"
+    name, value = option[1], option[3]
+    if _VARIABLE_OPTION.fullmatch(name) and (pair := _PAIR.fullmatch(value)) is not None:
+        return f"{name}={_option_pair(value, pair)}"
+    if is_secret_option(name) or (name in _LOGINS and ":" in value):
+        return word if value.lower() in TRIVIAL else f"{name}={REDACTED}"
     return shown
 
 
@@ -83,51 +73,12 @@ def _option_pair(word: str, pair: "re.Match[str]") -> str:
     return word if value.lower() in TRIVIAL else f"{name}={REDACTED}"
 
 
-# MERGED trace.twice: Whether a JSON text says every member once: what is judged is its value, and of two of a name that is the last.
-
 _MEMBER: Final = re.compile(rb'"[ \t\r\n]*:')
-_WRITTEN_OUT: Final = re.compile(rb"\\u00(?:20|22|3a)", re.IGNORECASE)  # a space, a quote, a colon
-
-
-def says_once(text: bytes, value: Any) -> bool:
-    """Whether the text holds nothing that its value does not."""
-    written = msgspec.json.encode(value)
-    if written == text:
-        return True
-    # The same number of names and of what looks like them, unless something is spelled in another way.
-    if not _WRITTEN_OUT.search(text) and len(_MEMBER.findall(text)) == len(_MEMBER.findall(written)):
-        return True
-    try:
-        json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a member twice")
-
-
-# MERGED trace.redact: Takes secrets out of what is stored: by the name they are under, by their place, and by their shape.
-#
-# Out comes `[redacted]` wherever a secret stood; everything else stays as it was, and what holds none is returned as the
-# very same object. Only copies are changed, never what is passed on. A secret that is cut into pieces by streaming, or
-# that looks like any other word, is not recognised: a recording is still to be treated as private.
-
-_MOST_TOKENS: Final = 1_000_000_000  # a number above this is no count of tokens
-_LONGEST_NAME: Final = 200
-_VALUES: Final = frozenset(
-    words("value currentvalue defaultvalue default newvalue oldvalue previousvalue initialvalue rawvalue")
-)
-_NAMED_BY: Final = words("name key id configId variable header")
-_COMMANDS: Final = frozenset(words("args argv arguments command cmd commandline"))
-_PRIVATE_PARTS: Final = frozenset(words("d p q dp dq qi k"))  # of a key written as JSON
-_SIGNS_IN: Final = "terminal-auth"  # describes a command that signs in; is no secret itself
+_ESCAPED: Final = re.compile(rb"\\u00(?:20|22|3a)", re.IGNORECASE)  # an escaped space, quote or colon
 
 
 def redact_frame(frame: bytes) -> bytes:
-    """One frame without its secrets: the very same bytes where there were none."""
+    """Redact a frame; without secrets, return the same bytes object."""
     try:
         value = parse_json(frame)
         shown = redact_value(value)
@@ -135,11 +86,11 @@ def redact_frame(frame: bytes) -> bytes:
         text = frame.decode("utf-8", "surrogateescape")
         shown = redact_broken(text)
         return frame if shown == text else shown.encode("utf-8", "surrogateescape")
-    return frame if shown is value and says_once(frame, value) else msgspec.json.encode(shown)
+    return frame if shown is value and has_unique_keys(frame, value) else msgspec.json.encode(shown)
 
 
 def redact_value(value: Any) -> Any:
-    """Parsed JSON without its secrets: the very same object where there were none."""
+    """Redact parsed JSON; without secrets, return the same object."""
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, dict):
@@ -150,19 +101,91 @@ def redact_value(value: Any) -> Any:
 
 
 def redact_command(words: Sequence[str]) -> list[str]:
-    """A command line without its secrets."""
-    return redact_words(words)
+    """Redact the words of a command line, with or without the program; returns as many words."""
+    shown = list(map(redact_text, words))
+    variables = False  # whether the word may still be a variable of a preceding `env`
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        pair = _PAIR.fullmatch(word)
+        if pair is not None and (variables or place == 0 or _VARIABLE_OPTION.fullmatch(before)):
+            shown[place] = _option_pair(word, pair)
+        elif _is_secret_value(before, word):
+            shown[place] = word if word.lower() in TRIVIAL else REDACTED
+        elif word[:1] == "-":
+            shown[place] = _option(word, shown[place])
+        variables = os.path.basename(word) == "env" or (variables and (pair is not None or word[:1] == "-"))
+    return shown
+
+
+def redact_broken(text: str) -> str:
+    """Redact a line that is not valid JSON."""
+    if len(text) > _MAX_REPAIRED_LENGTH:
+        return redact_text(_without_pairs(text))
+    parts: list[str] = []
+    place = 0
+    for _ in range(_MAX_OBJECTS):
+        begin = text.find("{", place)
+        if begin < 0:
+            break
+        end, closers, too_deep = _extent(text, begin)
+        body = text[begin:end]
+        if too_deep:
+            body = _prune(text, begin, end, too_deep)
+        repaired = _repair(body, closers)
+        if repaired is None:
+            break
+        value, json_text, rest = repaired
+        shown = redact_value(value)
+        if shown is value and has_unique_keys(json_text, value):
+            kept = body[: len(body) - len(rest)]
+        else:
+            kept = msgspec.json.encode(shown).decode()
+        parts += (redact_text(text[place:begin]), kept, _redact_rest(rest))
+        place = end
+    return "".join([*parts, redact_text(_without_pairs(text[place:]))])
+
+
+def has_unique_keys(text: bytes, value: Any) -> bool:
+    """Tell whether a JSON text has no duplicate keys. Of duplicates the parsed value has only the last."""
+    encoded = msgspec.json.encode(value)
+    if encoded == text:
+        return True
+    # Fast path: the same number of member names, unless some characters are escaped.
+    if not _ESCAPED.search(text) and len(_MEMBER.findall(text)) == len(_MEMBER.findall(encoded)):
+        return True
+    try:
+        json.loads(text, object_pairs_hook=_reject_duplicates)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("duplicate key")
+
+
+_MAX_TOKEN_COUNT: Final = 1_000_000_000
+"""A larger number does not count tokens."""
+_MAX_NAME_LENGTH: Final = 200
+_VALUES: Final = frozenset(
+    words("value currentvalue defaultvalue default newvalue oldvalue previousvalue initialvalue rawvalue")
+)
+_NAMED_BY: Final = words("name key id configId variable header")
+_COMMANDS: Final = frozenset(words("args argv arguments command cmd commandline"))
+_PRIVATE_PARTS: Final = frozenset(words("d p q dp dq qi k"))  # private members of a JSON Web Key
+_SIGN_IN_MEMBER: Final = "terminal-auth"  # describes a sign-in command and is not a secret
 
 
 def _object(members: dict[str, Any]) -> dict[str, Any]:
     changed: dict[str, Any] | None = None
     hidden_names = False
     for key, value in members.items():
-        place = _place(key) if len(key) <= _LONGEST_NAME else _place_of(key)
-        if place:
-            if place == "name":
+        kind = _member_kind(key) if len(key) <= _MAX_NAME_LENGTH else _classify_member(key)
+        if kind:
+            if kind == "name":
                 hidden_names = True
-            shown = _in_place(place, key, value, members)
+            shown = _redact_member(kind, key, value, members)
         elif isinstance(value, str):
             shown = redact_text(value)
         elif isinstance(value, dict):
@@ -176,17 +199,19 @@ def _object(members: dict[str, Any]) -> dict[str, Any]:
                 changed = dict(members)
             changed[key] = shown
     if hidden_names:
-        return _renamed(members if changed is None else changed)
+        return _redact_names(members if changed is None else changed)
     return members if changed is None else changed
 
 
-def _place_of(key: str) -> str:
-    """What a member of this name holds: nothing special, a secret, a command line, pairs of names and values, the value
-    of one; or the name is a secret itself.
+def _classify_member(key: str) -> str:
+    """Return what a member of this name contains.
+
+    "" is nothing special. "name" means that the name itself is a secret. "env" and "headers" are pairs of
+    names and values, "value" is the value of one.
     """
-    if redact_shapes(key) is not key or (len(key) > _LONGEST_NAME and redact_text(key) != key):
+    if redact_shapes(key) is not key or (len(key) > _MAX_NAME_LENGTH and redact_text(key) != key):
         return "name"
-    if key == _SIGNS_IN:
+    if key == _SIGN_IN_MEMBER:
         return ""
     lowered = key.lower()
     if is_secret_member(key):
@@ -202,11 +227,11 @@ def _place_of(key: str) -> str:
     return holds_pairs(key) or {"key": "key", "pin": "pin"}.get(lowered, "")
 
 
-_place = lru_cache(4096)(_place_of)
+_member_kind = lru_cache(4096)(_classify_member)
 
 
-def _in_place(place: str, key: str, value: Any, members: dict[str, Any]) -> Any:
-    match place:
+def _redact_member(kind: str, key: str, value: Any, members: dict[str, Any]) -> Any:
+    match kind:
         case "secret":
             if _is_folder(key, value):
                 return redact_value(value)
@@ -219,7 +244,7 @@ def _in_place(place: str, key: str, value: Any, members: dict[str, Any]) -> Any:
             return _value(value, members)
         case "command":
             if isinstance(value, list) and all(isinstance(word, str) for word in cast(list[Any], value)):
-                shown = redact_words(cast(list[str], value))
+                shown = redact_command(cast(list[str], value))
                 return shown if shown != value else cast(Any, value)
         case "part":
             return REDACTED if "kty" in members and isinstance(value, str) else redact_value(value)
@@ -233,7 +258,7 @@ def _in_place(place: str, key: str, value: Any, members: dict[str, Any]) -> Any:
 
 
 def _value(value: Any, members: dict[str, Any]) -> Any:
-    """A value beside its name, as in `{"name": "API_KEY", "value": ...}`."""
+    """Redact a value next to its name, as in `{"name": "API_KEY", "value": ...}`."""
     for by in _NAMED_BY:
         name = members.get(by)
         if isinstance(name, str) and is_secret(name):
@@ -246,13 +271,13 @@ def _is_folder(key: str, value: Any) -> bool:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a word has the looks of a key that a program made."""
-    signs = (str.isdigit, str.islower, str.isupper)
-    return len(word) >= 16 and not any(map(str.isspace, word)) and all(any(map(sign, word)) for sign in signs)
+    """Tell whether a word looks like a generated key: long, with digits, lower and upper case."""
+    tests = (str.isdigit, str.islower, str.isupper)
+    return len(word) >= 16 and not any(map(str.isspace, word)) and all(any(map(test, word)) for test in tests)
 
 
-def _renamed(members: dict[str, Any]) -> dict[str, Any]:
-    """The members, with names that are secrets themselves taken out; two of them stay two."""
+def _redact_names(members: dict[str, Any]) -> dict[str, Any]:
+    """Redact member names that are secrets themselves; the names stay distinct."""
     shown: dict[str, Any] = {}
     for key, value in members.items():
         name = redact_text(key)
@@ -273,8 +298,8 @@ def _array(items: list[Any]) -> list[Any]:
 
 
 def _with_options(items: list[Any]) -> list[Any]:
-    """An array with options of a command among its items."""
-    texts = redact_words([item if isinstance(item, str) else "" for item in items])
+    """Redact an array that contains command options."""
+    texts = redact_command([item if isinstance(item, str) else "" for item in items])
     shown = [
         text if isinstance(item, str) else redact_value(item) for item, text in zip(items, texts, strict=True)
     ]
@@ -282,11 +307,11 @@ def _with_options(items: list[Any]) -> list[Any]:
 
 
 def _hidden(value: Any, counts: bool = False) -> Any:
-    """What stands under the name of a secret: its words and numbers go, its form stays. Numbers of tokens do not go."""
+    """Redact the value of a secret name: strings and numbers, but not the structure and not token counts."""
     if isinstance(value, str):
         return value if value.lower() in TRIVIAL else REDACTED
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value if counts and abs(value) < _MOST_TOKENS else REDACTED
+        return value if counts and abs(value) < _MAX_TOKEN_COUNT else REDACTED
     if isinstance(value, list):
         return [_hidden(item, counts) for item in cast(list[Any], value)] or cast(Any, value)
     if isinstance(value, dict):
@@ -296,7 +321,7 @@ def _hidden(value: Any, counts: bool = False) -> Any:
 
 
 def _pairs(key: str, value: Any, secret: Callable[[str], bool]) -> Any:
-    """The values of an environment or of headers, given as `{name: value}` or `[{name, value}]` or `["NAME=value"]`."""
+    """Redact an environment or headers: `{name: value}`, `[{name, value}]` or `["NAME=value"]`."""
     if isinstance(value, dict):
         members = cast(dict[str, Any], value)
         return {name: _hidden(item) if secret(name) else redact_value(item) for name, item in members.items()}
@@ -328,54 +353,20 @@ def _pair(item: Any, secret: Callable[[str], bool]) -> Any:
     return _hidden(item)
 
 
-# MERGED trace.broken: Secrets in lines that are no JSON, or none that can be judged: a message that was cut, one with something before or
-# after it, one nested too deep.
-#
-# As much of the line as can be is read as the JSON it was meant to be, so that names and places count there too. What is
-# nested too deep to be judged is not kept.
-
-_MOST: Final = 4 * 1024 * 1024
-_MOST_OBJECTS: Final = 200
-_DEEPEST: Final = 100
+_MAX_REPAIRED_LENGTH: Final = 4 * 1024 * 1024
+_MAX_OBJECTS: Final = 200
+_MAX_DEPTH: Final = 100
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.|(?!))*+("?)|[{}\[\]]', re.DOTALL)
 _CLOSE: Final = {"{": "}", "[": "]"}
-_HOLDS_STRING: Final = re.compile(r"""[:\[,{]\s{0,80}["']""")
+_CONTAINS_STRING: Final = re.compile(r"""[:\[,{]\s{0,80}["']""")
 
 
 class _Extent(NamedTuple):
-    """Where an object ends, what would close it where it does not, and what is nested too deep in it."""
+    """Where an object ends, what closes it if it is cut off, and which parts are nested too deeply."""
 
     end: int
     closers: str
     too_deep: list[tuple[int, int]]
-
-
-def redact_broken(text: str) -> str:
-    """The line without its secrets."""
-    if len(text) > _MOST:
-        return redact_text(_without_pairs(text))
-    parts: list[str] = []
-    place = 0
-    for _ in range(_MOST_OBJECTS):
-        begin = text.find("{", place)
-        if begin < 0:
-            break
-        end, closers, too_deep = _extent(text, begin)
-        body = text[begin:end]
-        if too_deep:
-            body = _pruned(text, begin, end, too_deep)
-        read = _read(body, closers)
-        if read is None:
-            break
-        value, meant, rest = read
-        shown = redact_value(value)
-        if shown is value and says_once(meant, value):
-            kept = body[: len(body) - len(rest)]
-        else:
-            kept = msgspec.json.encode(shown).decode()
-        parts += (redact_text(text[place:begin]), kept, _rest(rest))
-        place = end
-    return "".join([*parts, redact_text(_without_pairs(text[place:]))])
 
 
 def _extent(text: str, begin: int) -> _Extent:
@@ -386,25 +377,25 @@ def _extent(text: str, begin: int) -> _Extent:
         mark = token[0]
         if mark in _CLOSE:
             stack.append(_CLOSE[mark])
-            if len(stack) == _DEEPEST:
+            if len(stack) == _MAX_DEPTH:
                 opened = token.start()
         elif mark in ("}", "]"):
             if not stack or stack.pop() != mark:
                 return _Extent(len(text), "", too_deep)
-            if len(stack) == _DEEPEST - 1:
+            if len(stack) == _MAX_DEPTH - 1:
                 too_deep.append((opened, token.end()))
             if not stack:
                 return _Extent(token.end(), "", too_deep)
         elif not token[1]:
-            stack.append('"')  # a string without its end
+            stack.append('"')  # an unterminated string
             break
-    if len(stack) >= _DEEPEST:
+    if len(stack) >= _MAX_DEPTH:
         too_deep.append((opened, len(text)))
-        del stack[_DEEPEST - 1 :]
+        del stack[_MAX_DEPTH - 1 :]
     return _Extent(len(text), "".join(reversed(stack)), too_deep)
 
 
-def _pruned(text: str, begin: int, end: int, too_deep: list[tuple[int, int]]) -> str:
+def _prune(text: str, begin: int, end: int, too_deep: list[tuple[int, int]]) -> str:
     parts: list[str] = []
     for start, stop in too_deep:
         parts += (text[begin:start], f'"{REDACTED}"')
@@ -412,9 +403,9 @@ def _pruned(text: str, begin: int, end: int, too_deep: list[tuple[int, int]]) ->
     return "".join([*parts, text[begin:end]])
 
 
-def _read(body: str, closers: str) -> tuple[Any, bytes, str] | None:
-    """The value that was meant, the JSON it is read from, and the last part of the body where that is not in it."""
-    raw = body.encode("utf-8", "replace").decode()  # half of a character is no reason to miss a secret
+def _repair(body: str, closers: str) -> tuple[Any, bytes, str] | None:
+    """Return the parsed value, the repaired JSON, and the end of the body that the JSON does not include."""
+    raw = body.encode("utf-8", "replace").decode()  # a broken character must not hide a secret
     bare = raw.rstrip().rstrip(",")
     ends = closers.removeprefix('"')
     comma = max(bare.rfind(","), 0)
@@ -427,17 +418,17 @@ def _read(body: str, closers: str) -> tuple[Any, bytes, str] | None:
         (f"{raw}{closers[:1]}:null{ends}", ""),
         (bare[:comma] + ends, raw[comma:]),
     ):
-        meant = attempt.encode()
+        json_text = attempt.encode()
         try:
-            return parse_json(meant), meant, rest
+            return parse_json(json_text), json_text, rest
         except NotJson:
             continue
     return None
 
 
-def _rest(text: str) -> str:
-    """The last part, of which nobody knows under which name it stands: no string of it is kept."""
-    return f", {REDACTED}" if _HOLDS_STRING.search(text) else redact_text(text)
+def _redact_rest(text: str) -> str:
+    """Redact the unparsed end of an object. Its member name is unknown, so no string is kept."""
+    return f", {REDACTED}" if _CONTAINS_STRING.search(text) else redact_text(text)
 
 
 _QUOTED: Final = re.compile(
@@ -446,13 +437,13 @@ _QUOTED: Final = re.compile(
 
 
 def _without_pairs(text: str) -> str:
-    """What cannot be read at all: every value below the name of an environment or of headers is taken for a secret."""
+    """Redact unparsable text: every value below an environment or headers counts as a secret."""
     lowered = text.lower()
     if "env" not in lowered and "headers" not in lowered:
         return text
     parts: list[str] = []
     place = depth = 0
-    hidden: int | None = None  # below which depth values are taken out
+    hidden: int | None = None  # values at a greater depth are redacted
     for token in _QUOTED.finditer(text):
         mark, quoted, named = token[0], token[1], token[2]
         if mark in _CLOSE:

@@ -1,4 +1,7 @@
-"""A recorded run as a script, and where a replay differs from it."""
+"""A recorded run as a script for a replay, and the differences between recorded and current messages.
+
+Ids that each side makes up count as equal if they are used consistently. A redacted value equals any value.
+"""
 
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -11,25 +14,22 @@ from accord.trace.secret_names import REDACTED, words
 from accord.trace.trace_format import TraceEntry
 from accord.trace.trace_steps import CallTracker, TraceStep, at, id_key
 
-# MERGED trace.compare: Where two messages differ, with names that each side makes up itself taken for the same when they are used the same.
-#
-# A secret that was taken out of the recording fits anything.
-
 MADE_UP: Final = frozenset(
     words(
-        "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor nextCursor updatedAt cwd"
+        "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor "
+        "nextCursor updatedAt cwd"
     )
 )
 _CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
 OF_THE_SESSION: Final = words(
     "available_commands_update usage_update session_info_update config_option_update current_mode_update"
 )
-"""Updates that belong to no turn: they come at any time."""
+"""Updates that belong to no turn and may arrive at any time."""
 _ABSENT: Final = object()
 
 
 class Difference(Struct, frozen=True):
-    """One place where something else came than was recorded; a side that has nothing there is None with `missing`."""
+    """One difference. `missing` names the side ("now" or "recorded") that has no value there."""
 
     path: str
     recorded: Any = None
@@ -38,21 +38,21 @@ class Difference(Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.missing == "now":
-            return f"{self.path}: is missing, was {_shown(self.recorded)}"
+            return f"{self.path}: is missing, was {_short(self.recorded)}"
         if self.missing == "recorded":
-            return f"{self.path}: is new, {_shown(self.now)}"
-        return f"{self.path}: was {_shown(self.recorded)}, is {_shown(self.now)}"
+            return f"{self.path}: is new, {_short(self.now)}"
+        return f"{self.path}: was {_short(self.recorded)}, is {_short(self.now)}"
 
 
 class NameMap(Struct):
-    """Which made-up name of the recording stands for which of now, and which folder has moved where."""
+    """Maps made-up ids of the recording to current ones, and recorded folders to current ones."""
 
     now: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     recorded: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     moved: dict[str, str] = field(default_factory=dict[str, str])
 
     def same(self, kind: str, recorded: str, now: str) -> bool:
-        """Whether the two may be the same; from the first time on they are."""
+        """Tell whether two ids can be the same. The first comparison binds them."""
         if kind == "cwd":
             if recorded != now:
                 self.moved.setdefault(recorded.rstrip("/"), now.rstrip("/"))
@@ -66,18 +66,18 @@ class NameMap(Struct):
         return True
 
     def bind(self, kind: str, recorded: str, now: str) -> None:
-        """The one stands for the other."""
+        """Map a recorded id to a current one."""
         self.now[kind, recorded] = now
         self.recorded[kind, now] = recorded
 
     def to_now(self, value: Any) -> Any:
-        """Recorded JSON with the names and the folders of now: the very same object where nothing changes."""
+        """Return recorded JSON with current ids and folders; the same object if nothing changes."""
         if not self.now and not self.moved:
             return value
-        return self._renamed("", value)
+        return self._rename("", value)
 
-    def relocated(self, text: str) -> str:
-        """A path of the recording where it is now."""
+    def move_path(self, text: str) -> str:
+        """Return the current path for a recorded path or file URL."""
         for old, new in self.moved.items():
             for scheme in ("", "file://"):
                 before = scheme + old
@@ -85,26 +85,29 @@ class NameMap(Struct):
                     return scheme + new + text[len(before) :]
         return text
 
-    def reworded(self, text: str) -> str:
-        """A text with the folders of now, wherever it names them."""
+    def move_paths_in(self, text: str) -> str:
+        """Replace recorded folders by current ones anywhere in a text."""
         for old, new in self.moved.items():
             text = text.replace(old, new)
         return text
 
-    def _renamed(self, name: str, value: Any) -> Any:
+    def _rename(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
-            return self.now.get((name, value)) or self.relocated(value)
+            return self.now.get((name, value)) or self.move_path(value)
         if isinstance(value, dict):
-            return {key: self._renamed(key, item) for key, item in cast(dict[str, Any], value).items()}
+            return {key: self._rename(key, item) for key, item in cast(dict[str, Any], value).items()}
         if isinstance(value, list):
-            return [self._renamed(name, item) for item in cast(list[Any], value)]
+            return [self._rename(name, item) for item in cast(list[Any], value)]
         return value
 
 
 def differences(
     recorded: Any, now: Any, names: NameMap, *, path: str = "", ignore: Collection[str] = ("_meta",)
 ) -> Iterator[Difference]:
-    """Every place where `now` is not what was recorded; members called as in `ignore` are not looked at."""
+    """Yield every difference between recorded and current JSON.
+
+    Members named in `ignore` are not compared.
+    """
     if isinstance(recorded, dict) and isinstance(now, dict):
         olds, news = cast(dict[str, Any], recorded), cast(dict[str, Any], now)
         for key in (*olds, *(key for key in news if key not in olds)):
@@ -132,17 +135,18 @@ def differences(
             else:
                 yield from differences(before[place], after[place], names, path=here, ignore=ignore)
     elif not _equal(recorded, now, names):
-        yield Difference(path or "all of it", recorded, now)
+        yield Difference(path or "the whole value", recorded, now)
 
 
 def turns_differ(
     recorded: list[Any], now: list[Any], names: NameMap, *, ignore: Collection[str] = ("_meta",)
 ) -> Iterator[Difference]:
-    """Where the updates of a turn differ, in what they add up to; one more or one less does not shift the rest.
+    """Yield the differences between the combined updates of two turns.
 
-    What belongs to the session, not to the turn (commands, titles, usage...), comes at any time and is left out.
+    An extra or missing one shifts nothing. Updates of the session (commands, titles, usage...) arrive at any
+    time and are ignored.
     """
-    before, after = folded(recorded), folded(now)
+    before, after = combine_updates(recorded), combine_updates(now)
     matched = SequenceMatcher(None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False)
     for what, old, old_end, new, new_end in matched.get_opcodes():
         pairs = min(old_end - old, new_end - new) if what in ("equal", "replace") else 0
@@ -156,7 +160,7 @@ def turns_differ(
 
 
 def orders_differ(recorded: list[str], now: list[str]) -> Iterator[str]:
-    """Where two rows of methods differ; one more or one less does not shift the rest."""
+    """Yield the differences between two lists of methods. An extra or missing one shifts nothing."""
     matched = SequenceMatcher(None, recorded, now, autojunk=False)
     for what, old, old_end, new, new_end in matched.get_opcodes():
         if what != "equal":
@@ -170,9 +174,9 @@ def _kind(update: Any) -> str:
     return str(at(update, "sessionUpdate"))
 
 
-def folded(updates: list[Any]) -> list[Any]:
-    """Updates as what they add up to: pieces of one message joined, changes of one tool call laid over each other."""
-    folded: list[Any] = []
+def combine_updates(updates: list[Any]) -> list[Any]:
+    """Combine the chunks of each message and the changes of each tool call into one update."""
+    combined: list[Any] = []
     calls: dict[str, dict[str, Any]] = {}
     joined: dict[str, Any] | None = None
     for update in updates:
@@ -181,43 +185,38 @@ def folded(updates: list[Any]) -> list[Any]:
             continue
         if kind in _CHUNKS and at(update, "content", "type") == "text":
             text = str(at(update, "content", "text"))
-            if joined is not None and joined is folded[-1] and joined["sessionUpdate"] == kind:
+            if joined is not None and joined is combined[-1] and joined["sessionUpdate"] == kind:
                 joined["text"] += text
             else:
                 joined = {"sessionUpdate": kind, "text": text}
-                folded.append(joined)
+                combined.append(joined)
         elif kind in ("tool_call", "tool_call_update") and isinstance(update, dict):
             members = cast(dict[str, Any], update)
-            name = id_key(members.get("toolCallId"))  # what a peer sends there may be anything
+            name = id_key(members.get("toolCallId"))  # a peer may send any JSON here
             call = calls.get(name)
             if call is None:
                 call = calls[name] = {}
-                folded.append(call)
+                combined.append(call)
             call.update({key: value for key, value in members.items() if value is not None})
             call["sessionUpdate"] = "tool_call"
         else:
-            folded.append(update if isinstance(update, dict) else {"sessionUpdate": kind, "update": update})
-    return folded
+            combined.append(update if isinstance(update, dict) else {"sessionUpdate": kind, "update": update})
+    return combined
 
 
 def _equal(recorded: Any, now: Any, names: NameMap) -> bool:
     if isinstance(recorded, str):
-        return REDACTED in recorded or recorded == now or names.reworded(recorded) == now
+        return REDACTED in recorded or recorded == now or names.move_paths_in(recorded) == now
     return recorded == now and isinstance(recorded, bool) == isinstance(now, bool)
 
 
-def _shown(value: Any) -> str:
+def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-# MERGED trace.script: A recorded run as something to play again: what each side said, session by session, in order.
-#
-# A session's lane begins with the call that made or named it; what belongs to none is in the lane called "".
-
-
 class SessionScript(Struct, eq=False):
-    """What was said in one session. `place` is how far the play has come."""
+    """The messages of one session, from the call that opened it. `place` is the next step to play."""
 
     session: str
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
@@ -225,31 +224,34 @@ class SessionScript(Struct, eq=False):
 
     @property
     def over(self) -> bool:
-        """Whether all of it is played."""
+        """Whether all steps are played."""
         return self.place >= len(self.steps)
 
 
 class RecordedScript(Struct):
-    """A whole run. `exit` is how the agent ended, where it did so by itself; `left_out` what cannot be played."""
+    """A whole run. Messages without a session are in `sessions[""]`.
+
+    `exit` is the agent's exit if it ended by itself. `left_out` counts the parts that were not recorded.
+    """
 
     steps: list[TraceStep]
-    lanes: dict[str, SessionScript]
+    sessions: dict[str, SessionScript]
     exit: TraceEntry | None = None
     left_out: int = 0
 
     @property
     def redactions(self) -> int:
-        """How many messages of the recording had a secret taken out."""
+        """How many messages of the recording are redacted."""
         return sum(step.entry.redacted for step in self.steps)
 
 
 def read_script(entries: Iterable[TraceEntry]) -> RecordedScript:
-    """The script of one run."""
-    exchange, steps, left_out = CallTracker(), list[TraceStep](), 0
+    """Return the script of one run."""
+    tracker, steps, left_out = CallTracker(), list[TraceStep](), 0
     client_closed = agent_left = False
     exit: TraceEntry | None = None
     for entry in entries:
-        step = exchange.take(entry)
+        step = tracker.add(entry)
         if step.side is not None and entry.kind == "frame":
             steps.append(step)
         left_out += entry.kind in ("cut", "lost")
@@ -258,7 +260,7 @@ def read_script(entries: Iterable[TraceEntry]) -> RecordedScript:
             client_closed |= entry.sender == "client"
         elif entry.kind == "exit":
             exit = entry
-    lanes: dict[str, SessionScript] = {"": SessionScript("")}
+    sessions: dict[str, SessionScript] = {"": SessionScript("")}
     calls = {
         ("client", id_key(step.id)): step
         for step in steps
@@ -271,7 +273,7 @@ def read_script(entries: Iterable[TraceEntry]) -> RecordedScript:
             named = calls.get((step.side or "", id_key(at(step.params, "requestId"))))
             session = named.session if named else ""
         elif step.kind == "noise":
-            session = last  # it came between messages of this session, so it comes there again
+            session = last  # replay it between the same messages
         last = session
-        lanes.setdefault(session, SessionScript(session)).steps.append(step)
-    return RecordedScript(steps, lanes, exit if agent_left else None, left_out)
+        sessions.setdefault(session, SessionScript(session)).steps.append(step)
+    return RecordedScript(steps, sessions, exit if agent_left else None, left_out)

@@ -1,8 +1,8 @@
-"""The recorded agent, played to a client that really speaks: answers go to what it really sends.
+"""Plays the recorded agent to a real client.
 
-Each session is played by itself. What the agent said follows as soon as everything it waited for has come: an answer of
-the client, a cancel. Client calls that the recording has in between do not hold up the answers to others. What the
-client does otherwise is noted, not punished: the play goes on as far as it can.
+Each session is replayed by itself. A recorded message of the agent is sent as soon as everything it depended
+on has arrived: a response of the client, a cancel. Recorded client requests in between do not delay responses
+to others. What the client does differently is reported, and the replay continues as far as possible.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from accord.wire.transport import Frame, Transport, TransportEnd
 
 IGNORED: Final = ("_meta", "clientInfo")
 PATIENCE: Final = 10.0
-"""Seconds a client that waits for an answer may keep the play waiting for something else it was to send."""
+"""Seconds to wait for a recorded client message while the client itself waits for a response."""
 
-_CREATE: Final = ("session/load", "session/resume", "session/fork")
+_OPEN_METHODS: Final = ("session/load", "session/resume", "session/fork")
 
 
 class ReplayReport(Struct):
-    """How a client did: what it did otherwise, and how much was played."""
+    """What the client did differently, and how many of the agent's messages were played."""
 
     deviations: list[str] = field(default_factory=list[str])
     played: int = 0
@@ -35,7 +35,7 @@ class ReplayReport(Struct):
 
 
 class ReplayedAgent:
-    """Plays a script on a transport whose other end is a client."""
+    """Plays a recorded script on a transport to a client."""
 
     def __init__(
         self,
@@ -47,8 +47,11 @@ class ReplayedAgent:
         ignore: Collection[str] = IGNORED,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`speed` 1 keeps the pauses of the recording, 2 halves them, 0 has none; `ignore` names members not compared."""
-        self.report = ReplayReport(of=sum(step.side == "agent" for step in script.steps))
+        """`speed` 1 keeps the recorded pauses, 2 halves them, 0 has none.
+
+        `ignore` lists members not compared.
+        """
+        self.report: ReplayReport = ReplayReport(of=sum(step.side == "agent" for step in script.steps))
         self._script = script
         self._transport = transport
         self._speed = speed
@@ -56,53 +59,55 @@ class ReplayedAgent:
         self._ignore = ignore
         self._clock = clock
         self._names = NameMap()
-        self._came: dict[
-            TraceStep, Any
-        ] = {}  # recorded steps of the client, with the id they really came under
+        self._received: dict[TraceStep, Any] = {}  # recorded client steps, with the ids the client uses now
         self._sent: set[TraceStep] = set()
         self._timers: dict[str, Timer] = {}
         self._over = asyncio.Event()
 
     async def play(self) -> ReplayReport:
-        """Until the client has left, or, where the recorded agent left by itself, until it does."""
+        """Play until the client disconnects, or until the recorded agent ended by itself."""
         self._transport.start(self)
-        for lane in self._script.lanes.values():
-            if lane.steps and lane.steps[0].side == "agent" and not lane.session:
-                self._go_on(lane)
+        for session_script in self._script.sessions.values():
+            if (
+                session_script.steps
+                and session_script.steps[0].side == "agent"
+                and not session_script.session
+            ):
+                self._advance(session_script)
         try:
             await self._over.wait()
         finally:
             for timer in self._timers.values():
                 timer.cancel()
             await self._transport.aclose()
-        self._missed()
+        self._report_missing()
         return self.report
 
     def frames(self, frames: list[Frame]) -> None:
-        """What the client says."""
+        """Handle frames of the client."""
         for frame in frames:
             try:
                 message = parse_json(frame) if isinstance(frame, bytes) else None
             except NotJson:
                 message = None
             if isinstance(message, dict):
-                self._hear(cast(dict[str, Any], message))
+                self._receive(cast(dict[str, Any], message))
             else:
-                self._deviates("sent a line that is no message")
+                self._deviates("sent a line that is not a message")
                 self._send({"id": None, "error": {"code": PARSE_ERROR, "message": "Parse error"}})
 
     def ended(self, end: TransportEnd) -> None:
-        """The client is gone."""
+        """End the replay, because the client disconnected."""
         self._over.set()
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _receive(self, message: dict[str, Any]) -> None:
         method = message.get("method")
         if isinstance(method, str):
-            self._called(method, message)
+            self._receive_call(method, message)
         else:
-            self._answered(message)
+            self._receive_response(message)
 
-    def _called(self, method: str, message: dict[str, Any]) -> None:
+    def _receive_call(self, method: str, message: dict[str, Any]) -> None:
         wants_answer = "id" in message
         session = at(message, "params", "sessionId")
         session = (
@@ -112,50 +117,55 @@ class ReplayedAgent:
         if found is None:
             self._unexpected(method, wants_answer, message)
             return
-        lane, step = found
+        session_script, step = found
         recorded = at(step.params, "sessionId")
-        if method in _CREATE and isinstance(recorded, str) and session not in ("", recorded):
+        if method in _OPEN_METHODS and isinstance(recorded, str) and session not in ("", recorded):
             self._names.bind("sessionId", recorded, session)
-        self._came[step] = message.get("id")
+        self._received[step] = message.get("id")
         self._compare(step, step.params, message.get("params"))
-        self._go_on(lane)
+        self._advance(session_script)
 
-    def _answered(self, message: dict[str, Any]) -> None:
-        for lane in self._script.lanes.values():
-            for step in lane.steps:
-                asked = step.asked
-                if asked is None or step.side != "client" or asked not in self._sent or step in self._came:
+    def _receive_response(self, message: dict[str, Any]) -> None:
+        for session_script in self._script.sessions.values():
+            for step in session_script.steps:
+                asked = step.request
+                if (
+                    asked is None
+                    or step.side != "client"
+                    or asked not in self._sent
+                    or step in self._received
+                ):
                     continue
                 if id_key(asked.id) == id_key(message.get("id")):
-                    self._came[step] = None
+                    self._received[step] = None
                     self._compare_answer(step, message)
-                    self._go_on(lane)
+                    self._advance(session_script)
                     return
         if any(
             step.kind == "request" and id_key(step.id) == id_key(message.get("id")) for step in self._sent
         ):
-            return  # asked in the recording too, and never answered there
-        self._deviates(f"answered {message.get('id')!r}, which was not asked")
+            return  # the recording has this request, without a response
+        self._deviates(f"answered {message.get('id')!r}, which was not requested")
 
     def _find(
         self, method: str, wants_answer: bool, session: str, params: Any
     ) -> tuple[SessionScript, TraceStep] | None:
-        """The recorded call that this one is: the next of its kind, one that says the same first."""
+        """Find the recorded call of a real one: with the same parameters, else the next of its method."""
         kind = "request" if wants_answer else "notification"
-        lanes = self._script.lanes
-        own = lanes.get(session) if session else None
-        places = [own] if own is not None else list(lanes.values())
+        sessions = self._script.sessions
+        own = sessions.get(session) if session else None
+        places = [own] if own is not None else list(sessions.values())
         fits = [
-            (lane, step)
-            for lane in places
-            for step in lane.steps
+            (session_script, step)
+            for session_script in places
+            for step in session_script.steps
             if step.side == "client"
             and step.kind == kind
             and step.method == method
-            and step not in self._came
+            and step not in self._received
         ]
-        if own is None and session and method not in _CREATE:
-            fits = [(lane, step) for lane, step in fits if not lane.session]
+        if own is None and session and method not in _OPEN_METHODS:
+            fits = [(session_script, step) for session_script, step in fits if not session_script.session]
         if own is not None:
             return fits[0] if fits else None
         names = NameMap()
@@ -168,8 +178,8 @@ class ReplayedAgent:
         self._deviates(f"sent {method}, which is not in the recording (again)")
         if not wants_answer:
             return
-        for step in self._came:
-            # Asked again in the same words: what was answered then is still the best answer.
+        for step in self._received:
+            # The same request again: repeat its recorded response.
             if step.method == method and step.answer is not None and step.answer in self._sent:
                 again = not any(
                     differences(step.params, message.get("params"), self._names, ignore=self._ignore)
@@ -179,75 +189,89 @@ class ReplayedAgent:
                     return
         recorded = any(step.method == method for step in self._script.steps)
         code = INTERNAL_ERROR if recorded else METHOD_NOT_FOUND
-        text = f"The recording holds no{' further' if recorded else ''} answer to {method}"
+        text = f"The recording has no{' further' if recorded else ''} response to {method}"
         self._send({"id": message.get("id"), "error": {"code": code, "message": text}})
 
-    def _go_on(self, lane: SessionScript, *, waited: bool = False, impatient: bool = False) -> None:
-        """Play as far as what has come allows."""
-        pending = self._timers.pop(lane.session, None)
+    def _advance(
+        self, session_script: SessionScript, *, waited: bool = False, impatient: bool = False
+    ) -> None:
+        """Play the session's steps as far as the received messages allow."""
+        pending = self._timers.pop(session_script.session, None)
         if pending is not None:
             pending.cancel()
-        while not lane.over:
-            step = lane.steps[lane.place]
+        while not session_script.over:
+            step = session_script.steps[session_script.place]
             if step.side == "client":
-                if step not in self._came and not impatient and not self._may_pass(lane, step):
-                    if self._client_waits(lane):
-                        self._later(lane, self._patience, impatient=True)
+                if step not in self._received and not impatient and not self._may_pass(session_script, step):
+                    if self._client_waits(session_script):
+                        self._later(session_script, self._patience, impatient=True)
                     break
                 impatient = False
-            elif not self._owed(step):
+            elif not self._is_due(step):
                 pass
-            elif self._speed and not waited and (pause := self._pause(lane) / self._speed) > 0:
-                self._later(lane, pause, waited=True)
+            elif self._speed and not waited and (pause := self._pause(session_script) / self._speed) > 0:
+                self._later(session_script, pause, waited=True)
                 break
             else:
                 waited = False
-                self._send_step(step, self._came.get(step.asked) if step.asked is not None else None)
-            lane.place += 1
-        self._late_answers(lane)
-        if self._script.exit is not None and all(one.over for one in self._script.lanes.values()):
+                self._send_step(step, self._received.get(step.request) if step.request is not None else None)
+            session_script.place += 1
+        self._late_answers(session_script)
+        if self._script.exit is not None and all(one.over for one in self._script.sessions.values()):
             self._over.set()
 
-    def _may_pass(self, lane: SessionScript, step: TraceStep) -> bool:
-        """Whether the play goes on without this one: something later came, or it is a call that nobody waited for."""
-        ahead = lane.steps[lane.place + 1 :]
-        if any(later in self._came for later in ahead if later.side == "client"):
+    def _may_pass(self, session_script: SessionScript, step: TraceStep) -> bool:
+        """Tell whether the replay may skip a missing client step.
+
+        It may if a later one arrived, or if it is a request and the agent has a response to another one to
+        send.
+        """
+        ahead = session_script.steps[session_script.place + 1 :]
+        if any(later in self._received for later in ahead if later.side == "client"):
             return True
         return step.kind == "request" and any(
-            self._owed(later) for later in ahead if later.asked is not None and later.side == "agent"
+            self._is_due(later) for later in ahead if later.request is not None and later.side == "agent"
         )
 
-    def _owed(self, step: TraceStep) -> bool:
-        """Whether the agent is to say this: an answer only to what was really asked."""
+    def _is_due(self, step: TraceStep) -> bool:
+        """Tell whether the agent has to send this step: a response only if its request arrived."""
         if step in self._sent:
             return False
-        return step.asked in self._came if step.asked is not None else step.kind not in ("answer", "error")
-
-    def _client_waits(self, lane: SessionScript) -> bool:
-        return any(
-            self._owed(step)
-            for step in lane.steps[lane.place :]
-            if step.asked is not None and step.side == "agent"
+        return (
+            step.request in self._received
+            if step.request is not None
+            else step.kind not in ("answer", "error")
         )
 
-    def _late_answers(self, lane: SessionScript) -> None:
-        """Calls that came after the play had passed their answers."""
-        for step in lane.steps[: lane.place]:
-            if step.side == "agent" and step.asked is not None and self._owed(step):
-                self._send_step(step, self._came[step.asked])
+    def _client_waits(self, session_script: SessionScript) -> bool:
+        return any(
+            self._is_due(step)
+            for step in session_script.steps[session_script.place :]
+            if step.request is not None and step.side == "agent"
+        )
+
+    def _late_answers(self, session_script: SessionScript) -> None:
+        """Answer requests that arrived after the replay had passed their responses."""
+        for step in session_script.steps[: session_script.place]:
+            if step.side == "agent" and step.request is not None and self._is_due(step):
+                self._send_step(step, self._received[step.request])
 
     def _later(
-        self, lane: SessionScript, seconds: float, *, waited: bool = False, impatient: bool = False
+        self, session_script: SessionScript, seconds: float, *, waited: bool = False, impatient: bool = False
     ) -> None:
-        def go_on() -> None:
-            self._timers.pop(lane.session, None)
-            self._go_on(lane, waited=waited, impatient=impatient)
+        def advance() -> None:
+            self._timers.pop(session_script.session, None)
+            self._advance(session_script, waited=waited, impatient=impatient)
 
-        self._timers[lane.session] = self._clock.call_later(seconds, go_on)
+        self._timers[session_script.session] = self._clock.call_later(seconds, advance)
 
-    def _pause(self, lane: SessionScript) -> float:
-        before = lane.steps[lane.place - 1].entry.at if lane.place else lane.steps[lane.place].entry.at
-        return max(lane.steps[lane.place].entry.at - before, 0.0)
+    def _pause(self, session_script: SessionScript) -> float:
+        before = (
+            session_script.steps[session_script.place - 1].entry.at
+            if session_script.place
+            else session_script.steps[session_script.place].entry.at
+        )
+        return max(session_script.steps[session_script.place].entry.at - before, 0.0)
 
     def _send_step(self, step: TraceStep, id: Any) -> None:
         self._sent.add(step)
@@ -255,7 +279,7 @@ class ReplayedAgent:
         if step.message is None:
             self._transport.send(step.entry.data)
             return
-        message = step.message if step.asked is None else {**step.message, "id": id}
+        message = step.message if step.request is None else {**step.message, "id": id}
         message = self._names.to_now(message)
         unchanged = message is step.message
         self._transport.send(step.entry.data if unchanged else msgspec.json.encode(message))
@@ -264,7 +288,7 @@ class ReplayedAgent:
         self._transport.send(msgspec.json.encode({"jsonrpc": "2.0", **members}))
 
     def _compare(self, step: TraceStep, recorded: Any, now: Any) -> None:
-        what = f"answered {step.method}" if step.asked is not None else f"sent {step.method}"
+        what = f"answered {step.method}" if step.request is not None else f"sent {step.method}"
         for found in differences(recorded, now, self._names, ignore=self._ignore):
             self._deviates(f"{what} with something else at {found}")
 
@@ -275,12 +299,12 @@ class ReplayedAgent:
         else:
             self._compare(step, at(step.message, now), message.get(now))
 
-    def _missed(self) -> None:
+    def _report_missing(self) -> None:
         for step in self._script.steps:
-            if step.side != "client" or step in self._came or step.kind == "noise":
+            if step.side != "client" or step in self._received or step.kind == "noise":
                 continue
-            if step.asked is not None:
-                if step.asked in self._sent:
+            if step.request is not None:
+                if step.request in self._sent:
                     self._deviates(f"never answered {step.method}")
             else:
                 self._deviates(f"never sent {step.method}")

@@ -1,8 +1,8 @@
-"""The recorded client, played to an agent that really runs; and where what that agent does differs from the recording.
+"""Plays the recorded client to a real agent and reports where the agent differs from the recording.
 
-What the client asked is asked again, in its order and no sooner than what it then knew has come. What the agent asks is
-answered as it was answered then; what was never asked then is refused, and a permission is never given that was not
-given for the same kind of option.
+The client's requests are sent in their order, and not before the agent has sent what the client had seen by
+then. The agent's requests are answered as recorded. Requests that are not in the recording are refused. A
+permission is granted only if the recording grants the same kind of option.
 """
 
 import asyncio
@@ -28,28 +28,28 @@ from accord.wire.transport import Frame, Transport, TransportEnd
 
 IGNORED: Final = ("_meta", "agentInfo", "used", "cost", "usage")
 SILENCE: Final = 60.0
-"""Seconds without a word from the agent after which it is given up."""
+"""Seconds without a message from the agent before the replay gives up."""
 
-_MOST_STRAYS: Final = 100
-_TURNS: Final = ("session/prompt", "session/load")
+_MAX_STRAYS: Final = 100
+_TURN_METHODS: Final = ("session/prompt", "session/load")
 
 
 class ReplayedCall(Struct):
-    """One call of the recorded client, and where what came of it differs."""
+    """One call of the recorded client, and where its outcome differs."""
 
     method: str
     differences: list[str] = field(default_factory=list[str])
 
 
 class SessionMessages(Struct):
-    """What the agent said in one session while a call was open."""
+    """The agent's updates and requests in one session during a call."""
 
     updates: list[Any] = field(default_factory=list[Any])
-    asked: list[str] = field(default_factory=list[str])
+    requests: list[str] = field(default_factory=list[str])
 
 
 class ReplayedClient:
-    """Plays a script on a transport whose other end is an agent."""
+    """Plays a recorded script on a transport to an agent."""
 
     def __init__(
         self,
@@ -61,7 +61,10 @@ class ReplayedClient:
         ignore: Collection[str] = IGNORED,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`cwd` stands for the folder of the recorded sessions; `silence` is how long the agent may say nothing."""
+        """`cwd` replaces the folder of the recorded sessions.
+
+        `silence` is the longest time without a message.
+        """
         self._script = script
         self._transport = transport
         self._silence = silence
@@ -76,81 +79,82 @@ class ReplayedClient:
             id_key(step.id): step for step in script.steps if step.kind == "request" and step.side == "client"
         }
         self._answers: dict[str, dict[str, Any]] = {}
-        self._heard: dict[str, SessionMessages] = {}
+        self._messages: dict[str, SessionMessages] = {}
         self._used: set[TraceStep] = set()
         self._places = {step: place for place, step in enumerate(script.steps)}
-        self._place = 0  # how far the play has come
-        self._held: dict[TraceStep, bytes] = {}  # answers that were given only after something else was said
+        self._place = 0  # index of the step being played
+        self._held: dict[TraceStep, bytes] = {}  # responses that follow later messages of the client
         self._strays: list[str] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._end: TransportEnd | None = None
 
-    async def play(self, told: Callable[[ReplayedCall], None]) -> list[ReplayedCall]:
-        """Play all of it; `told` hears of every call as it is through. Raises `Crashed` and `RequestTimeout`."""
-        outcomes: list[ReplayedCall] = []
+    async def play(self, on_call: Callable[[ReplayedCall], None]) -> list[ReplayedCall]:
+        """Play the whole script; `on_call` gets every finished call. Raises Crashed and RequestTimeout."""
+        calls: list[ReplayedCall] = []
         self._transport.start(self)
         try:
             for place, step in enumerate(self._script.steps):
                 self._place = place
                 if step.side == "client" and step.kind in ("request", "notification"):
-                    await self._known_by(place)
-                    self._say(step)
+                    await self._wait_for_updates(place)
+                    self._send_step(step)
                 elif step in self._held:
                     self._transport.send(self._held.pop(step))
-                elif step.side == "agent" and step.asked is not None:
-                    outcome = await self._answered(step)
-                    outcomes.append(outcome)
-                    told(outcome)
+                elif step.side == "agent" and step.request is not None:
+                    call = await self._response(step)
+                    calls.append(call)
+                    on_call(call)
         finally:
             await self._transport.aclose()
-            if self._strays:  # they may tell why it came to nothing
-                outcomes.append(ReplayedCall("", self._strays))
-                told(outcomes[-1])
-        return outcomes
+            if self._strays:  # they may explain a failure
+                calls.append(ReplayedCall("", self._strays))
+                on_call(calls[-1])
+        return calls
 
     def frames(self, frames: list[Frame]) -> None:
-        """What the agent says."""
+        """Handle frames of the agent."""
         for frame in frames:
             try:
                 message = parse_json(frame) if isinstance(frame, bytes) else None
             except NotJson:
                 message = None
             if isinstance(message, dict):
-                self._hear(cast(dict[str, Any], message))
+                self._receive(cast(dict[str, Any], message))
             elif isinstance(frame, bytes):
-                self._stray(f"a line that is no message: {frame[:80].decode(errors='replace')}")
+                self._stray(f"a line that is not a message: {frame[:80].decode(errors='replace')}")
             else:
-                self._stray(f"a message of {frame.size} bytes, too long to be read")
-        self._news.set()
+                self._stray(f"a message of {frame.size} bytes, too long to read")
+        self._changed.set()
 
     def ended(self, end: TransportEnd) -> None:
-        """The agent is gone."""
+        """Note that the agent disconnected."""
         self._end = end
-        self._news.set()
+        self._changed.set()
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _receive(self, message: dict[str, Any]) -> None:
         method, params = message.get("method"), message.get("params")
         session = at(params, "sessionId")
-        heard = self._heard.setdefault(session if isinstance(session, str) else "", SessionMessages())
+        messages = self._messages.setdefault(session if isinstance(session, str) else "", SessionMessages())
         if method == "session/update":
-            heard.updates.append(at(params, "update"))
+            messages.updates.append(at(params, "update"))
         elif isinstance(method, str) and "id" in message:
-            heard.asked.append(method)
-            self._serve(method, message)
+            messages.requests.append(method)
+            self._answer_request(method, message)
         elif isinstance(method, str):
-            heard.updates.append({"sessionUpdate": method, "params": params})
+            messages.updates.append({"sessionUpdate": method, "params": params})
         elif (key := id_key(message.get("id"))) in self._answers or key not in self._ids:
-            self._stray(f"an answer to {message.get('id')!r}, which nobody waits for")
+            self._stray(f"a response to {message.get('id')!r}, which is not a pending request")
         else:
             self._answers[key] = message
 
     def _stray(self, sentence: str) -> None:
-        if len(self._strays) < _MOST_STRAYS:
+        """Note a message of the agent that belongs to no call."""
+        if len(self._strays) < _MAX_STRAYS:
             self._strays.append(sentence)
 
-    def _serve(self, method: str, message: dict[str, Any]) -> None:
-        """Answer the agent as it was answered."""
-        answer = {"error": {"code": INTERNAL_ERROR, "message": f"The recording holds no answer to {method}"}}
+    def _answer_request(self, method: str, message: dict[str, Any]) -> None:
+        """Answer a request of the agent as recorded."""
+        answer = {"error": {"code": INTERNAL_ERROR, "message": f"The recording has no response to {method}"}}
         if method == "session/request_permission":
             answer = {"result": {"outcome": {"outcome": "cancelled"}}}
         fits = [
@@ -161,8 +165,8 @@ class ReplayedClient:
             and step.method == method
             and step not in self._used
         ]
-        said = NameMap(moved=dict(self._names.moved))
-        same = [step for step in fits if not any(differences(step.params, message.get("params"), said))]
+        names = NameMap(moved=dict(self._names.moved))
+        same = [step for step in fits if not any(differences(step.params, message.get("params"), names))]
         answered: TraceStep | None = None
         for step in (*same, *fits):
             if step.answer is None or step.answer.message is None:
@@ -174,30 +178,30 @@ class ReplayedClient:
             }
             answer = self._names.to_now(recorded)
             if method == "session/request_permission":
-                answer = _permission(step, message, answer)
+                answer = _permission_answer(step, message, answer)
             break
         frame = msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], **answer})
-        if answered is not None and self._later(answered):
+        if answered is not None and self._is_held(answered):
             self._held[answered] = frame
         else:
             self._transport.send(frame)
 
-    def _later(self, answer: TraceStep) -> bool:
-        """Whether the client said something else in this session before it gave this answer, and is yet to say it."""
+    def _is_held(self, answer: TraceStep) -> bool:
+        """Tell whether the client has to send other messages of the session before this response."""
         between = self._script.steps[self._place : self._places[answer]]
         return any(
-            step.side == "client" and step.asked is None and step.session == answer.session
+            step.side == "client" and step.request is None and step.session == answer.session
             for step in between
         )
 
-    def _say(self, step: TraceStep) -> None:
-        if step.method in _TURNS:
-            self._heard[self._names.now.get(("sessionId", step.session), step.session)] = SessionMessages()
+    def _send_step(self, step: TraceStep) -> None:
+        if step.method in _TURN_METHODS:
+            self._messages[self._names.now.get(("sessionId", step.session), step.session)] = SessionMessages()
         message = self._names.to_now(step.message)
         self._transport.send(step.entry.data if message is step.message else msgspec.json.encode(message))
 
-    async def _known_by(self, place: int) -> None:
-        """Wait for as many updates as the client had seen when it spoke, unless the turn ends before."""
+    async def _wait_for_updates(self, place: int) -> None:
+        """Wait for as many updates as the client had seen before this step, unless the turn ends earlier."""
         step = self._script.steps[place]
         before = self._script.steps[:place]
         running = next(
@@ -213,75 +217,76 @@ class ReplayedClient:
         began = before.index(running)
         mine = [one for one in before[began:] if one.session == step.session and one.side == "agent"]
         seen = _in_turn(at(one.params, "update") for one in mine if one.method == "session/update")
-        asked = sum(one.kind == "request" for one in mine)
+        requests = sum(one.kind == "request" for one in mine)
         session = self._names.now.get(("sessionId", step.session), step.session)
-        heard = self._heard.setdefault(session, SessionMessages())
-        await self._until(
+        messages = self._messages.setdefault(session, SessionMessages())
+        await self._wait_until(
             lambda: (
-                (_in_turn(heard.updates) >= seen and len(heard.asked) >= asked)
+                (_in_turn(messages.updates) >= seen and len(messages.requests) >= requests)
                 or id_key(running.id) in self._answers
             ),
             step.method,
         )
 
-    async def _answered(self, step: TraceStep) -> ReplayedCall:
-        asked = cast(TraceStep, step.asked)
-        key = id_key(asked.id)
-        await self._until(lambda: key in self._answers, asked.method)
+    async def _response(self, step: TraceStep) -> ReplayedCall:
+        """Wait for the agent's response and compare it with the recorded one."""
+        request = cast(TraceStep, step.request)
+        key = id_key(request.id)
+        await self._wait_until(lambda: key in self._answers, request.method)
         now = self._answers[key]
-        outcome = ReplayedCall(asked.method)
+        call = ReplayedCall(request.method)
         kind, was = ("error" if "error" in one else "result" for one in (now, step.message or {}))
         if kind != was:
-            outcome.differences.append(
+            call.differences.append(
                 f"{kind}: {msgspec.json.encode(now.get(kind)).decode()[:200]}, was a {was}"
             )
         else:
             found = differences(
                 at(step.message, kind), now.get(kind), self._names, path=kind, ignore=self._ignore
             )
-            outcome.differences += map(str, found)
+            call.differences += map(str, found)
         session = self._names.now.get(("sessionId", step.session), step.session)
-        heard = self._heard.get(session, SessionMessages())
-        if asked.method in _TURNS:
-            outcome.differences += self._turn(step, asked, heard)
-        return outcome
+        messages = self._messages.get(session, SessionMessages())
+        if request.method in _TURN_METHODS:
+            call.differences += self._turn_differences(step, request, messages)
+        return call
 
-    def _turn(self, step: TraceStep, asked: TraceStep, heard: SessionMessages) -> list[str]:
-        """Where a turn went otherwise: what was said, done and asked in it."""
+    def _turn_differences(self, step: TraceStep, request: TraceStep, messages: SessionMessages) -> list[str]:
+        """Return where the turn's updates and the agent's requests differ from the recording."""
         steps = self._script.steps
-        mine = [one for one in steps[steps.index(asked) : steps.index(step)] if one.session == step.session]
+        mine = [one for one in steps[steps.index(request) : steps.index(step)] if one.session == step.session]
         updates = [at(one.params, "update") for one in mine if one.method == "session/update"]
         requests = [one.method for one in mine if one.side == "agent" and one.kind == "request"]
-        found = turns_differ(updates, heard.updates, self._names, ignore=self._ignore)
-        return [*map(str, found), *orders_differ(requests, heard.asked)]
+        found = turns_differ(updates, messages.updates, self._names, ignore=self._ignore)
+        return [*map(str, found), *orders_differ(requests, messages.requests)]
 
-    async def _until(self, done: Callable[[], bool], waiting_for: str) -> None:
+    async def _wait_until(self, done: Callable[[], bool], method: str) -> None:
         while not done():
             if self._end is not None:
                 raise Crashed(
-                    f"the agent ended before {waiting_for} was through: {self._end.reason}",
+                    f"the agent ended during {method}: {self._end.reason}",
                     exit_code=self._end.exit_code,
                     signal=self._end.signal,
                     stderr=self._end.stderr,
                 )
-            self._news.clear()
-            bell = asyncio.ensure_future(self._news.wait())
+            self._changed.clear()
+            change = asyncio.ensure_future(self._changed.wait())
             try:
-                if not await within(self._clock, self._silence, bell):
+                if not await within(self._clock, self._silence, change):
                     raise RequestTimeout(
-                        f"the agent said nothing for {self._silence:g} seconds while {waiting_for} was waited for"
+                        f"the agent sent nothing for {self._silence:g} seconds during {method}"
                     )
             finally:
-                bell.cancel()
+                change.cancel()
 
 
 def _in_turn(updates: Iterable[Any]) -> int:
     return sum(at(update, "sessionUpdate") not in OF_THE_SESSION for update in updates)
 
 
-def _permission(step: TraceStep, message: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """The recorded choice among the options of now: the same kind of option, or no."""
-    no = {"result": {"outcome": {"outcome": "cancelled"}}}
+def _permission_answer(step: TraceStep, message: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded choice among the current options: the same kind of option, or cancelled."""
+    cancelled = {"result": {"outcome": {"outcome": "cancelled"}}}
     chosen = at(answer, "result", "outcome", "optionId")
     if chosen is None:
         return answer
@@ -292,5 +297,5 @@ def _permission(step: TraceStep, message: dict[str, Any], answer: dict[str, Any]
     ]
     ids = [at(one, "optionId") for one in offered]
     if not ids:
-        return no
+        return cancelled
     return {"result": {"outcome": {"outcome": "selected", "optionId": chosen if chosen in ids else ids[0]}}}

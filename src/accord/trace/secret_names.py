@@ -1,7 +1,7 @@
-"""Which names promise a secret: members of an object, environment variables, headers, options of a command.
+"""Names that announce a secret: members of objects, environment variables, headers, command options.
 
-Judged by the words of a name, so that `apiKey`, `API_KEY` and `--api-key` are one. In doubt a name promises a secret:
-what is missing in a recording can be asked for, what is in it has left the house.
+A name is judged by its words, so `apiKey`, `API_KEY` and `--api-key` are the same. In doubt a name counts as
+secret: a redacted value can be requested later, a leaked one cannot be taken back.
 """
 
 import re
@@ -10,77 +10,79 @@ from typing import Final
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text."""
+    """Split a text into its words."""
     return tuple(text.split())
 
 
 REDACTED: Final = "[redacted]"
 TRIVIAL: Final = frozenset(("", REDACTED, *words("true false null none 0 1 yes no on off pass str string")))
-"""What nobody keeps secret, in small letters."""
+"""Values that are not worth redacting, in lower case."""
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _ALWAYS: Final = frozenset(
     words(
-        "secret secrets passkey credential credentials creds cookie cookies authorization bearer jwt dsn otp totp sas pgpass "
-        "htpasswd netrc"
+        "secret secrets passkey credential credentials creds cookie cookies authorization bearer jwt dsn "
+        "otp totp sas pgpass htpasswd netrc"
     )
 )
-# What is written in one word as well: `PGPASSWORD`, `dbpassword`, `clientsecret`.
+# Endings of words that are written together: `PGPASSWORD`, `dbpassword`, `clientsecret`.
 _ENDINGS: Final = words("password passwords passwd passphrase passcode clientsecret appsecret sharedsecret")
 _PASS: Final = frozenset(
     words("sshpass userpass dbpass mypass rootpass adminpass smtppass mailpass ftppass httppass")
 )
-# What a key or a token is called when it opens something: `API key`, `encryptionkey`, `bot token`.
+# Words before `key` and `token` that make them secret: `API key`, `encryptionkey`, `bot token`.
 KINDS: Final = frozenset(
     words(
-        "access account admin api app application auth aws azure bot client consumer crypto decryption deploy encryption "
-        "gpg hmac id jwt licence license login machine master oauth personal private refresh root secret security server "
-        "service session shared signing ssh storage subscription user webhook openai anthropic gemini google github gitlab "
-        "mistral groq openrouter slack stripe npm pypi"
+        "access account admin api app application auth aws azure bot client consumer crypto decryption "
+        "deploy encryption gpg hmac id jwt licence license login machine master oauth personal private "
+        "refresh root secret security server service session shared signing ssh storage subscription user "
+        "webhook openai anthropic gemini google github gitlab mistral groq openrouter slack stripe npm pypi"
     )
 )
-# Words that promise one only as the last of several: `DB_PWD`, `github_pat`, `x-auth`.
+# Words that announce a secret only as the last of several: `DB_PWD`, `github_pat`, `x-auth`.
 _LAST: Final = frozenset(words("pwd pat pass auth signature sig dsns"))
-# Words that add nothing to the name before them: `apiKeyValue`.
+# Trailing words that do not change the meaning: `apiKeyValue`.
 _TRAILING: Final = frozenset(
     words("value values val string str raw plain plaintext text b64 base hex header")
 )
-# As a member of an object or an option these promise one, in a text they are words like any other.
+# Secret as a member or an option, but ordinary words in a text.
 _MEMBERS: Final = frozenset(words("pass pwd auth oauth tokens"))
 _OPTIONS: Final = frozenset(words("key keys"))
 _PLAIN_KEYS: Final = frozenset(
     words(
-        "public cache idempotency primary foreign sort partition hot shortcut group object row map dedupe lookup "
-        "translation i18n route event index unique composite short registry arrow function modifier host press stop accelerator self this entry item node"
+        "public cache idempotency primary foreign sort partition hot shortcut group object row map dedupe "
+        "lookup translation i18n route event index unique composite short registry arrow function modifier "
+        "host press stop accelerator self this entry item node"
     )
 )
 _PLAIN_TOKENS: Final = frozenset(
     words(
-        "count counts limit limits max min maximum minimum usage budget total type types input output cached cache reasoning "
-        "thought thinking completion prompt stop progress cancellation page continuation next rate per window cost price "
-        "average avg budgets new old delta sum num number length len estimate estimated image audio video text completions "
-        "prompts inputs outputs special vocabulary vocab bos eos pad unk mask separator delimiter design color syntax lexer "
-        "context size endpoint url uri path file expiry expires used left remaining saved env name"
+        "count counts limit limits max min maximum minimum usage budget total type types input output "
+        "cached cache reasoning thought thinking completion prompt stop progress cancellation page "
+        "continuation next rate per window cost price average avg budgets new old delta sum num number "
+        "length len estimate estimated image audio video text completions prompts inputs outputs special "
+        "vocabulary vocab bos eos pad unk mask separator delimiter design color syntax lexer context size "
+        "endpoint url uri path file expiry expires used left remaining saved env name"
     )
 )
 
 _PLAIN_VARIABLES: Final = frozenset(
     words(
-        "PATH HOME USER LOGNAME SHELL HOSTNAME PWD OLDPWD TZ LANG LANGUAGE CI TERM COLORTERM COLUMNS LINES NO_COLOR "
-        "FORCE_COLOR CLICOLOR PAGER EDITOR VISUAL TMPDIR TEMP TMP NODE_ENV DEBUG VERBOSE LOG_LEVEL RUST_LOG RUST_BACKTRACE "
-        "PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONUTF8 VIRTUAL_ENV NODE_OPTIONS NODE_PATH GOPATH GOROOT "
-        "JAVA_HOME CARGO_HOME RUSTUP_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_RUNTIME_DIR "
-        "GIT_TERMINAL_PROMPT GIT_PAGER GIT_EDITOR ACCORD_HOME ACCORD_MODEL SYSTEMROOT WINDIR COMSPEC APPDATA LOCALAPPDATA "
-        "USERPROFILE"
+        "PATH HOME USER LOGNAME SHELL HOSTNAME PWD OLDPWD TZ LANG LANGUAGE CI TERM COLORTERM COLUMNS LINES "
+        "NO_COLOR FORCE_COLOR CLICOLOR PAGER EDITOR VISUAL TMPDIR TEMP TMP NODE_ENV DEBUG VERBOSE LOG_LEVEL "
+        "RUST_LOG RUST_BACKTRACE PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONUTF8 VIRTUAL_ENV "
+        "NODE_OPTIONS NODE_PATH GOPATH GOROOT JAVA_HOME CARGO_HOME RUSTUP_HOME XDG_CONFIG_HOME "
+        "XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_RUNTIME_DIR GIT_TERMINAL_PROMPT GIT_PAGER "
+        "GIT_EDITOR ACCORD_HOME ACCORD_MODEL SYSTEMROOT WINDIR COMSPEC APPDATA LOCALAPPDATA USERPROFILE"
     )
 )
 _PLAIN_HEADERS: Final = frozenset(
     words(
-        "accept accept-charset accept-encoding accept-language cache-control connection content-encoding content-language "
-        "content-length content-type date expect host if-modified-since if-none-match keep-alive last-modified "
-        "mcp-protocol-version origin range referer te trailer transfer-encoding upgrade user-agent vary via x-request-id "
-        "anthropic-version anthropic-beta openai-beta"
+        "accept accept-charset accept-encoding accept-language cache-control connection content-encoding "
+        "content-language content-length content-type date expect host if-modified-since if-none-match "
+        "keep-alive last-modified mcp-protocol-version origin range referer te trailer transfer-encoding "
+        "upgrade user-agent vary via x-request-id anthropic-version anthropic-beta openai-beta"
     )
 )
 
@@ -89,14 +91,14 @@ _PLAIN_SIGNATURES: Final = frozenset(words("function method type call text class
 
 
 def is_secret(name: str) -> bool:
-    """Whether what is called so is kept out of recordings, wherever it stands."""
+    """Tell whether a value of this name is redacted, wherever it occurs."""
     return _is_secret(name[-200:])
 
 
 @lru_cache(4096)
 def _is_secret(name: str) -> bool:
     parts = _parts(name)
-    if not _ALWAYS.isdisjoint(parts) or any(map(_ends_as_one, parts)):
+    if not _ALWAYS.isdisjoint(parts) or any(map(_is_secret_word, parts)):
         return True
     if "token" in parts or ("tokens" in parts and len(parts) > 1):
         return _PLAIN_TOKENS.isdisjoint(parts)
@@ -111,22 +113,22 @@ def _is_secret(name: str) -> bool:
 
 
 def is_secret_member(name: str) -> bool:
-    """Whether a member of an object that is called so is kept out."""
+    """Tell whether a member of this name is redacted."""
     return is_secret(name) or name.lower() in _MEMBERS
 
 
 def is_secret_option(name: str) -> bool:
-    """Whether what an option of a command is given is kept out."""
+    """Tell whether the value of a command option is redacted."""
     return is_secret_member(name) or name.lstrip("-").lower() in (_MEMBERS | _OPTIONS)
 
 
 def counts_tokens(name: str) -> bool:
-    """Whether a number under this name is one of tokens, not a token."""
+    """Tell whether a number under this name counts tokens and is not a token itself."""
     return "token" in name.lower()
 
 
 def _parts(name: str) -> list[str]:
-    """The words of a name in small letters, words written together taken apart, without what adds nothing."""
+    """Split a name into lower-case words, also words written together, without meaningless trailing words."""
     parts: list[str] = []
     for word in _WORDS.findall(name.replace("OAuth", "Oauth")):
         word = word.lower()
@@ -142,23 +144,23 @@ def _parts(name: str) -> list[str]:
     return parts
 
 
-def _ends_as_one(word: str) -> bool:
+def _is_secret_word(word: str) -> bool:
     return word.endswith(_ENDINGS) or word in _PASS
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether an environment variable is kept out: all are but those known to be harmless."""
+    """Tell whether an environment variable is redacted: all are, except known harmless ones."""
     return name not in _PLAIN_VARIABLES and not name.startswith("LC_")
 
 
 def is_secret_header(name: str) -> bool:
-    """Whether an HTTP header is kept out: all are but those known to be harmless."""
+    """Tell whether an HTTP header is redacted: all are, except known harmless ones."""
     return name.lower() not in _PLAIN_HEADERS
 
 
 @lru_cache(4096)
 def holds_pairs(name: str) -> str:
-    """What a member of this name holds pairs of: `env` for variables, `headers`, or nothing of the kind."""
+    """Return which pairs a member of this name contains: "env", "headers" or ""."""
     parts = [word.lower() for word in _WORDS.findall(name)]
     if parts[-1:] == ["headers"]:
         return "headers"

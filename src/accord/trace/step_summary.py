@@ -1,4 +1,4 @@
-"""One step of a recording in a few words, and the words for times and sizes. Nothing here can move a cursor."""
+"""One step of a recording in a few words; durations and sizes as text. The texts are safe for terminals."""
 
 import json
 import re
@@ -10,27 +10,27 @@ from accord.trace.trace_steps import TraceStep, at, listed
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-_SHOWN: Final = 2000
+_MAX_TEXT: Final = 2000
 _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
 def clean(text: str) -> str:
-    """The text without anything that a terminal or a reader's eye would obey."""
+    """Escape control characters and characters that change the text direction."""
     return _CONTROL.sub(lambda found: _ESCAPES.get(found[0], f"\\u{ord(found[0]):04x}"), text)
 
 
 def clean_lines(text: str) -> str:
-    """The same, with its lines left as lines."""
+    """Clean each line of a text."""
     return "\n".join(map(clean, text.split("\n")))
 
 
 def cut(text: str, width: int) -> str:
-    """The text in so many characters."""
+    """Shorten a text to a number of characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def duration(seconds: float) -> str:
-    """How long something took, for people."""
+    """Format a duration."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:
@@ -43,7 +43,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """How many bytes, for people."""
+    """Format a number of bytes."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -52,7 +52,7 @@ def size(count: float) -> str:
 
 
 def summary(step: TraceStep) -> str:
-    """What a step says, in a line that may be long."""
+    """Return the content of a step as one line, which may be long."""
     entry = step.entry
     match step.kind:
         case "request" | "notification":
@@ -66,7 +66,7 @@ def summary(step: TraceStep) -> str:
         case "stderr" | "noise":
             return entry.text
         case "cut":
-            return f"too long to be kept, begins {entry.text[:60]}"
+            return f"too long to record, starts with {entry.text[:60]}"
         case "closed":
             return f"the {entry.sender} closed its output{f': {entry.reason}' if entry.reason else ''}"
         case "exit":
@@ -74,15 +74,14 @@ def summary(step: TraceStep) -> str:
                 return f"the agent was ended by {entry.signal}"
             return "the agent exited" if entry.code is None else f"the agent exited with code {entry.code}"
         case "lost":
-            return (
-                f"not kept: {size(entry.size)} in {entry.count} pieces came faster than they could be written"
-            )
+            lost = f"{size(entry.size)} in {entry.count} pieces"
+            return f"not recorded: {lost} arrived faster than they could be written"
 
 
-def _brief(value: Any, but: str = "sessionId") -> str:
+def _brief(value: Any, omit: str = "sessionId") -> str:
     if isinstance(value, dict):
         members = cast(dict[str, Any], value)
-        return ", ".join(f"{key} {_word(item)}" for key, item in members.items() if key != but)
+        return ", ".join(f"{key} {_word(item)}" for key, item in members.items() if key != omit)
     return "" if value is None else _word(value)
 
 
@@ -97,15 +96,14 @@ def _word(value: Any) -> str:
 
 
 def _text(block: Any) -> str:
-    """A content block in words."""
+    """Describe a content block."""
     if isinstance(block, list):
         return " ".join(map(_text, cast(list[Any], block)))
     kind = at(block, "type")
     if kind == "text":
-        return _word(str(at(block, "text"))[:_SHOWN])
-    return f"[{kind or 'content'} {at(block, 'uri') or at(block, 'mimeType') or at(block, 'resource', 'uri') or ''}]".replace(
-        " ]", "]"
-    )
+        return _word(str(at(block, "text"))[:_MAX_TEXT])
+    detail = at(block, "uri") or at(block, "mimeType") or at(block, "resource", "uri") or ""
+    return f"[{kind or 'content'} {detail}]".replace(" ]", "]")
 
 
 def _initialize(params: Any) -> str:
@@ -135,7 +133,7 @@ def _update(params: Any) -> str:
             names = [f"/{at(one, 'name')}" for one in listed(update, "availableCommands")]
             return f"commands {' '.join(names)}"
         case _:
-            return f"{kind or ''} {_brief(update, but='sessionUpdate')}".strip()
+            return f"{kind or ''} {_brief(update, omit='sessionUpdate')}".strip()
 
 
 def _permission(params: Any) -> str:

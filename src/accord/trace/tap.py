@@ -1,4 +1,4 @@
-"""A transport that shows every frame to its sinks; the ring of the latest frames."""
+"""A transport that passes every frame to its sinks, and a sink that keeps the latest frames in memory."""
 
 import asyncio
 import os
@@ -17,41 +17,40 @@ from accord.trace.trace_steps import CallTracker, StepKind, TraceStep, id_key
 from accord.wire.envelope import Envelope, decode_envelope
 from accord.wire.transport import Frame, OversizedFrame, Receiver, Transport, TransportEnd
 
-# MERGED trace.tap: The tap: a transport that shows every frame of both directions to its sinks, and changes nothing.
-#
-# Bytes, order and back-pressure stay the transport's. A sink is told of a frame before it goes on, so that an answer is
-# never seen before its question. Sinks come and go while the connection lives.
-
 
 class FrameSink(Protocol):
-    """Where a tap tells what it sees. Never blocks, never raises."""
+    """Receives the frames of a connection. Never blocks, never raises."""
 
     def note(self, sender: Side, frames: Sequence[Frame]) -> None:
-        """Frames that one side sent, in order."""
+        """Take frames of one side, in order."""
         ...
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
-        """Nothing more will come from this side."""
+        """Note that no more frames follow from this side."""
         ...
 
     async def aclose(self) -> None:
-        """The tap is closed: finish what is to be finished, in bounded time."""
+        """Finish in bounded time, because the tap is closed."""
         ...
 
 
 class TappedTransport:
-    """A transport and the sinks that look on; `ours` is the side that speaks through this end."""
+    """A transport with sinks. Bytes, order and back-pressure of the transport do not change.
+
+    A sink gets a frame before it is passed on, so that it sees a request before its response. `ours` is the
+    side that sends through this end.
+    """
 
     def __init__(self, transport: Transport, sink: FrameSink | None = None, *, ours: Side = "agent") -> None:
-        self.transport = transport
+        self.transport: Transport = transport
         self._sinks: tuple[FrameSink, ...] = () if sink is None else (sink,)
         self._ours: Side = ours
         self._theirs: Side = "client" if ours == "agent" else "agent"
 
     def attach(self, sink: FrameSink) -> Callable[[], None]:
-        """Show this sink everything from now on; the result ends that, and leaves the sink open.
+        """Pass all frames from now on to a sink. The returned function detaches the sink and leaves it open.
 
-        A sink that is still attached when the transport is closed is closed with it.
+        Closing the transport closes the attached sinks.
         """
         self._sinks = (*self._sinks, sink)
 
@@ -62,7 +61,7 @@ class TappedTransport:
 
     @property
     def stderr(self) -> str:
-        """The last words of the program at the other end, where there is one."""
+        """The last stderr lines of the program at the other end, if there is one."""
         return getattr(self.transport, "stderr", "")
 
     def start(self, receiver: Receiver) -> None:
@@ -70,13 +69,13 @@ class TappedTransport:
         self.transport.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
-        """What the transport delivers."""
+        """Take frames from the transport."""
         for sink in self._sinks:
             sink.note(self._theirs, frames)
         self._receiver.frames(frames)
 
     def ended(self, end: TransportEnd) -> None:
-        """The transport's end."""
+        """Take the end of the transport."""
         for sink in self._sinks:
             sink.ended(end, self._theirs)
         self._receiver.ended(end)
@@ -116,10 +115,10 @@ def tapped(
     command: Sequence[str] = (),
     redact: bool = True,
 ) -> TappedTransport:
-    """The transport, with everything that crosses it appended to the file, which `accord trace` reads.
+    """Return the transport with a tap that appends all frames to a file for `accord trace`.
 
-    The file is made 0600 and secrets are taken out of what is stored. Raises `UsageError` where it cannot be opened;
-    a disk that fails later costs one warning on stderr, never the connection.
+    The file has mode 0600 and is redacted. Raises UsageError if it cannot be opened. A disk that fails later
+    costs one warning on stderr, never the connection.
     """
     from accord.trace.trace_writer import FileSink
 
@@ -127,24 +126,20 @@ def tapped(
     return TappedTransport(transport, FileSink(path, by=by, command=command, redact=redact), ours=ours)
 
 
-# MERGED trace.ring: The latest of what crosses a connection, kept in memory for whoever looks while it runs.
-#
-# Bounded in frames and in bytes. Each frame is known by its side, time, method, session and the call it answers, even
-# after that call has left the ring. Secrets are taken out of what is shown, not of what is held.
-
-_MOST_BYTES: Final = 16 * 1024 * 1024
-_MOST_OPEN: Final = 10_000  # calls of one side that nobody answers are remembered so far
-_LONGEST_NAME: Final = 256
-_BEGINNING: Final = 4096
+_MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_OPEN_CALLS: Final = 10_000
+"""Unanswered requests of one side that are remembered."""
+_MAX_NAME_LENGTH: Final = 256
+_HEAD_BYTES: Final = 4096
 
 Watcher = Callable[[list["RingEntry"]], None]
 
 
 class RingEntry(Struct, eq=False, kw_only=True):
-    """One thing that crossed, `at` seconds after the ring was made; `number` counts from 1 and is never used twice.
+    """One entry, `at` seconds after the creation of the ring. `number` counts from 1 and is unique.
 
-    `method` and `session` of an answer are those of its call, `took` is how long it was in coming. `size` is that of
-    the wire, also where only the beginning was kept.
+    A response has the `method` and `session` of its request; `took` is its time. `size` is the size on the
+    wire, even if only the beginning is kept.
     """
 
     number: int
@@ -157,12 +152,15 @@ class RingEntry(Struct, eq=False, kw_only=True):
     took: float | None = None
     size: int = 0
     frame: Frame | TraceEntry
-    """As it crossed, secrets included; an `TraceEntry` for what is no frame."""
+    """The unredacted frame, or a `TraceEntry` for everything else."""
     redact: bool = True
 
     @property
     def entry(self) -> TraceEntry:
-        """As a recording would keep it, without secrets. Worked out anew each time: ask for what is on the screen."""
+        """The redacted entry, as in a recording.
+
+        It is computed each time, so use it only for what is shown.
+        """
         if isinstance(self.frame, TraceEntry):
             return self.frame
         assert self.sender != "stderr"
@@ -170,19 +168,21 @@ class RingEntry(Struct, eq=False, kw_only=True):
 
     @property
     def step(self) -> TraceStep:
-        """The same as a step of a recording, for `summary` and `step_lines`."""
-        step = CallTracker().take(self.entry)
+        """The entry as a step, for `summary` and `step_lines`."""
+        step = CallTracker().add(self.entry)
         step.number, step.method, step.session = self.number, self.method, self.session
         if self.took is not None:
             call = TraceEntry(at=self.at - self.took, kind="frame")
-            step.asked = TraceStep(0, call, "request", method=self.method, id=step.id, session=self.session)
+            step.request = TraceStep(0, call, "request", method=self.method, id=step.id, session=self.session)
         return step
 
 
 class FrameRing:
-    """The last `limit` frames and at most `most_bytes` of them: a sink for `Tapped`.
+    """A sink that keeps the last `limit` frames, at most `max_bytes`.
 
-    `missed` counts what fell out. One ring may see one connection after the other, as when an agent is restarted.
+    Frames are redacted when they are shown. `missed` counts the dropped frames. A response keeps the method
+    of its request even if the request was dropped. A ring can see several connections one after another, for
+    example when an agent is restarted.
     """
 
     def __init__(
@@ -190,12 +190,12 @@ class FrameRing:
         limit: int = 1000,
         *,
         redact: bool = True,
-        most_bytes: int = _MOST_BYTES,
+        max_bytes: int = _MAX_BYTES,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.missed = 0
+        self.missed: int = 0
         self._limit = max(limit, 1)
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._redact = redact
         self._clock = clock
         self._began = clock.now()
@@ -211,17 +211,17 @@ class FrameRing:
 
     @property
     def seen(self) -> list[RingEntry]:
-        """What is in the ring, oldest first."""
+        """The entries, oldest first."""
         return list(self._seen)
 
     def entries(self) -> list[TraceEntry]:
-        """The same as a recording would keep it."""
+        """Return the redacted entries, as in a recording."""
         return [seen.entry for seen in self._seen]
 
     def subscribe(self, watcher: Watcher) -> Callable[[], None]:
-        """Tell the watcher of everything from now on, inside the call that brings it; the result ends that.
+        """Call the watcher with all entries from now on. The returned function ends that.
 
-        It must not block. One that raises is told nothing more; the connection does not feel it.
+        The watcher must not block. One that raises is removed; the connection continues.
         """
         key = object()
         self._watchers[key] = watcher
@@ -231,14 +231,14 @@ class FrameRing:
 
         return unsubscribe
 
-    # -- what a sink is told ------------------------------------------------------------------------------------
+    # -- the FrameSink interface -----------------------------------------------------------------------------
 
     def note(self, sender: Side, frames: Sequence[Frame]) -> None:
         now = self._now()
-        self._add([self._understood(now, sender, frame) for frame in frames])
+        self._add([self._frame_entry(now, sender, frame) for frame in frames])
 
     def note_stderr(self, line: str) -> None:
-        """A line the agent wrote to stderr: give this to whatever reports those."""
+        """Take a line of the agent's stderr."""
         raw = line.encode(errors="replace")
         entry = stderr_entry(self._now(), raw, redact=self._redact, lines=self._stderr)
         self._add([self._other("stderr", entry, len(raw))])
@@ -246,18 +246,18 @@ class FrameRing:
     def ended(self, end: TransportEnd, sender: Side) -> None:
         now = self._now()
         reason = redact_text(end.reason) if self._redact else end.reason
-        told = [self._other(sender, TraceEntry(at=now, kind="closed", sender=sender, reason=reason))]
+        entries = [self._other(sender, TraceEntry(at=now, kind="closed", sender=sender, reason=reason))]
         if end.exit_code is not None or end.signal is not None:
             exit = TraceEntry(at=now, kind="exit", code=end.exit_code, signal=end.signal)
-            told.append(self._other(sender, exit))
+            entries.append(self._other(sender, exit))
         for waiting in self._open.values():
-            waiting.clear()  # the next connection counts its calls anew
-        self._add(told)
+            waiting.clear()  # request ids start anew with the next connection
+        self._add(entries)
 
     async def aclose(self) -> None:
-        """Nothing: what was seen can still be looked at."""
+        """Do nothing: the entries stay readable."""
 
-    # -- keeping it ---------------------------------------------------------------------------------------------
+    # -- entries ---------------------------------------------------------------------------------------------
 
     def _now(self) -> float:
         return self._clock.now() - self._began
@@ -269,7 +269,7 @@ class FrameRing:
             number=self._count, at=entry.at, sender=sender, kind=entry.kind, size=size, frame=entry
         )
 
-    def _understood(self, now: float, sender: Side, frame: Frame) -> RingEntry:
+    def _frame_entry(self, now: float, sender: Side, frame: Frame) -> RingEntry:
         self._count += 1
         seen = RingEntry(
             number=self._count, at=now, sender=sender, kind="cut", frame=frame, redact=self._redact
@@ -278,24 +278,24 @@ class FrameRing:
             seen.size = frame.size
             return seen
         seen.size = len(frame)
-        self._name(seen, sender, _envelope(frame))
-        if len(frame) > self._most:
-            seen.frame = OversizedFrame(len(frame), frame[:_BEGINNING], b"")
+        self._classify(seen, sender, _envelope(frame))
+        if len(frame) > self._max_bytes:
+            seen.frame = OversizedFrame(len(frame), frame[:_HEAD_BYTES], b"")
         return seen
 
-    def _name(self, seen: RingEntry, sender: Side, envelope: Envelope | None) -> None:
+    def _classify(self, seen: RingEntry, sender: Side, envelope: Envelope | None) -> None:
         if envelope is None:
             seen.kind = "noise"
             return
         seen.id = None if envelope.id is UNSET else envelope.id
         if envelope.method is not UNSET:
             seen.kind = "notification" if envelope.id is UNSET else "request"
-            seen.method = envelope.method[:_LONGEST_NAME]
+            seen.method = envelope.method[:_MAX_NAME_LENGTH]
             seen.session = _session(envelope.params)
             if seen.kind == "request":
                 waiting = self._open[sender]
                 waiting[id_key(seen.id)] = seen
-                if len(waiting) > _MOST_OPEN:
+                if len(waiting) > _MAX_OPEN_CALLS:
                     del waiting[next(iter(waiting))]
             return
         if not envelope.result and not envelope.error:
@@ -312,13 +312,13 @@ class FrameRing:
         for one in news:
             seen.append(one)
             self._bytes += _held(one.frame)
-        while len(seen) > self._limit or self._bytes > self._most:
+        while len(seen) > self._limit or self._bytes > self._max_bytes:
             self._bytes -= _held(seen.popleft().frame)
             self.missed += 1
         for key, watcher in list(self._watchers.items()):
             try:
                 watcher(news)
-            except Exception as error:  # noqa: BLE001 - whoever looks on must not cost the connection
+            except Exception as error:  # noqa: BLE001 - a watcher must not break the connection
                 self._watchers.pop(key, None)
                 _report(error)
 
@@ -329,7 +329,7 @@ def _report(error: Exception) -> None:
     except RuntimeError:
         return
     loop.call_exception_handler(
-        {"message": "somebody who watched a connection failed, and is told no more", "exception": error}
+        {"message": "a watcher of a connection failed and was removed", "exception": error}
     )
 
 
@@ -357,6 +357,6 @@ def _session(members: Raw) -> str:
     if not members:
         return ""
     try:
-        return _decode_scope(members).session_id[:_LONGEST_NAME]
+        return _decode_scope(members).session_id[:_MAX_NAME_LENGTH]
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return ""

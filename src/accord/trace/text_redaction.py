@@ -1,4 +1,8 @@
-"""Removes secrets from free text: credential shapes, named values, addresses, blocks."""
+"""Removes secrets from free text: credential shapes, named values, addresses, blocks of several lines.
+
+Each pattern consumes its match once, so the time is linear in the length of a line. Long text is processed in
+pieces, so that other threads get the interpreter in between.
+"""
 
 import re
 from collections.abc import Callable
@@ -19,19 +23,16 @@ from accord.trace.secret_names import (
 __all__ = ["REDACTED", "TRIVIAL", "redact_shapes", "redact_text"]
 
 
-# MERGED trace.named: Secrets in one line of free text, known by what stands before them: a name, an option, a header, a command.
-#
-# Every pattern takes what it has matched, once, so that the time is that of the length of the line.
-
 _HINTS: Final = words(
-    "key token secret pass pwd auth cookie cred jwt dsn otp sas pat sig bearer basic env -e -u -user --build-arg"
+    "key token secret pass pwd auth cookie cred jwt dsn otp sas pat sig bearer basic env -e -u -user "
+    "--build-arg"
 )
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]{0,80}"
 
-# A quoted value ends at its quote, at the end of the line, or with the text: a cut one is still a secret. An unquoted
-# one goes on over signs that a password may hold, unless they are followed by the next name or by nothing.
-# (The alternative that never fits, `(?!)`, is for Pythons before 3.11.5: there a repetition that gives nothing back keeps what its last,
-# failing round had taken, unless one more alternative was tried after it.)
+# A quoted value ends at its quote, at the end of the line or of the text: a cut-off one is still a secret.
+# An unquoted one may contain punctuation, unless the next name or nothing follows it.
+# (`(?!)`, which never matches, is for Python before 3.11.5: there a possessive repetition keeps what its last
+# failing round consumed, unless one more alternative is tried after it.)
 _NEXT_NAME: Final = rf"""(?=\s|$|["'\\)\]}}]|{_NAME}["']?[ \t]?[:=])"""
 _VALUE: Final = (
     r"""(?:\\"(?:[^"\\\n]|\\[^"\n]|(?!))*+(?:\\")?|\\'(?:[^'\\\n]|\\[^'\n]|(?!))*+(?:\\')?|\\{2,3}["'][^"'\n]*+["']?"""
@@ -39,11 +40,11 @@ _VALUE: Final = (
     rf"""|(?:[^\s"'\\,;&|<>]|[,;&|](?!{_NEXT_NAME})|\\(?![nr"'])[^\n]?|(?!))++)"""
 )
 _SCHEME: Final = r"(?:(?:bearer|basic|digest|token|negotiate|apikey)[ \t]+)?"
-_GIVEN: Final = re.compile(_SCHEME + _VALUE, re.IGNORECASE)
+_SECRET_VALUE: Final = re.compile(_SCHEME + _VALUE, re.IGNORECASE)
 _CLOSERS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 _REFERENCE: Final = re.compile(r"""["']?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\{\{.*|\.\.\.)["'`]?""")
-_GOES_ON: Final = re.compile(r"[ \t][a-z]{1,20}(?:[ \t,.;]|$)")
+_SENTENCE_CONTINUES: Final = re.compile(r"[ \t][a-z]{1,20}(?:[ \t,.;]|$)")
 _TYPES: Final = frozenset(
     words("bytes int bool float any final optional object dict list tuple set number boolean self secretstr")
 )
@@ -53,56 +54,62 @@ _NAMED: Final = re.compile(
 )
 _OPTION: Final = re.compile(r"(?<!\S)(--?[A-Za-z][A-Za-z0-9_.\-]{1,80})([ \t]+)(?!-)")
 _SHELL: Final = re.compile(
-    rf"(?<!\S)(?:setx|setenv|export|ENV|ARG|SETENV|set(?:[ \t]+--?[A-Za-z]{{1,12}}){{1,4}})[ \t]+({_NAME})([ \t]+)(?=[^\s=])"
+    rf"(?<!\S)(?:setx|setenv|export|ENV|ARG|SETENV|set(?:[ \t]+--?[A-Za-z]{{1,12}}){{1,4}})"
+    rf"[ \t]+({_NAME})([ \t]+)(?=[^\s=])"
 )
 _BEFORE: Final = re.compile(r"([A-Za-z]+)[ \t]?$")
 
-# `Cookie: a=b; c="d"` has several values: the whole line is one.
+# `Cookie: a=b; c="d"` has several values: the whole line counts as one.
 _HEADER: Final = re.compile(
-    r"(?i)(?<![A-Za-z0-9_])(?:(?:proxy-)?authorization|(?:set-)?cookie)[\\\"']{0,4}[ \t]{0,8}(?:=>|[:=])[ \t]{0,8}"
+    r"(?i)(?<![A-Za-z0-9_])(?:(?:proxy-)?authorization|(?:set-)?cookie)[\\\"']{0,4}"
+    r"[ \t]{0,8}(?:=>|[:=])[ \t]{0,8}"
 )
 _HEADER_VALUE: Final = re.compile(
-    r"""\\?"(?:[^"\\\r\n]|\\[^"]|(?!))*+\\?"?|\\?'[^'\r\n]*+'?|(?:=[ \t]?"[^"\r\n]*+"?|=[ \t]?'[^'\r\n]*+'?|[^\r\n"']|(?!))++"""
+    r"""\\?"(?:[^"\\\r\n]|\\[^"]|(?!))*+\\?"?|\\?'[^'\r\n]*+'?"""
+    r"""|(?:=[ \t]?"[^"\r\n]*+"?|=[ \t]?'[^'\r\n]*+'?|[^\r\n"']|(?!))++"""
 )
 _BEARER: Final = re.compile(
     r"\b(bearer|basic)([ \t]+)(?=[^\s\"']*[0-9A-Z._~+/=\-])[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE
 )
 _LOGIN: Final = re.compile(r"(?<!\S)(-u[ \t=]*|--(?:proxy-)?user[ \t=]+)([^\s:]+:\S+)")
-_OF_PROGRAM: Final = re.compile(
-    r"(\bsshpass[ \t]+-p[ \t]*|\b(?:mysql|mariadb)[a-z]{0,12}\b[^|;&\n]{0,200}?[ \t]-p(?=[^\s])|\bredis-cli\b[^|;&\n]{0,200}?[ \t]-a[ \t]+)"
+_PROGRAM_PASSWORD: Final = re.compile(
+    r"(\bsshpass[ \t]+-p[ \t]*"
+    r"|\b(?:mysql|mariadb)[a-z]{0,12}\b[^|;&\n]{0,200}?[ \t]-p(?=[^\s])"
+    r"|\bredis-cli\b[^|;&\n]{0,200}?[ \t]-a[ \t]+)"
     r"(\S+)"
 )
 _NETRC: Final = re.compile(
-    r"(?m)(?<!\S)(?:((?:login|user|account)[ \t]+\S+[ \t]+password[ \t]+)\S+|^([ \t]*+password[ \t]+)(?![A-Za-z]+$)\S++[ \t]*$)"
+    r"(?m)(?<!\S)(?:((?:login|user|account)[ \t]+\S+[ \t]+password[ \t]+)\S+"
+    r"|^([ \t]*+password[ \t]+)(?![A-Za-z]+$)\S++[ \t]*$)"
 )
 _ELEMENT: Final = re.compile(r"<([A-Za-z_][A-Za-z0-9_.:\-]{1,80})(?:[ \t][^<>]{0,200})?>([^<>]++)(?=</)")
 _PROPERTY: Final = re.compile(r"<key>([^<>]{1,100})</key>\s{0,80}<string>([^<>]+)")
 _ATTRIBUTES: Final = re.compile(r"""(?:key|name)=["']([^"'<>]{1,100})["'][ \t]{1,8}value=["']([^"'<>\n]+)""")
 _VARIABLE: Final = r"[A-Z_][A-Z0-9_]{0,80}"
-_GIVEN_VARIABLE: Final = re.compile(
+_VARIABLE_OPTION: Final = re.compile(
     rf"""(?<!\S)(?:-e[ \t]*|--(?:set-)?env(?:-add|-var)?[ \t=]+|--build-arg[ \t=]+)["']?({_VARIABLE})(=)"""
 )
 _ENV: Final = re.compile(r"(?<![\w.\-])env(?:[ \t]+-[A-Za-z\-]{1,30})*+[ \t]+")
-_ASSIGNED: Final = re.compile(rf"({_NAME})(=)({_VALUE}|(?=\s|$))[ \t]*")
-# `the password is X`, `OPENAI_API_KEY to X`, `token X`: only what no dictionary has.
-_SAID: Final = re.compile(
+_ASSIGNMENT: Final = re.compile(rf"({_NAME})(=)({_VALUE}|(?=\s|$))[ \t]*")
+# `the password is X`, `OPENAI_API_KEY to X`, `token X`: only if X is not an ordinary word.
+_IN_SENTENCE: Final = re.compile(
     r"(?<![A-Za-z0-9_\-])([A-Za-z_][A-Za-z0-9_\-]{2,80})([ \t]+(?:(?:is|was|to|as)[ \t]+)?)(?=\S{8})"
 )
-_MADE_UP: Final = re.compile(r"""["'`]?([A-Za-z0-9_\-+=~!@#$%^&*]{8,})["'`]?(?=[\s.,;!?)]|$)""")
+_GENERATED: Final = re.compile(r"""["'`]?([A-Za-z0-9_\-+=~!@#$%^&*]{8,})["'`]?(?=[\s.,;!?)]|$)""")
 
 
-_FEW: Final = 512
+_ONE_PASS_LENGTH: Final = 512
 
 
 def redact_named(text: str) -> str:
-    """The text without what stands behind the names of secrets."""
+    """Redact the values that follow names of secrets."""
     lowered = text.lower()
     hints = [word for word in _HINTS if word in lowered]
     if not hints:
         return text
-    if len(text) <= _FEW or "\n" not in text:
+    if len(text) <= _ONE_PASS_LENGTH or "\n" not in text:
         return _redact_line(text, lowered)
-    # The patterns are slow and most lines name no secret: only those that may are looked at.
+    # The patterns are slow and most lines name no secret, so only lines with a hint are processed.
     return "\n".join(
         _redact_line(line, low) if any(map((low := line.lower()).__contains__, hints)) else line
         for line in text.split("\n")
@@ -124,30 +131,32 @@ def _redact_line(line: str, lowered: str) -> str:
     if "bearer" in lowered or "basic" in lowered:
         line = _BEARER.sub(rf"\1\2{REDACTED}", line)
     if "pass" in lowered or "-cli" in lowered or "sql" in lowered or "mariadb" in lowered:
-        line = _OF_PROGRAM.sub(rf"\1{REDACTED}", line)
+        line = _PROGRAM_PASSWORD.sub(rf"\1{REDACTED}", line)
         line = _NETRC.sub(lambda found: f"{found[1] or found[2]}{REDACTED}", line)
     if "<" in line:
         line = _without_elements(line)
     if "name=" in lowered or "key=" in lowered:
         line = _ATTRIBUTES.sub(_second_of_pair, line)
-    return _without_said(line) if " " in line else line
+    return _without_secrets_in_sentences(line) if " " in line else line
 
 
 def _without(names: "re.Pattern[str]", text: str, secret: "Callable[[re.Match[str], str], bool]") -> str:
-    """The text without what stands behind the names of secrets. Values are looked for only there: what stands behind
-    another name, as the rest of an address behind `https:`, may hold names itself.
+    """Redact the values that follow names of secrets.
+
+    Values are searched only there: the text after another name, such as the rest of a URL after `https:`, may
+    contain names itself.
     """
     parts: list[str] = []
     place = 0
     for found in names.finditer(text):
         if found.start() < place or not secret(found, text):
             continue
-        value = _GIVEN.match(text, found.end())
+        value = _SECRET_VALUE.match(text, found.end())
         if value is None:
             continue
         end = found.end() + len(_unclosed(value[0]))
-        said = text[found.end() : end].strip("\\\"'").lower()
-        if said not in TRIVIAL and not _is_plain(
+        bare = text[found.end() : end].strip("\\\"'").lower()
+        if bare not in TRIVIAL and not _is_plain(
             found[1], found[2], text[found.end() : end], text[end : end + 40]
         ):
             parts += (text[place : found.end()], REDACTED)
@@ -156,7 +165,7 @@ def _without(names: "re.Pattern[str]", text: str, secret: "Callable[[re.Match[st
 
 
 def _unclosed(value: str) -> str:
-    """An unquoted value without the brackets that were opened before it."""
+    """Return an unquoted value without closing brackets that were opened before it."""
     if value[-1] not in _CLOSERS.values() or value[0] in "\\\"'":
         return value
     spare = {closer: value.count(closer) - value.count(opener) for opener, closer in _CLOSERS.items()}
@@ -178,9 +187,9 @@ def _names_secret(found: "re.Match[str]", text: str) -> bool:
 
 
 def _is_plain(name: str, sign: str, value: str, after: str) -> bool:
-    """Whether what stands behind the name is none of its secrets: a type, a reference, a folder, a sentence."""
+    """Tell whether a value after a secret name is harmless: a type, a reference, a folder, a sentence."""
     if "==" in sign:
-        return value[0] not in "\\\"'"  # what a program compares with
+        return value[0] not in "\\\"'"  # a comparison in program code
     lowered = name.lower()
     if lowered in ("pass", "pwd"):
         return value.isdigit() or value[0] in "/~.$%"
@@ -191,7 +200,7 @@ def _is_plain(name: str, sign: str, value: str, after: str) -> bool:
     if value == "#" or value.partition("[")[0].lower() in _TYPES:
         return True
     # `the token: it is made by ...`
-    return value.isalpha() and value.islower() and _GOES_ON.match(after) is not None
+    return value.isalpha() and value.islower() and _SENTENCE_CONTINUES.match(after) is not None
 
 
 def _without_headers(line: str) -> str:
@@ -237,12 +246,12 @@ def _second_of_pair(found: "re.Match[str]") -> str:
 
 
 def _without_variables(line: str) -> str:
-    line = _without(_GIVEN_VARIABLE, line, lambda found, _: is_secret_variable(found[1]))
+    line = _without(_VARIABLE_OPTION, line, lambda found, _: is_secret_variable(found[1]))
     parts: list[str] = []
     place = 0
     for found in _ENV.finditer(line):
         at = found.end()
-        while at >= place and (pair := _ASSIGNED.match(line, at)) is not None:
+        while at >= place and (pair := _ASSIGNMENT.match(line, at)) is not None:
             if is_secret_variable(pair[1]) and pair[3].strip("\\\"'").lower() not in TRIVIAL:
                 parts += (line[place : pair.start(3)], REDACTED)
                 place = pair.end(3)
@@ -250,29 +259,32 @@ def _without_variables(line: str) -> str:
     return "".join([*parts, line[place:]]) if parts else line
 
 
-def _without_said(line: str) -> str:
+def _without_secrets_in_sentences(line: str) -> str:
     parts: list[str] = []
     place = 0
-    for found in _SAID.finditer(line):
+    for found in _IN_SENTENCE.finditer(line):
         if found.start() < place or not (is_secret(found[1]) or _is_kind_of_key(found, line)):
             continue
-        value = _MADE_UP.match(line, found.end())
-        if value is not None and _is_made_up(value[1], linked=not found[2].isspace()):
+        value = _GENERATED.match(line, found.end())
+        if value is not None and _looks_generated(value[1], linked=not found[2].isspace()):
             parts += (line[place : value.start(1)], REDACTED)
             place = value.end(1)
     return "".join([*parts, line[place:]]) if parts else line
 
 
 def _is_kind_of_key(found: "re.Match[str]", text: str) -> bool:
-    """Whether this is the second word of `API key`, and not any key."""
+    """Tell whether this is the second word of a name such as `API key`."""
     if found[1].lower() not in ("key", "keys"):
         return False
     before = _BEFORE.search(text, max(0, found.start() - 24), found.start())
     return before is not None and before[1].lower() in KINDS
 
 
-def _is_made_up(word: str, *, linked: bool) -> bool:
-    """Whether a word is of letters and digits as nobody speaks them; without `is` before it, more so."""
+def _looks_generated(word: str, *, linked: bool) -> bool:
+    """Tell whether a word mixes letters and digits like a generated key.
+
+    Without `is` before it, be stricter.
+    """
     digits = any(map(str.isdigit, word))
     letters = any(map(str.isalpha, word))
     if not digits or not letters:
@@ -280,10 +292,8 @@ def _is_made_up(word: str, *, linked: bool) -> bool:
     return linked or (len(word) >= 12 and word != word.lower() and word != word.upper())
 
 
-# MERGED trace.addresses: Secrets in addresses: the password before the host, the parameters of a query, the paths of webhooks.
-
-_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30})?://([^\s\"'<>`]+)")
-_PLACE_ENDS: Final = re.compile(r"[/?#]")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30})?://([^\s\"'<>`]+)")
+_AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PARAMETER: Final = re.compile(r"([?&;#])([A-Za-z0-9_.\-%\[\]]{1,80})=([^\s&#\"'<>]+)")
 _PARAMETERS: Final = frozenset(words("key sig signature code auth sign hash pass pwd ticket assertion"))
 _WEBHOOK: Final = re.compile(
@@ -294,9 +304,9 @@ _PLAIN_USERS: Final = ("git", "hg", "svn", "anonymous")
 
 
 def redact_addresses(text: str) -> str:
-    """The text with the secrets of its addresses taken out; only for text with `://` in it."""
+    """Redact the URLs of a text that contains `://`."""
     if "@" in text:
-        text = _ADDRESS.sub(_without_password, text)
+        text = _URL.sub(_without_password, text)
     if "=" in text:
         text = _PARAMETER.sub(_without_parameter, text)
     return _WEBHOOK.sub(rf"\1{REDACTED}", text)
@@ -304,26 +314,26 @@ def redact_addresses(text: str) -> str:
 
 def _without_password(found: "re.Match[str]") -> str:
     scheme, rest = found[1] or "", found[2]
-    end = _password_ends(scheme.lower(), rest)
+    end = _password_end(scheme.lower(), rest)
     if end <= 0 or rest[:end] in _PLAIN_USERS:
         return found[0]
     return f"{scheme}://{REDACTED}{rest[end:]}"
 
 
-def _password_ends(scheme: str, rest: str) -> int:
-    """Where the @ before the host is; 0 where there is none. A password may hold an @ or a slash that nobody escaped."""
+def _password_end(scheme: str, rest: str) -> int:
+    """Return the position of the @ before the host, or 0. A password may contain an unescaped @ or slash."""
     first = rest.find("@")
     if first < 0:
         return 0
-    found = _PLACE_ENDS.search(rest)
+    found = _AUTHORITY_END.search(rest)
     place = found.start() if found else len(rest)
     if first > place:
         colon = rest.find(":", 0, place)
         if colon < 0 or rest[colon + 1 : place].isdigit() or rest[0] == "[":
-            return 0  # a host, perhaps with its port, and an @ in the path
+            return 0  # a host, perhaps with a port, and an @ in the path
     if not scheme.startswith("http"):
-        return rest.rfind("@")  # nothing behind the host of a database or a proxy holds one
-    found = _PLACE_ENDS.search(rest, first)
+        return rest.rfind("@")  # paths of databases and proxies contain no @
+    found = _AUTHORITY_END.search(rest, first)
     return rest.rfind("@", 0, found.start() if found else len(rest))
 
 
@@ -335,21 +345,21 @@ def _without_parameter(found: "re.Match[str]") -> str:
     return f"{sign}{name}={REDACTED}" if secret else found[0]
 
 
-# MERGED trace.blocks: Secrets that stand on several lines: private keys, blocks of YAML, a name with its value on the next line.
-
 PRIVATE_KEY: Final = "PRIVATE KEY"
-_LONGEST_KEY: Final = 160  # lines; a key whose end never comes does not swallow all that follows
-_OPENS: Final = re.compile(
-    r"""(?m)^([ \t]*+)(?:-[ \t]++)?["']?([A-Za-z_][A-Za-z0-9_.\-]{1,80})["']?[ \t]{0,8}[:=][ \t]{0,8}([|>][+\-0-9]{0,3})?[ \t]{0,8}$"""
+_MAX_KEY_LINES: Final = 160
+"""A private key without its end hides at most this many lines."""
+_BLOCK_START: Final = re.compile(
+    r"""(?m)^([ \t]*+)(?:-[ \t]++)?["']?([A-Za-z_][A-Za-z0-9_.\-]{1,80})["']?"""
+    r"""[ \t]{0,8}[:=][ \t]{0,8}([|>][+\-0-9]{0,3})?[ \t]{0,8}$"""
 )
-_NEXT: Final = re.compile(r"\s*")
-_BELOW: Final = re.compile(r"""[:=][ \t]{0,8}\r?\n\s{0,400}(?=["'])(?!\"\"\"|''')""")
+_SPACE: Final = re.compile(r"\s*")
+_VALUE_BELOW: Final = re.compile(r"""[:=][ \t]{0,8}\r?\n\s{0,400}(?=["'])(?!\"\"\"|''')""")
 _NAME_BEFORE: Final = re.compile(r"""([A-Za-z_][A-Za-z0-9_.\-]{1,80})["']?[ \t]{0,8}$""")
 _QUOTED: Final = re.compile(r""""[^"\n]*+"?|'[^'\n]*+'?""")
 
 
 def redact_blocks(text: str) -> str:
-    """The text without its private keys, and without the blocks that stand under the name of a secret."""
+    """Redact private keys and the blocks below names of secrets."""
     if PRIVATE_KEY in text:
         text = _without_private_keys(text)
     if "\n" in text and ":" in text:
@@ -361,7 +371,7 @@ def redact_blocks(text: str) -> str:
 def _without_below(text: str) -> str:
     parts: list[str] = []
     place = 0
-    for found in _BELOW.finditer(text):
+    for found in _VALUE_BELOW.finditer(text):
         name = _NAME_BEFORE.search(text, max(place, found.start() - 96), found.start())
         value = _QUOTED.match(text, found.end())
         if name is not None and value is not None and is_secret(name[1]):
@@ -389,14 +399,14 @@ def _without_private_keys(text: str) -> str:
 def _without_blocks(text: str) -> str:
     parts: list[str] = []
     place = 0
-    for found in _OPENS.finditer(text):
+    for found in _BLOCK_START.finditer(text):
         indent, name, block = found.groups()
         if found.start() < place or not is_secret(name):
             continue
-        below = _NEXT.match(text, found.end())
+        below = _SPACE.match(text, found.end())
         start = below.end() if below else len(text)
         if block is None and text[start : start + 1] in ("", "{", "[", "#"):
-            continue  # nothing below, or an object whose members are judged one by one
+            continue  # nothing below, or an object whose members are checked one by one
         end = _block_end(text, found.end() + 1, _depth(indent))
         if start >= end:
             continue
@@ -406,7 +416,7 @@ def _without_blocks(text: str) -> str:
 
 
 def _block_end(text: str, start: int, indent: int) -> int:
-    """Where the lines end that are further in than this; blank ones belong to them where more follows."""
+    """Return the end of the lines with a deeper indent, including blank lines in between."""
     end = place = start
     while place < len(text):
         newline = text.find("\n", place)
@@ -414,7 +424,7 @@ def _block_end(text: str, start: int, indent: int) -> int:
         line = text[place:newline]
         bare = line.strip()
         if bare and _depth(line) <= indent:
-            # JSON may be written with the value below its name, no further in.
+            # In JSON the value may be on the next line with the same indent.
             return newline if place == start and bare[0] in "\"'" and ":" not in bare else end
         if bare:
             end = newline
@@ -423,19 +433,19 @@ def _block_end(text: str, start: int, indent: int) -> int:
 
 
 def _depth(line: str) -> int:
-    """How far in a line begins."""
+    """Return the indent of a line in columns."""
     return len(line[: len(line) - len(line.lstrip())].expandtabs())
 
 
 class StderrLines:
-    """The same for lines that come one by one: says of each whether it is inside of a secret."""
+    """Redacts blocks in lines that arrive one by one: tells for each line whether it is inside a secret."""
 
     def __init__(self) -> None:
         self._left = 0
         self._indent: int | None = None
 
     def hides(self, line: str) -> bool:
-        """Whether nothing of this line may be kept."""
+        """Tell whether the whole line has to be redacted."""
         if self._left:
             self._left = 0 if "-----END " in line else self._left - 1
             return True
@@ -446,25 +456,22 @@ class StderrLines:
         if PRIVATE_KEY in line:
             begin = line.rfind("-----BEGIN ")
             if begin >= 0 and "-----END " not in line[begin:]:
-                self._left = _LONGEST_KEY
-        elif ":" in line and (found := _OPENS.match(line)) is not None and is_secret(found[2]):
+                self._left = _MAX_KEY_LINES
+        elif ":" in line and (found := _BLOCK_START.match(line)) is not None and is_secret(found[2]):
             self._indent = _depth(found[1])
         return False
 
 
-# MERGED trace.credentials: Free text without its secrets: what has the shape of a known credential, or stands behind the name of a secret.
-#
-# Long text is looked through in pieces, so that nobody waits long for the interpreter.
-
 _PREFIXES: Final = words(
-    "sk- k_live_ k_test_ k_prod_ whsec_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ gl xox xapp- AKIA ASIA AIDA AROA AIza ya29. "
-    "GOCSPX- npm_ pypi- hf_ gsk_ xai- pplx- nvapi- r8_ lin_api_ figd_ dckr_pat_ shpat_ shpss_ shpca_ SG. hvs. hvb. dop_v1_ "
-    "ntn_ tvly- AGE-SECRET eyJ eyK"
+    "sk- k_live_ k_test_ k_prod_ whsec_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ gl xox xapp- AKIA ASIA AIDA "
+    "AROA AIza ya29. GOCSPX- npm_ pypi- hf_ gsk_ xai- pplx- nvapi- r8_ lin_api_ figd_ dckr_pat_ shpat_ "
+    "shpss_ shpca_ SG. hvs. hvb. dop_v1_ ntn_ tvly- AGE-SECRET eyJ eyK"
 )
-_BARE_PREFIXES: Final = words("AKIA ASIA AIDA AROA AIza")  # those that are found in letters and digits alone
+_BARE_PREFIXES: Final = words("AKIA ASIA AIDA AROA AIza")  # prefixes of keys without punctuation
 _SHORT: Final = 64
 _PIECE: Final = 8 * 1024
-_LONGEST: Final = 8 * _PIECE  # a run of characters longer than this is data, no key
+_MAX_PIECE: Final = 8 * _PIECE
+"""A longer run of characters is data, not a key."""
 _BREAK: Final = re.compile(r"[^A-Za-z0-9_\-.+/=:]")
 _SHAPES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
@@ -480,7 +487,7 @@ _SHAPES: Final = re.compile(
 
 
 def redact_text(text: str) -> str:
-    """Free text without what has the shape of a secret, or stands behind the name of one."""
+    """Redact free text: everything with the shape of a secret or after the name of one."""
     if len(text) <= _SHORT:
         shown = _redact_short(text)
         return text if shown == text else shown
@@ -493,14 +500,14 @@ def redact_text(text: str) -> str:
 
 
 def redact_shapes(text: str) -> str:
-    """Text without what has the shape of a known credential."""
+    """Redact everything with the shape of a known credential."""
     hints = _PREFIXES if any(map(text.__contains__, "-_.")) else _BARE_PREFIXES
     return _SHAPES.sub(REDACTED, text) if any(map(text.__contains__, hints)) else text
 
 
 @lru_cache(2048)
 def _redact_short(text: str) -> str:
-    """Ids, kinds and names come again and again."""
+    """Redact a short text. Cached, because ids, kinds and names repeat."""
     return _redact_piece(redact_blocks(text))
 
 
@@ -511,7 +518,7 @@ def _redact_piece(text: str) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """The text in pieces that one look takes, cut where no key can be."""
+    """Split a text into pieces at positions where no key can be."""
     pieces: list[str] = []
     place = 0
     while len(text) - place > _PIECE:
@@ -519,8 +526,8 @@ def _pieces(text: str) -> list[str]:
         if newline >= 0:
             end = newline + 1
         else:
-            gap = _BREAK.search(text, place + _PIECE, place + _LONGEST)
-            end = gap.end() if gap else min(place + _LONGEST, len(text))
+            gap = _BREAK.search(text, place + _PIECE, place + _MAX_PIECE)
+            end = gap.end() if gap else min(place + _MAX_PIECE, len(text))
         pieces.append(text[place:end])
         place = end
     pieces.append(text[place:])

@@ -1,8 +1,8 @@
-"""The format of a recording: one JSON object a line, as docs/trace.md describes it. Written here, read here; no I/O.
+"""The format of a recording: one JSON object per line, as described in docs/trace.md.
 
-A recording is a row of runs. A run begins with a line that says what is recorded; every line names its run, so that
-several programs may append to one file. A frame that is JSON stands in its line as it crossed, byte for byte, unless a
-secret was taken out of it.
+Writing and reading, no I/O. A recording contains runs. A run begins with a start line. Every line names its
+run, so that several programs can append to one file. A JSON frame is stored byte for byte, unless it is
+redacted.
 """
 
 import base64
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.schema.codec import NotJson, parse_json
-from accord.trace.message_redaction import redact_command, redact_frame, redact_value, says_once
+from accord.trace.message_redaction import has_unique_keys, redact_command, redact_frame, redact_value
 from accord.trace.secret_names import REDACTED
 from accord.trace.text_redaction import StderrLines, redact_text
 from accord.wire.transport import Frame
@@ -29,7 +29,7 @@ Kind = Literal["frame", "cut", "stderr", "closed", "exit", "lost"]
 
 
 class TraceStart(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The first line of a run: `started` is the time of day, `by` whose recording it is, `command` the agent's."""
+    """The first line of a run: when it started, which program recorded it (`by`), and the agent's command."""
 
     accord_trace: int
     run: str
@@ -40,11 +40,11 @@ class TraceStart(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class TraceEntry(Struct, frozen=True, kw_only=True):
-    """Something that happened at `at` seconds of its run.
+    """One entry, `at` seconds after the start of its run.
 
-    `kind` is "frame" (a line that crossed), "cut" (one too long to be kept: `data` is its beginning), "stderr" (a line
-    the agent wrote there), "closed" (a side closed its output), "exit" (the agent's end) or "lost" (the recorder could
-    not keep up: `size` bytes in `count` pieces are missing).
+    `kind` is "frame" (a message), "cut" (a message too long to record: `data` is its beginning), "stderr" (a
+    line of the agent's stderr), "closed" (a side closed its output), "exit" (the agent's exit) or "lost" (the
+    recorder was too slow: `size` bytes in `count` pieces are missing).
     """
 
     run: str = ""
@@ -61,7 +61,7 @@ class TraceEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """The JSON object that this frame is, if it is one."""
+        """The frame as a JSON object, or None if it is not one."""
         if self.kind != "frame":
             return None
         try:
@@ -72,12 +72,12 @@ class TraceEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What crossed, as text."""
+        """The data as text."""
         return self.data.decode("utf-8", "replace")
 
 
 class DamagedLine(Struct, frozen=True):
-    """A line of the file that is no line of a recording: one cut off where it is not `whole`, or a `newer` one."""
+    """A line that is not part of a recording: cut off if it is not `whole`, or of a `newer` format."""
 
     line: bytes
     reason: str
@@ -86,14 +86,14 @@ class DamagedLine(Struct, frozen=True):
 
 
 def start_line(start: TraceStart) -> bytes:
-    """The line that begins a run."""
+    """Encode the start of a run as a line."""
     return msgspec.json.encode(start) + b"\n"
 
 
 def new_start(
     run: str, started: str, *, by: str, command: Sequence[str] = (), redact: bool = True
 ) -> TraceStart:
-    """A beginning, with the secrets of the command line taken out."""
+    """Return the start of a run, with the command line redacted."""
     shown = redact_command(command) if redact else command
     return TraceStart(
         accord_trace=VERSION,
@@ -106,9 +106,9 @@ def new_start(
 
 
 def entry_of(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bool = True) -> TraceEntry:
-    """One frame as it is kept."""
+    """Return the entry of a frame."""
     if not isinstance(frame, bytes):
-        # Only whole words of the beginning: a secret that is cut cannot be recognised.
+        # Keep only complete strings of the beginning: a secret that is cut off cannot be recognized.
         head = frame.head[: frame.head.rfind(b'"') + 1] if b'"' in frame.head else b""
         shown = redact_frame(head) if redact else frame.head
         return TraceEntry(run=run, at=at, kind="cut", sender=sender, data=shown, size=frame.size)
@@ -119,11 +119,11 @@ def entry_of(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bo
 
 
 def frame_line(at: float, sender: Side, frame: Frame, *, run: str, redact: bool = True) -> bytes:
-    """One frame as a line of the file: `entry_line(entry_of(...))`, but most frames are JSON without secrets."""
+    """Encode a frame as a line: like `entry_line(entry_of(...))`, but fast for JSON without secrets."""
     if redact and isinstance(frame, bytes):
         try:
             value = _decode(frame)
-            if redact_value(value) is value and b"\n" not in frame and says_once(frame, value):
+            if redact_value(value) is value and b"\n" not in frame and has_unique_keys(frame, value):
                 return _FRAME % (run.encode(), at, sender.encode(), len(frame), frame)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
@@ -133,7 +133,7 @@ def frame_line(at: float, sender: Side, frame: Frame, *, run: str, redact: bool 
 def stderr_entry(
     at: float, line: bytes, *, run: str = "", redact: bool = True, lines: StderrLines | None = None
 ) -> TraceEntry:
-    """One line of the agent's stderr as it is kept; `lines` knows what the lines before it began."""
+    """Return the entry of a line of the agent's stderr. `lines` knows the state after the lines before it."""
     text = line.decode("utf-8", "replace")
     shown = text
     if redact:
@@ -150,7 +150,7 @@ def stderr_entry(
 
 
 def entry_line(entry: TraceEntry) -> bytes:
-    """One line of the file."""
+    """Encode an entry as a line."""
     head = b'{"run":"%b","t":%.6f' % (entry.run.encode(), entry.at)
     match entry.kind:
         case "frame" | "cut" | "stderr":
@@ -226,7 +226,7 @@ _decode_start = msgspec.json.Decoder(TraceStart).decode
 
 
 def read_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
-    """What one line of the file says, without its line end; None for a blank one, or one of a kind not known yet."""
+    """Parse one line without its line end. Returns None for a blank line or an unknown kind."""
     if not line.strip():
         return None
     try:
@@ -235,7 +235,7 @@ def read_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
             if found.accord_trace > VERSION:
                 return DamagedLine(
                     line,
-                    f"format {found.accord_trace} is newer than what this program reads ({VERSION})",
+                    f"format {found.accord_trace} is newer than {VERSION}, the newest supported one",
                     newer=True,
                 )
             return _decode_start(line)
@@ -243,7 +243,7 @@ def read_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
     except (msgspec.MsgspecError, ValueError) as error:
         return DamagedLine(line, str(error))
     except RecursionError:
-        return DamagedLine(line, "nested too deep")
+        return DamagedLine(line, "nested too deeply")
 
 
 def _entry(line: _Line) -> TraceEntry | None:

@@ -1,4 +1,4 @@
-"""Reads recordings back, complete or growing; filters steps by method, session, sender and time."""
+"""Reads recordings, complete, growing or cut off; filters steps by method, session, sender and time."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from accord.errors import UsageError
 from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart, read_line
 from accord.trace.trace_steps import TraceStep
 
-# MERGED trace.reading: Recordings read back from their file, whole or while they grow, however they were cut off.
-
-_READ: Final = 1024 * 1024
-_LOOK_AGAIN: Final = 0.1
+_READ_SIZE: Final = 1024 * 1024
+_POLL_SECONDS: Final = 0.1
+_SPAN: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(s|ms)?)?")
+_CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 
 
 class TraceRun(Struct):
-    """One run of a recording: its beginning, if that is in the file, and what happened."""
+    """One run of a recording: its start, if the file has it, and its entries."""
 
     name: str
     start: TraceStart | None = None
@@ -30,31 +30,31 @@ class TraceRun(Struct):
 
 
 class Wait(Protocol):
-    """How to wait for more to be written; False when nobody waits any longer."""
+    """Waits until the file may have grown. Returns False to stop reading."""
 
     def __call__(self) -> bool: ...
 
 
 def lines_in(path: str, wait: Wait | None = None) -> Iterator[TraceStart | TraceEntry | DamagedLine]:
-    """Everything the file says, in its order; with `wait`, also what is written later. Raises `UsageError`."""
-    sound = False
+    """Yield everything in the file, in order; with `wait`, also what is appended later. Raises UsageError."""
+    valid = False
     for line, whole in _raw_lines(path, wait):
         found = read_line(line)
         if isinstance(found, DamagedLine):
             if found.newer:
-                raise UsageError(f"{path} cannot be read: {found.reason}; update accord")
-            if not sound and whole:
-                raise UsageError(f"{path} is no trace: {found.reason}; accord trace record makes one")
+                raise UsageError(f"cannot read {path} ({found.reason}); update accord")
+            if not valid and whole:
+                raise UsageError(f"{path} is not a recording ({found.reason}); use `accord trace record`")
             found = DamagedLine(found.line, found.reason if whole else "the line was cut off", whole)
         if found is not None:
-            sound = True
+            valid = True
             yield found
-    if not sound and wait is None:
-        raise UsageError(f"{path} is empty: nothing was recorded")
+    if not valid and wait is None:
+        raise UsageError(f"{path} is empty; nothing was recorded")
 
 
 def runs_in(path: str) -> list[TraceRun]:
-    """The runs of a recording, in the order in which they began."""
+    """Return the runs of a recording, in the order of their starts."""
     runs: dict[str, TraceRun] = {}
     for found in lines_in(path):
         if isinstance(found, DamagedLine):
@@ -68,18 +68,18 @@ def runs_in(path: str) -> list[TraceRun]:
 
 
 def choose(runs: list[TraceRun], number: int | None, path: str) -> TraceRun:
-    """The run of this number, from 1; from the end if it is negative, the last with anything in it if it is None."""
+    """Return a run by number, from 1, or from the end if negative. None means the last run with entries."""
     if number is None:
-        spoken = [run for run in runs if run.entries]
-        return (spoken or runs)[-1]
+        with_entries = [run for run in runs if run.entries]
+        return (with_entries or runs)[-1]
     place = number - 1 if number > 0 else len(runs) + number
     if number == 0 or not 0 <= place < len(runs):
-        raise UsageError(f"{path} has no run {number}; it has {len(runs)}, counted from 1")
+        raise UsageError(f"{path} has no run {number}; it has {len(runs)}, numbered from 1")
     return runs[place]
 
 
 def newest() -> str:
-    """The newest recording that was made without naming a file."""
+    """Return the path of the newest recording in the default folder. Raises UsageError."""
     from accord.paths import data_dir
 
     folder = data_dir() / "traces"
@@ -88,15 +88,13 @@ def newest() -> str:
     except OSError:
         found = []
     if not found:
-        raise UsageError(
-            f"there is no recording in {folder}; name a FILE, or make one: accord trace record -- COMMAND"
-        )
+        raise UsageError(f"no recordings in {folder}; pass a FILE, or run `accord trace record -- COMMAND`")
     return str(found[-1])
 
 
-def look_again() -> bool:
+def wait_for_growth() -> bool:
     """Wait a moment for a file to grow."""
-    time.sleep(_LOOK_AGAIN)
+    time.sleep(_POLL_SECONDS)
     return True
 
 
@@ -108,19 +106,21 @@ def _changed(path: Path) -> float:
 
 
 def _raw_lines(path: str, wait: Wait | None) -> Iterator[tuple[bytes, bool]]:
-    """Every line, and whether it has its end."""
+    """Yield every line, and whether its line end is there."""
     try:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below, whoever gives up reading
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{path} cannot be read ({reason}); name a recording") from None
+        raise UsageError(f"cannot read {path} ({reason}); pass the path of a recording") from None
     with file:
         rest: list[bytes] = []
         while True:
             try:
-                data = file.read(_READ)
+                data = file.read(_READ_SIZE)
             except OSError as error:
-                raise UsageError(f"{path} cannot be read ({error.strerror}); name a recording") from None
+                raise UsageError(
+                    f"cannot read {path} ({error.strerror}); pass the path of a recording"
+                ) from None
             if data:
                 *lines, last = data.split(b"\n")
                 if lines:
@@ -132,27 +132,21 @@ def _raw_lines(path: str, wait: Wait | None) -> Iterator[tuple[bytes, bool]]:
             elif wait is None or not wait():
                 break
             elif os.fstat(file.fileno()).st_size < file.tell():
-                file.seek(0)  # somebody emptied it
+                file.seek(0)  # the file was truncated
                 rest = []
         if rest:
             yield b"".join(rest), False
 
 
-# MERGED trace.filters: Which steps of a recording somebody wants to see: by method, session, sender and time.
-
-_SPAN: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(s|ms)?)?")
-_CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
-
-
 class TimePoint(Struct, frozen=True):
-    """A time: seconds of a run, a time of day, or a whole date."""
+    """A point in time: seconds of a run, a time of day, or a date."""
 
     seconds: float | None = None
     of_day: float | None = None
     when: datetime | None = None
 
     def in_run(self, start: TraceStart | None) -> float | None:
-        """This moment in the seconds of a run; None where the run does not say when it began."""
+        """Return the time in seconds of a run, or None if the start of the run is unknown."""
         if self.seconds is not None:
             return self.seconds
         began = began_at(start)
@@ -165,7 +159,7 @@ class TimePoint(Struct, frozen=True):
 
 
 class StepFilter(Struct, frozen=True):
-    """What is to be shown; everything where nothing is said."""
+    """Which steps to show. Empty members do not restrict."""
 
     methods: Sequence[str] = ()
     sessions: Sequence[str] = ()
@@ -175,10 +169,10 @@ class StepFilter(Struct, frozen=True):
     only_faults: bool = False
 
     def wants(self, step: TraceStep, start: TraceStart | None) -> bool:
-        """Whether this step is to be shown."""
-        if self.methods and not self.names(step.method, "methods"):
+        """Tell whether to show a step."""
+        if self.methods and not self.matches(step.method, "methods"):
             return False
-        if self.sessions and not self.names(step.session, "sessions"):
+        if self.sessions and not self.matches(step.session, "sessions"):
             return False
         if self.senders and step.entry.sender not in self.senders:
             return False
@@ -188,15 +182,15 @@ class StepFilter(Struct, frozen=True):
         until = self.until.in_run(start) if self.until else None
         return (since is None or step.entry.at >= since) and (until is None or step.entry.at <= until)
 
-    def names(self, name: str, what: str) -> bool:
-        """Whether one of the `methods` or `sessions` that are looked for is this. Of a session, a timeline shows the end."""
+    def matches(self, name: str, what: str) -> bool:
+        """Tell whether a name matches the "methods" or "sessions". A session matches by its start or end."""
         if what == "methods":
             return any(fnmatchcase(name, method) for method in self.methods)
         return bool(name) and any(name.startswith(one) or name.endswith(one) for one in self.sessions)
 
 
 def read_moment(text: str) -> TimePoint:
-    """`12.5`, `250ms`, `1m30s` of a run; `14:03` or `14:03:27` of the day; or a date with its time."""
+    """Parse `12.5`, `250ms` or `1m30s` of a run, `14:03` or `14:03:27` of the day, or a date with a time."""
     span = _SPAN.fullmatch(text)
     if text and span is not None:
         hours, minutes, seconds, unit = span.groups()
@@ -210,12 +204,12 @@ def read_moment(text: str) -> TimePoint:
         return TimePoint(when=datetime.fromisoformat(text).astimezone(UTC))
     except ValueError:
         raise UsageError(
-            f"{text!r} is no time; give seconds of the run (12.5, 1m30s), a time of day (14:03:27) or a date"
+            f"{text!r} is not a time; use seconds of the run (12.5, 1m30s), a time (14:03:27) or a date"
         ) from None
 
 
 def began_at(start: TraceStart | None) -> datetime | None:
-    """When a run began, in the reader's own zone."""
+    """Return when a run began, in the local time zone."""
     try:
         return None if start is None else datetime.fromisoformat(start.started).astimezone()
     except ValueError:

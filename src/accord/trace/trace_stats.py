@@ -1,6 +1,6 @@
-"""What a recording adds up to: messages and bytes by method, how long answers took, and how turns went."""
+"""Totals of a recording: messages and bytes by method, response times, turns."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -8,11 +8,11 @@ from accord.trace.step_summary import clean, cut, duration, size
 from accord.trace.trace_format import TraceStart
 from accord.trace.trace_steps import TraceStep, at
 
-_CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
+_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk")
 
 
 class MethodCount(Struct):
-    """One method in one direction: calls or notifications, and the answers to them."""
+    """One method in one direction: requests or notifications, and the responses to them."""
 
     method: str
     sender: str
@@ -24,7 +24,7 @@ class MethodCount(Struct):
 
 
 class TurnStats(Struct):
-    """One prompt. `first` is the time to its first update, `gap` the longest silence; seconds."""
+    """One turn. `first` is the time to its first update, `gap` the longest silence, in seconds."""
 
     session: str
     began: float
@@ -41,34 +41,34 @@ class TurnStats(Struct):
 
     @property
     def rate(self) -> float | None:
-        """Chunks of text a second, while they came."""
+        """Chunks of text per second."""
         return (self.chunks - 1) / self.streamed if self.chunks > 1 and self.streamed > 0 else None
 
 
-class _Open(Struct):
+class _OpenTurn(Struct):
     turn: TurnStats
     last: float
     first_chunk: float | None = None
 
 
 class TraceStats:
-    """Takes the steps of a recording in order."""
+    """Counts the steps of a recording, in order."""
 
     def __init__(self) -> None:
         self.methods: dict[tuple[str, str], MethodCount] = {}
         self.turns: list[TurnStats] = []
         self.updates: dict[str, int] = {}
         self.sides: dict[str, tuple[int, int]] = {}
-        self.runs = 0
-        self.seconds = 0.0
-        self.noise = 0
-        self.faults = 0
+        self.runs: int = 0
+        self.seconds: float = 0.0
+        self.noise: int = 0
+        self.faults: int = 0
         self.sessions: set[str] = set()
-        self._open: dict[tuple[int, str], _Open] = {}
+        self._open: dict[tuple[int, str], _OpenTurn] = {}
         self._spans: dict[int, float] = {}
 
     def add(self, number: int, step: TraceStep | TraceStart) -> None:
-        """The next step of the run of this number."""
+        """Count the next step of a run."""
         if isinstance(step, TraceStart):
             self.runs = max(self.runs, number)
             return
@@ -93,7 +93,7 @@ class TraceStats:
                 pass
 
     def finish(self) -> None:
-        """There is no more: turns that still run are left open."""
+        """Sort the turns after the last step. Turns without an end stay open."""
         self.turns.sort(key=lambda turn: (turn.run, turn.began))
 
     def _call(self, number: int, step: TraceStep) -> None:
@@ -105,14 +105,14 @@ class TraceStats:
         if step.method == "session/prompt" and step.kind == "request":
             turn = TurnStats(step.session, step.entry.at, number)
             self.turns.append(turn)
-            self._open[number, step.session] = _Open(turn, step.entry.at)
+            self._open[number, step.session] = _OpenTurn(turn, step.entry.at)
         elif step.method == "session/update":
             self._update(number, step)
 
     def _answer(self, number: int, step: TraceStep) -> None:
-        if step.asked is None or step.took is None:
+        if step.request is None or step.took is None:
             return
-        counted = self._method(step.method, step.asked.entry.sender or "")
+        counted = self._method(step.method, step.request.entry.sender or "")
         counted.messages += 1
         counted.bytes += step.entry.size
         counted.took.append(step.took)
@@ -154,7 +154,7 @@ class TraceStats:
         return self.methods.setdefault((method, sender), MethodCount(method, sender))
 
     def as_object(self) -> dict[str, Any]:
-        """All of it for programs; seconds and bytes."""
+        """Return everything as JSON values, in seconds and bytes."""
         return {
             "runs": self.runs,
             "seconds": round(self.seconds, 6),
@@ -196,10 +196,11 @@ class TraceStats:
         }
 
     def lines(self) -> list[str]:
-        """All of it for people."""
+        """Return everything as lines of text."""
+        sessions = len(self.sessions)
         lines = [
-            f"{self.runs} run{'s' if self.runs != 1 else ''}, {len(self.sessions)} session{'s' if len(self.sessions) != 1 else ''}, "
-            f"{duration(self.seconds)}",
+            f"{self.runs} run{'s' if self.runs != 1 else ''}, "
+            f"{sessions} session{'s' if sessions != 1 else ''}, {duration(self.seconds)}",
             *(
                 f"  {side:<7} {count:>7} messages {size(total):>9}"
                 for side, (count, total) in sorted(self.sides.items())
@@ -207,11 +208,12 @@ class TraceStats:
         ]
         if self.noise or self.faults:
             lines.append(
-                f"  {self.noise} lines that are no message, {self.faults} faults (accord trace show --faults)"
+                f"  {self.noise} lines are not messages, {self.faults} faults (accord trace show --faults)"
             )
         lines += [
             "",
-            f"{'method':<34} {'from':<6} {'msgs':>6} {'bytes':>9} {'p50':>8} {'p95':>8} {'max':>8}  errors unanswered",
+            f"{'method':<34} {'from':<6} {'msgs':>6} {'bytes':>9} {'p50':>8} {'p95':>8} {'max':>8}"
+            "  errors unanswered",
         ]
         for one in sorted(self.methods.values(), key=lambda one: -one.bytes):
             spread = _spread(one.took)
@@ -219,8 +221,8 @@ class TraceStats:
                 f"{duration(spread[name]) if spread else '':>8}" for name in ("p50", "p95", "max")
             )
             lines.append(
-                f"{cut(clean(one.method), 34):<34} {one.sender:<6} {one.messages:>6} {size(one.bytes):>9} {times}"
-                f"  {one.errors or '':>6} {one.unanswered or '':>10}".rstrip()
+                f"{cut(clean(one.method), 34):<34} {one.sender:<6} {one.messages:>6} {size(one.bytes):>9} "
+                f"{times}  {one.errors or '':>6} {one.unanswered or '':>10}".rstrip()
             )
         if self.updates:
             lines += ["", "updates"]
@@ -231,14 +233,15 @@ class TraceStats:
         if self.turns:
             lines += [
                 "",
-                f"{'turn':>4}  {'session':<8} {'took':>9} {'first':>9} {'gap':>9} {'updates':>7} {'chunks':>7} {'per s':>7}  ended",
+                f"{'turn':>4}  {'session':<8} {'took':>9} {'first':>9} {'gap':>9} {'updates':>7} "
+                f"{'chunks':>7} {'per s':>7}  ended",
             ]
         for number, turn in enumerate(self.turns, 1):
             took, first = (duration(value) if value is not None else "-" for value in (turn.took, turn.first))
             rate = f"{turn.rate:.1f}" if turn.rate is not None else "-"
             lines.append(
-                f"{number:>4}  {clean(turn.session)[-8:]:<8} {took:>9} {first:>9} {duration(turn.gap):>9} {turn.updates:>7} {turn.chunks:>7} "
-                f"{rate:>7}  {clean(turn.ended) or 'not ended'}"
+                f"{number:>4}  {clean(turn.session)[-8:]:<8} {took:>9} {first:>9} {duration(turn.gap):>9} "
+                f"{turn.updates:>7} {turn.chunks:>7} {rate:>7}  {clean(turn.ended) or 'not ended'}"
             )
         return lines
 

@@ -1,4 +1,4 @@
-"""What the frames of one run mean together: calls paired with their answers, sessions found, times taken."""
+"""Turns the entries of a run into steps: pairs requests with responses, finds sessions and measures times."""
 
 from typing import Any, Literal, cast
 
@@ -13,7 +13,10 @@ StepKind = Literal[
 
 
 class TraceFault(Struct, frozen=True):
-    """Something that the protocol does not allow; `rule` is its number in `accord.schema.conformance_rules`, if it has one."""
+    """A violation of the protocol.
+
+    `rule` is its number in `accord.schema.conformance_rules`, if it has one.
+    """
 
     text: str
     rule: int | None = None
@@ -23,7 +26,7 @@ class TraceFault(Struct, frozen=True):
 
 
 class TraceStep(Struct, eq=False):
-    """One entry of a run, understood. `method` is of an answer the one it answers, `asked` that call."""
+    """One parsed entry of a run. A response has the `method` of its request; `request` is that step."""
 
     number: int
     entry: TraceEntry
@@ -32,40 +35,40 @@ class TraceStep(Struct, eq=False):
     method: str = ""
     id: Any = None
     session: str = ""
-    asked: "TraceStep | None" = None
+    request: "TraceStep | None" = None
     answer: "TraceStep | None" = None
     faults: list[TraceFault] = field(default_factory=list[TraceFault])
 
     @property
     def side(self) -> Side | None:
-        """Who sent it, if it crossed."""
+        """The side that sent it; None for other entries."""
         return self.entry.sender if self.entry.sender in ("client", "agent") else None
 
     @property
     def took(self) -> float | None:
-        """Seconds from the call to this answer."""
-        return None if self.asked is None else self.entry.at - self.asked.entry.at
+        """Seconds from the request to this response."""
+        return None if self.request is None else self.entry.at - self.request.entry.at
 
     @property
     def params(self) -> Any:
-        """The parameters of a call."""
+        """The parameters of a request or notification."""
         return self.message.get("params") if self.message else None
 
     @property
     def result(self) -> Any:
-        """The result of an answer."""
+        """The result of a response."""
         return self.message.get("result") if self.message else None
 
 
 class CallTracker:
-    """Takes the entries of one run in order."""
+    """Turns the entries of one run, in order, into steps."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self._open: dict[Side, dict[str, TraceStep]] = {"client": {}, "agent": {}}
 
-    def take(self, entry: TraceEntry) -> TraceStep:
-        """The next entry, understood."""
+    def add(self, entry: TraceEntry) -> TraceStep:
+        """Parse the next entry."""
         self.count += 1
         if entry.kind != "frame":
             return TraceStep(self.count, entry, entry.kind)
@@ -78,7 +81,7 @@ class CallTracker:
         return self._message(TraceStep(self.count, entry, "noise", cast(dict[str, Any], value)))
 
     def unanswered(self) -> list[TraceStep]:
-        """The calls that have no answer yet, in their order."""
+        """Return the requests without a response, in their order."""
         waiting = [*self._open["client"].values(), *self._open["agent"].values()]
         return sorted(waiting, key=lambda step: step.number)
 
@@ -96,23 +99,23 @@ class CallTracker:
                 self._open[side][id_key(step.id)] = step
         elif "result" in message or "error" in message:
             step.kind = "error" if "error" in message else "answer"
-            asked = self._open["agent" if side == "client" else "client"].pop(id_key(step.id), None)
-            if asked is not None:
-                step.asked, asked.answer = asked, step
-                step.method = asked.method
-                step.session = asked.session or _session(message.get("result"))
-                if not asked.session:
-                    asked.session = step.session
+            request = self._open["agent" if side == "client" else "client"].pop(id_key(step.id), None)
+            if request is not None:
+                step.request, request.answer = request, step
+                step.method = request.method
+                step.session = request.session or _session(message.get("result"))
+                if not request.session:
+                    request.session = step.session
         return step
 
 
 def id_key(id: Any) -> str:
-    """A request id as a key: 1 and "1" are two."""
+    """Return a request id as a key that distinguishes 1 and "1"."""
     return repr(id)
 
 
 def at(value: Any, *path: str) -> Any:
-    """The member at this path of parsed JSON; None where there is none."""
+    """Return the member at a path of parsed JSON, or None."""
     for name in path:
         if not isinstance(value, dict):
             return None
@@ -121,7 +124,7 @@ def at(value: Any, *path: str) -> Any:
 
 
 def listed(value: Any, *path: str) -> list[Any]:
-    """The array at this path of parsed JSON; none of its items where there is none."""
+    """Return the array at a path of parsed JSON, or an empty list."""
     found = at(value, *path)
     return cast(list[Any], found) if isinstance(found, list) else []
 

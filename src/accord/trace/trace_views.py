@@ -1,4 +1,7 @@
-"""A recording as lines and as one HTML page."""
+"""A recording as lines of text, as JSON objects and as one self-contained HTML page.
+
+The page works without scripts; its one script only filters.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +16,9 @@ from accord.trace.trace_reader import StepFilter, began_at
 from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep
 from accord.trace.violations import ViolationFinder
 
-# MERGED trace.timeline: A recording as lines for people: who said what, when, how long it took, and what broke the protocol.
-
-_MOST_NAMES: Final = 50
+_MAX_NAMES: Final = 50
 _ARROWS: Final = {"client": "→", "agent": "←", "stderr": "·"}
-_COLOURS: Final = {
+_COLORS: Final = {
     "client": "36",
     "agent": "32",
     "stderr": "2",
@@ -29,46 +30,51 @@ _COLOURS: Final = {
 
 
 class TimelineStyle(Struct, frozen=True):
-    """How a timeline is drawn."""
+    """How a timeline looks."""
 
     width: int = 0
-    """Characters of a line; 0 does not cut."""
+    """Characters of a line; 0 for no limit."""
     colors: bool = False
     full: bool = False
-    """Every message whole, below its line."""
+    """Whether to print every message in full below its line."""
     plain: bool = False
-    """Nothing but ASCII."""
+    """Whether to use only ASCII."""
 
-    def paint(self, text: str, colour: str) -> str:
-        """The text in a colour, where colours are wanted."""
-        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colors and text else text
+    def paint(self, text: str, color: str) -> str:
+        """Return the text in a color, if colors are on."""
+        return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.colors and text else text
 
 
 class _Run:
     def __init__(self, number: int, start: TraceStart | None) -> None:
         self.number = number
         self.start = start
-        self.exchange = CallTracker()
-        self.judge = ViolationFinder()
+        self.tracker = CallTracker()
+        self.violations = ViolationFinder()
 
 
 class Timeline:
-    """Reads a recording, one finding after the other, and tells what becomes of each."""
+    """Turns the lines of a recording into the steps to show, with their faults."""
 
-    def __init__(self, filters: StepFilter = StepFilter(), *, run: int | None = None) -> None:  # noqa: B008 - it is frozen
-        self.filters = filters
-        self.faults = 0
+    def __init__(
+        self,
+        step_filter: StepFilter = StepFilter(),  # noqa: B008 - it is frozen
+        *,
+        run: int | None = None,
+    ) -> None:
+        self.filter: StepFilter = step_filter
+        self.faults: int = 0
         self.damaged: list[DamagedLine] = []
-        self._wanted = run
+        self._run_number = run
         self._runs: dict[str, _Run] = {}
-        self._taken = self._shown = 0
+        self._total = self._shown = 0
         self._methods: dict[str, None] = {}
         self._sessions: dict[str, None] = {}
 
     def steps(
         self, found: Iterable[TraceStart | TraceEntry | DamagedLine]
     ) -> Iterator[tuple[int, TraceStart | TraceStep]]:
-        """The number of a run, with its beginning or with a step of it that is wanted."""
+        """Yield run numbers with the start of the run or with a step that the filter accepts."""
         for one in found:
             if isinstance(one, DamagedLine):
                 self.damaged.append(one)
@@ -78,109 +84,110 @@ class Timeline:
                 run = self._runs[one.run] = _Run(
                     len(self._runs) + 1, one if isinstance(one, TraceStart) else None
                 )
-            if self._wanted is not None and run.number != self._wanted:
+            if self._run_number is not None and run.number != self._run_number:
                 continue
             if isinstance(one, TraceStart):
                 run.start = one
                 yield run.number, one
                 continue
-            step = run.judge.look(run.exchange.take(one))
+            step = run.violations.check(run.tracker.add(one))
             self.faults += len(step.faults)
-            self._taken += 1
+            self._total += 1
             for known, name in ((self._methods, step.method), (self._sessions, step.session)):
-                if name and len(known) < _MOST_NAMES:
+                if name and len(known) < _MAX_NAMES:
                     known[name] = None
-            if self.filters.wants(step, run.start):
+            if self.filter.wants(step, run.start):
                 self._shown += 1
                 yield run.number, step
 
     def unanswered_calls(self) -> list[tuple[int, TraceStep, TraceFault]]:
-        """What was never answered, with the number of its run."""
+        """Return the requests without a response, with their run numbers. Call it after the last step."""
         found: list[tuple[int, TraceStep, TraceFault]] = []
         for run in self._runs.values():
-            for step, fault in run.judge.finish(run.exchange):
+            for step, fault in run.violations.finish(run.tracker):
                 step.faults.append(fault)
-                if self.filters.wants(step, run.start):
+                if self.filter.wants(step, run.start):
                     found.append((run.number, step, fault))
         self.faults += len(found)
         return found
 
     def remarks(self) -> list[str]:
-        """What is to be said about the file itself."""
+        """Return notes about the file itself."""
         remarks: list[str] = []
         cut_off = sum(not one.whole for one in self.damaged)
-        odd = len(self.damaged) - cut_off
+        invalid = len(self.damaged) - cut_off
         if cut_off:
-            remarks.append("the recording was cut off in the middle of its last line")
-        if odd:
+            remarks.append("the last line of the recording is cut off")
+        if invalid:
             remarks.append(
-                f"{odd} line{'s' if odd > 1 else ''} of the file could not be read: {self.damaged[0].reason}"
+                f"{invalid} line{'s' if invalid > 1 else ''} of the file could not be read: "
+                f"{self.damaged[0].reason}"
             )
-        if self._wanted is not None and all(run.number != self._wanted for run in self._runs.values()):
-            remarks.append(f"there is no run {self._wanted}; the file has {len(self._runs)}")
-        elif self._taken and not self._shown:
-            remarks.append(self._nothing())
+        if self._run_number is not None and all(
+            run.number != self._run_number for run in self._runs.values()
+        ):
+            remarks.append(f"the file has no run {self._run_number}; it has {len(self._runs)}")
+        elif self._total and not self._shown:
+            remarks.append(self._no_match())
         return remarks
 
-    def _nothing(self) -> str:
-        """Why nothing is shown, and what could be."""
-        filters, sentence = self.filters, f"nothing of {self._taken} messages is what you look for"
-        if filters.only_faults and not self.faults:
+    def _no_match(self) -> str:
+        """Say why no step is shown."""
+        step_filter, sentence = self.filter, f"none of {self._total} messages matches"
+        if step_filter.only_faults and not self.faults:
             return f"{sentence}: none breaks a rule"
-        for asked, known, what in (
-            (filters.methods, self._methods, "methods"),
-            (filters.sessions, self._sessions, "sessions"),
+        for patterns, known, what in (
+            (step_filter.methods, self._methods, "methods"),
+            (step_filter.sessions, self._sessions, "sessions"),
         ):
-            if asked and not any(filters.names(name, what) for name in known):
-                there = ", ".join(cut(clean(name), 60) for name in known)
-                return (
-                    f"{sentence}: there is no {clean(' or '.join(asked))}; the {what} are {there or 'none'}"
-                )
+            if patterns and not any(step_filter.matches(name, what) for name in known):
+                names = ", ".join(cut(clean(name), 60) for name in known)
+                return f"{sentence}: no {clean(' or '.join(patterns))}; the {what} are {names or 'none'}"
         return sentence
 
 
-def start_line(number: int, start: TraceStart, look: TimelineStyle) -> str:
-    """The line above a run."""
+def start_line(number: int, start: TraceStart, style: TimelineStyle) -> str:
+    """Return the headline of a run."""
     began = began_at(start)
     when = f"{began:%Y-%m-%d %H:%M:%S}" if began else start.started
     words = [f"run {number}", when, clean(" ".join(start.command) or start.by)]
     if not start.redacted:
-        words.append("secrets are in it")
-    line = (" - " if look.plain else " · ").join(word for word in words if word)
-    return look.paint(_fit(line, look), "head")
+        words.append("not redacted")
+    line = (" - " if style.plain else " · ").join(word for word in words if word)
+    return style.paint(_fit(line, style), "head")
 
 
-def step_lines(step: TraceStep, look: TimelineStyle) -> list[str]:
-    """One step, and below it what is wrong with it."""
+def step_lines(step: TraceStep, style: TimelineStyle) -> list[str]:
+    """Return the line of a step, the message if wanted, and a line for each fault."""
     entry = step.entry
     arrow = _ARROWS.get(entry.sender or "", "×") if entry.kind in ("frame", "cut", "stderr") else "×"
-    if look.plain:
+    if style.plain:
         arrow = {"→": "->", "←": "<-", "·": "| ", "×": "x "}[arrow]
     took = "" if step.took is None else duration(step.took)
     shown = size(entry.size) if entry.kind in ("frame", "cut", "stderr") else ""
     session = f"[{clean(step.session)[-6:]}] " if step.session else ""
     head = f"{entry.at:>10.3f}  {arrow}  {cut(_name(step), 34):<34} {took:>9} {shown:>8}  "
-    # Most of a long message is never shown: only what can be is cleaned.
-    said = summary(step)[: look.width or 2000]
-    line = _fit(head + session + clean(said), look).rstrip()
-    colour = "error" if step.kind in ("error", "exit", "lost") else entry.sender or "dim"
-    if look.colors and len(line) > len(head):
-        line = look.paint(line[: len(head)], colour) + line[len(head) :]
-    lines = [_ascii(line) if look.plain else line]
-    if look.full and step.message is not None:
-        body = json.dumps(step.message, indent=2, ensure_ascii=look.plain)
+    # Clean only what can be shown of a long message.
+    content = summary(step)[: style.width or 2000]
+    line = _fit(head + session + clean(content), style).rstrip()
+    color = "error" if step.kind in ("error", "exit", "lost") else entry.sender or "dim"
+    if style.colors and len(line) > len(head):
+        line = style.paint(line[: len(head)], color) + line[len(head) :]
+    lines = [_ascii(line) if style.plain else line]
+    if style.full and step.message is not None:
+        body = json.dumps(step.message, indent=2, ensure_ascii=style.plain)
         lines += [f"{'':>14} {part}" for part in clean_lines(body).split("\n")]
-    return lines + [fault_line(fault, look) for fault in step.faults]
+    return lines + [fault_line(fault, style) for fault in step.faults]
 
 
-def fault_line(fault: TraceFault, look: TimelineStyle, where: str = "") -> str:
-    """What is wrong, on a line of its own."""
-    line = f"{where:>10}  {'! ' if look.plain else '!'}  {clean(str(fault))}"
-    return look.paint(_fit(_ascii(line) if look.plain else line, look), "fault")
+def fault_line(fault: TraceFault, style: TimelineStyle, where: str = "") -> str:
+    """Return the line of a fault."""
+    line = f"{where:>10}  {'! ' if style.plain else '!'}  {clean(str(fault))}"
+    return style.paint(_fit(_ascii(line) if style.plain else line, style), "fault")
 
 
 def as_object(number: int, step: TraceStep) -> dict[str, Any]:
-    """A step for programs."""
+    """Return a step as JSON values."""
     entry = step.entry
     found: dict[str, Any] = {
         "run": number,
@@ -202,7 +209,7 @@ def as_object(number: int, step: TraceStep) -> dict[str, Any]:
 
 
 def unanswered(number: int, step: TraceStep, fault: TraceFault) -> dict[str, Any]:
-    """A call without an answer, for programs: what is known at the end only."""
+    """Return a request without a response as JSON values."""
     found = as_object(number, step)
     kept = {
         name: found[name] for name in ("run", "step", "t", "from", "method", "id", "session") if name in found
@@ -223,43 +230,52 @@ def _name(step: TraceStep) -> str:
     return f"{clean(name)}{mark}{id}"
 
 
-def _fit(line: str, look: TimelineStyle) -> str:
-    return cut(line, look.width) if look.width else line
+def _fit(line: str, style: TimelineStyle) -> str:
+    return cut(line, style.width) if style.width else line
 
 
 def _ascii(line: str) -> str:
     return line.replace("µ", "u").replace("…", "~").encode("ascii", "backslashreplace").decode()
 
 
-# MERGED trace.page: A recording as one page of HTML that needs nothing else: a row a step, each opening to the whole message.
-#
-# It reads without scripts; the one in it only filters.
-
 _HEAD: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>%s</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
 <style>
-:root { color-scheme: light dark; --line: #8884; --client: #0a7ea4; --agent: #2b8a3e; --bad: #c92a2a; --warn: #b35c00 }
-@media (prefers-color-scheme: dark) { :root { --client: #4cc3e8; --agent: #69d07f; --bad: #ff8787; --warn: #ffb057 } }
-body { font: 14px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0 auto; max-width: 90rem; padding: 1rem }
+:root { color-scheme: light dark; --line: #8884; --client: #0a7ea4; --agent: #2b8a3e; --bad: #c92a2a;
+ --warn: #b35c00 }
+@media (prefers-color-scheme: dark) {
+ :root { --client: #4cc3e8; --agent: #69d07f; --bad: #ff8787; --warn: #ffb057 } }
+body { font: 14px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0 auto; max-width: 90rem;
+ padding: 1rem }
 h1 { font-size: 1.1rem } h2 { font-size: 1rem; margin: 1.5rem 0 .3rem }
-form { position: sticky; top: 0; background: Canvas; padding: .5rem 0; display: flex; gap: .6rem; flex-wrap: wrap; z-index: 1 }
+form { position: sticky; top: 0; background: Canvas; padding: .5rem 0; display: flex; gap: .6rem;
+ flex-wrap: wrap; z-index: 1 }
 input, select { font: inherit; padding: .15rem .4rem }
-details { border-top: 1px solid var(--line) } summary { display: grid; grid-template-columns: 6rem 1.5rem 20rem 5rem 5rem 1fr; gap: 0 .6rem; cursor: pointer; list-style: none; padding: .1rem 0 }
+details { border-top: 1px solid var(--line) }
+summary { display: grid; grid-template-columns: 6rem 1.5rem 20rem 5rem 5rem 1fr; gap: 0 .6rem;
+ cursor: pointer; list-style: none; padding: .1rem 0 }
 summary span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap } .n { text-align: right }
-.client .who, .client .name { color: var(--client) } .agent .who, .agent .name { color: var(--agent) } .stderr { opacity: .75 }
-.error .said, .exit .said, .lost .said { color: var(--bad) } .fault { color: var(--warn); margin: 0 0 .2rem 8.5rem }
-pre { margin: .3rem 0 .8rem 8.5rem; white-space: pre-wrap; overflow-wrap: anywhere } [hidden] { display: none }
+.client .who, .client .name { color: var(--client) }
+.agent .who, .agent .name { color: var(--agent) } .stderr { opacity: .75 }
+.error .said, .exit .said, .lost .said { color: var(--bad) }
+.fault { color: var(--warn); margin: 0 0 .2rem 8.5rem }
+pre { margin: .3rem 0 .8rem 8.5rem; white-space: pre-wrap; overflow-wrap: anywhere }
+[hidden] { display: none }
 .session { opacity: .65 }
-@media (max-width: 60rem) { summary { grid-template-columns: 4.5rem 1rem 1fr } .took, .size { display: none } .said { grid-column: 3; white-space: normal } .fault, pre { margin-left: 0 } }
+@media (max-width: 60rem) { summary { grid-template-columns: 4.5rem 1rem 1fr }
+ .took, .size { display: none } .said { grid-column: 3; white-space: normal } .fault, pre { margin-left: 0 } }
 </style></head><body>
 <h1>%s</h1>
 <form onsubmit="return false">
 <label>method <input id="method" list="methods" placeholder="session/*"></label>
 <label>session <input id="session"></label>
 <label>text <input id="text"></label>
-<label>from <select id="from"><option value="">all</option><option>client</option><option>agent</option><option>stderr</option></select></label>
+<label>from <select id="from">
+<option value="">all</option><option>client</option><option>agent</option>
+<option>stderr</option></select></label>
 <label><input type="checkbox" id="faults"> only what breaks a rule</label> <output id="count"></output>
 </form>
 """
@@ -268,21 +284,24 @@ const $ = id => document.getElementById(id), rows = [...document.querySelectorAl
 function filter() {
   const glob = $("method").value.trim(), session = $("session").value.trim(), from = $("from").value;
   const text = $("text").value.toLowerCase(), faults = $("faults").checked;
-  const wanted = glob && new RegExp("^" + glob.replace(/[.+^${}()|[\\]\\\\]/g, "\\\\$&").replace(/\\*/g, ".*").replace(/\\?/g, "."));
+  const wanted = glob &&
+    new RegExp("^" + glob.replace(/[.+^${}()|[\\]\\\\]/g, "\\\\$&")
+      .replace(/\\*/g, ".*").replace(/\\?/g, "."));
   let shown = 0;
   for (const row of rows) {
     const data = row.dataset;
-    const fits = (!wanted || wanted.test(data.method)) && (!session || data.session.includes(session)) && (!from || data.from === from)
+    const fits = (!wanted || wanted.test(data.method)) && (!session || data.session.includes(session))
+      && (!from || data.from === from)
       && (!faults || "faults" in data) && (!text || row.textContent.toLowerCase().includes(text));
     row.hidden = !fits;
     shown += fits;
   }
   $("count").textContent = shown + " of " + rows.length;
 }
-// What is looked for can be in the address, so that a link leads to it: #method=session/*&faults=1
-const asked = new URLSearchParams(location.hash.slice(1));
+// A link can contain the filter: #method=session/*&faults=1
+const params = new URLSearchParams(location.hash.slice(1));
 for (const id of ["method", "session", "text", "from", "faults"]) {
-  if (asked.has(id)) id === "faults" ? $(id).checked = true : $(id).value = asked.get(id);
+  if (params.has(id)) id === "faults" ? $(id).checked = true : $(id).value = params.get(id);
   $(id).addEventListener("input", filter);
 }
 filter();
@@ -293,9 +312,9 @@ filter();
 def page(
     title: str,
     steps: Iterable[tuple[int, TraceStart | TraceStep]],
-    owed: Callable[[], list[tuple[int, TraceStep, TraceFault]]],
+    unanswered_calls: Callable[[], list[tuple[int, TraceStep, TraceFault]]],
 ) -> Iterator[str]:
-    """The page in pieces; `owed` is asked in the end for what was never answered."""
+    """Yield the page in pieces. `unanswered_calls` is called after the last step."""
     shown = escape(clean(title))
     yield _HEAD % (shown, shown)
     methods: set[str] = set()
@@ -303,13 +322,13 @@ def page(
         if isinstance(one, TraceStart):
             began = began_at(one)
             when = f"{began:%Y-%m-%d %H:%M:%S %Z}" if began else one.started
-            secrets = "" if one.redacted else " · secrets are in it"
+            secrets = "" if one.redacted else " · not redacted"
             what = clean(" ".join(one.command) or one.by)
             yield f"<h2>run {number} · {escape(when)} · {escape(what)}{secrets}</h2>\n"
         else:
             methods.add(one.method)
             yield _row(one)
-    missing = owed()
+    missing = unanswered_calls()
     if missing:
         yield "<h2>never answered</h2>\n"
     for number, step, fault in missing:
@@ -339,13 +358,14 @@ def _row(step: TraceStep) -> str:
     )
     faults = "".join(f'<div class="fault">! {_text(str(fault))}</div>' for fault in step.faults)
     data = (
-        f'data-method="{_text(step.method)}" data-session="{_text(step.session)}" data-from="{entry.sender or ""}"'
+        f'data-method="{_text(step.method)}" data-session="{_text(step.session)}" '
+        f'data-from="{entry.sender or ""}"'
         f"{' data-faults=1' if step.faults else ''}"
     )
     whole = f"<pre>{escape(clean_lines(body))}</pre>" if body else ""
     return (
-        f'<div class="step {entry.sender or ""} {step.kind}" {data}><details><summary>{"".join(cells)}</summary>{whole}</details>'
-        f"{faults}</div>\n"
+        f'<div class="step {entry.sender or ""} {step.kind}" {data}>'
+        f"<details><summary>{''.join(cells)}</summary>{whole}</details>{faults}</div>\n"
     )
 
 

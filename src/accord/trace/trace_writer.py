@@ -1,7 +1,7 @@
-"""A recording being written: a thread of its own frames, redacts and appends, so that whoever speaks never waits.
+"""Writes a recording: a thread splits frames, redacts and appends them, so that the connection never waits.
 
-What comes faster than it can be written is kept up to a bound, then lost, and the file says so. A disk that fails costs
-the recording and one warning, never the connection.
+Data that arrives faster than it can be written is queued up to a limit, then dropped, and the file notes it.
+A disk that fails costs the recording and one warning, never the connection.
 """
 
 import asyncio
@@ -31,16 +31,17 @@ from accord.trace.trace_format import (
 )
 from accord.wire.transport import Frame, LineFramer, TransportEnd
 
-MOST_PENDING: Final = 64 * 1024 * 1024
-"""Bytes that may wait for the disk before something is lost. One frame always finds room, whatever its size."""
+MAX_PENDING: Final = 64 * 1024 * 1024
+"""Bytes that may wait for the disk before data is dropped. An empty queue takes a frame of any size."""
 
-_REST: Final = 0.005  # seconds between two writes: what comes in between is written at once
-_BATCH: Final = 256 * 1024
+_WRITE_INTERVAL: Final = 0.005
+"""Seconds between two writes; what arrives in between is written together."""
+_BATCH_BYTES: Final = 256 * 1024
 
 
 @dataclass(slots=True)
 class _Piece:
-    """Bytes of a stream as one read brought them, whole frames, or the end of a stream."""
+    """The bytes of one read, complete frames, or the end of a stream."""
 
     at: float
     sender: Sender
@@ -50,9 +51,9 @@ class _Piece:
 
 
 class FileSink:
-    """Appends one run to a file; made 0600. Raises `UsageError` where the file cannot be opened.
+    """A sink that appends one run to a file of mode 0600. Raises UsageError if the file cannot be opened.
 
-    `by` says whose recording it is, `command` the agent's command line, `warn` gets the one warning.
+    `by` names the recording program, `command` is the agent's command line, `warn` gets the one warning.
     """
 
     def __init__(
@@ -62,23 +63,23 @@ class FileSink:
         by: str = "",
         command: Sequence[str] = (),
         redact: bool = True,
-        most_pending: int = MOST_PENDING,
+        max_pending: int = MAX_PENDING,
         warn: Callable[[str], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.path = os.fspath(path)
-        self.run = os.urandom(3).hex()
+        self.path: str = os.fspath(path)
+        self.run: str = os.urandom(3).hex()
         self._redact = redact
-        self._most = most_pending
+        self._max_pending = max_pending
         self._warn = _to_stderr if warn is None else warn
         self._clock = clock
         self._began = clock.now()
         self._lock = threading.Lock()
         self._queue: list[_Piece | TraceEntry] = []
         self._pending = 0
-        self._missing: dict[Sender, tuple[int, int]] = {}
-        self._news = threading.Event()
-        self._over = threading.Event()
+        self._dropped: dict[Sender, tuple[int, int]] = {}
+        self._wake = threading.Event()
+        self._closing = threading.Event()
         self._failed = False
         self._framers: dict[Sender, LineFramer] = {}
         self._stderr = StderrLines()
@@ -92,73 +93,81 @@ class FileSink:
 
     @property
     def now(self) -> float:
-        """Seconds since this run began."""
+        """Seconds since the start of the run."""
         return self._clock.now() - self._began
 
     def note(self, sender: Side, frames: Sequence[Frame]) -> None:
-        """Whole frames that one side sent."""
+        """Take complete frames of one side."""
         size = sum(len(frame) if isinstance(frame, bytes) else len(frame.head) for frame in frames)
         self._put(_Piece(self.now, sender, frames=frames, size=size), size)
 
     def note_bytes(self, sender: Sender, data: bytes) -> None:
-        """The next bytes of a stream, cut anywhere."""
+        """Take the next bytes of a stream, split anywhere."""
         self._put(_Piece(self.now, sender, data, size=len(data)), len(data))
 
     def finished(self, sender: Sender) -> None:
-        """The stream of bytes is over: a last line without an end is a line."""
+        """End a stream of bytes. A last line without a line end counts as a line."""
         self._put(_Piece(self.now, sender), 0)
 
     def closed(self, sender: Side, reason: str = "") -> None:
-        """A side closed its output: nothing more comes from there."""
+        """Note that a side closed its output."""
         self.finished(sender)
         reason = redact_text(reason) if self._redact else reason
         self._put(TraceEntry(run=self.run, at=self.now, kind="closed", sender=sender, reason=reason), 0)
 
     def exited(self, code: int | None, signal: str | None) -> None:
-        """The agent has ended."""
+        """Note the agent's exit."""
         self._put(TraceEntry(run=self.run, at=self.now, kind="exit", code=code, signal=signal), 0)
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
-        """A transport has ended, whose other side is `sender`."""
+        """Note the end of a transport whose other side is `sender`."""
         self.closed(sender, end.reason)
         if end.exit_code is not None or end.signal is not None:
             self.exited(end.exit_code, end.signal)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Write what waits, so long at most, and let the file go; if that is too short, say so. May be called twice."""
-        again = self._over.is_set()
-        self._over.set()
-        self._news.set()
+        """Write the queue, for at most this long, and close the file.
+
+        Warns if that takes too long. Idempotent.
+        """
+        again = self._closing.is_set()
+        self._closing.set()
+        self._wake.set()
         self._thread.join(seconds)
         if self._thread.is_alive() and not again and not self._failed:
             self._warn(
-                f"the end of the trace {self.path} is missing: it could not be written in {seconds:g} s"
+                f"the end of the trace {self.path} is missing; it could not be written in {seconds:g} s"
             )
         atexit.unregister(self.close)
 
     async def aclose(self) -> None:
-        """The same, without holding up the event loop."""
+        """Close the sink without blocking the event loop."""
         if self._thread.is_alive():
             await asyncio.to_thread(self.close)
 
     def _put(self, piece: _Piece | TraceEntry, size: int) -> None:
         with self._lock:
-            if self._failed or self._over.is_set():
+            if self._failed or self._closing.is_set():
                 return
-            if size and self._pending and self._pending + size > self._most and isinstance(piece, _Piece):
-                count, lost = self._missing.get(piece.sender, (0, 0))
-                self._missing[piece.sender] = (count + 1, lost + size)
+            if (
+                size
+                and self._pending
+                and self._pending + size > self._max_pending
+                and isinstance(piece, _Piece)
+            ):
+                count, lost = self._dropped.get(piece.sender, (0, 0))
+                self._dropped[piece.sender] = (count + 1, lost + size)
                 return
             self._pending += size
             wake = not self._queue
-            if self._missing:
-                self._queue += self._losses()
+            if self._dropped:
+                self._queue += self._lost_entries()
             self._queue.append(piece)
         if wake:
-            self._news.set()
+            self._wake.set()
 
-    def _losses(self) -> list[TraceEntry]:
-        missing, self._missing = self._missing, {}
+    def _lost_entries(self) -> list[TraceEntry]:
+        missing, self._dropped = self._dropped, {}
         return [
             TraceEntry(run=self.run, at=self.now, kind="lost", sender=sender, count=count, size=size)
             for sender, (count, size) in missing.items()
@@ -167,30 +176,30 @@ class FileSink:
     def _work(self) -> None:
         try:
             while True:
-                self._news.wait()
-                self._news.clear()
-                over = self._over.is_set()
+                self._wake.wait()
+                self._wake.clear()
+                over = self._closing.is_set()
                 with self._lock:
                     batch, self._queue = self._queue, []
                     if over:
-                        batch += self._losses()
-                self._keep(batch)
+                        batch += self._lost_entries()
+                self._write_batch(batch)
                 if over:
                     break
-                self._over.wait(_REST)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it costs the recording, not the connection
+                self._closing.wait(_WRITE_INTERVAL)
+        except Exception as error:  # noqa: BLE001 - any failure ends the recording, not the connection
             self._give_up(type(error).__name__)
         finally:
             os.close(self._fd)
 
-    def _keep(self, batch: list[_Piece | TraceEntry]) -> None:
+    def _write_batch(self, batch: list[_Piece | TraceEntry]) -> None:
         lines: list[bytes] = []
         ready = size = 0
         for piece in batch:
             for line in self._lines(piece):
                 lines.append(line)
                 ready += len(line)
-                if ready >= _BATCH:
+                if ready >= _BATCH_BYTES:
                     self._write(b"".join(lines))
                     lines, ready = [], 0
             if isinstance(piece, _Piece):
@@ -204,7 +213,7 @@ class FileSink:
         run, redact = self.run, self._redact
         if isinstance(piece, TraceEntry):
             if piece.kind == "lost" and piece.sender is not None:
-                self._framers[piece.sender] = _Rejoining()
+                self._framers[piece.sender] = _ResyncFramer()
             yield entry_line(piece)
             return
         frames = piece.frames
@@ -233,12 +242,12 @@ class FileSink:
             self._failed = True
             self._queue.clear()
         self._warn(
-            f"the trace {self.path} could not be written ({reason}): recording stops, the connection goes on"
+            f"cannot write the trace {self.path} ({reason}); recording stops, the connection continues"
         )
 
 
-class _Rejoining(LineFramer):
-    """A framer that comes in after something was lost: the line it lands in the middle of is not one."""
+class _ResyncFramer(LineFramer):
+    """A framer for a stream with dropped data: it skips the rest of the incomplete first line."""
 
     __slots__ = ("_lost",)
 
@@ -254,11 +263,11 @@ class _Rejoining(LineFramer):
 
 
 def _open(path: str) -> tuple[int, bytes]:
-    """The file, and the line end that an earlier recording which was cut off still needs."""
+    """Open the file. Also returns the line end that a cut-off earlier recording needs."""
     flags = os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            # A device or a FIFO; one that nobody reads is refused, not waited for.
+            # A device or a FIFO: without a reader the open fails instead of waiting.
             flags |= os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)
         else:
             flags |= os.O_RDWR
@@ -266,16 +275,17 @@ def _open(path: str) -> tuple[int, bytes]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
-            f"the trace {path} cannot be written ({reason}); name a file in a folder of yours"
+            f"cannot write the trace {path} ({reason}); use a file in a folder of yours"
         ) from None
     try:
-        return fd, _prepared(path, fd)
+        return fd, _prepare(path, fd)
     except BaseException:
         os.close(fd)
         raise
 
 
-def _prepared(path: str, fd: int) -> bytes:
+def _prepare(path: str, fd: int) -> bytes:
+    """Check that the file is a recording and make it private. Returns the missing line end, if any."""
     if hasattr(os, "set_blocking"):
         os.set_blocking(fd, True)
     status = os.fstat(fd)
@@ -288,11 +298,11 @@ def _prepared(path: str, fd: int) -> bytes:
             os.lseek(fd, -1, os.SEEK_END)
             tail = os.read(fd, 1)
         if head.strip() and not head.startswith((b'{"accordTrace":', b'{"run":')):
-            raise UsageError(f"{path} holds something that is no trace; name another file")
+            raise UsageError(f"{path} exists and is not a trace; use another file")
         if stat.S_IMODE(status.st_mode) & 0o077:
             os.fchmod(fd, 0o600)
         return b"" if tail == b"\n" else b"\n"
-    raise UsageError(f"the trace {path} cannot be kept from others' eyes; name a file of yours")
+    raise UsageError(f"cannot make the trace {path} private; use a file of yours")
 
 
 def _to_stderr(sentence: str) -> None:

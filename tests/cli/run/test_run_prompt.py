@@ -140,8 +140,8 @@ def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> N
     [
         ((), "the prompt is empty"),
         (("",), "the prompt is empty"),
-        (("x", "--attach", "missing.png"), "--attach 'missing.png': there is no such file"),
-        (("x", "--file", "missing"), "--file 'missing' cannot be read: No such file or directory"),
+        (("x", "--attach", "missing.png"), "--attach 'missing.png' does not exist"),
+        (("x", "--file", "missing"), "cannot read --file 'missing' (No such file or directory)"),
         (("x", "--cwd", "missing"), "--cwd 'missing' is not a folder"),
         (("x", "--add-dir", "missing"), "--add-dir 'missing' is not a folder"),
         (("x", "--set", "nothing"), "--set 'nothing' is not KEY=VALUE"),

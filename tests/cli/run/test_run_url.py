@@ -92,12 +92,12 @@ def test_a_closed_port_exits_with_3(harness: RunHarness) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--url", "box:80"], "no address of an agent"),
+        (["--url", "box:80"], "not the address of an agent"),
         (["--url", "ws://user:hush@box/"], "name or password"),
         (["--url", "ws://box/", "-a", "claude"], "--url and -a claude both name an agent"),
         (["--url", "ws://box/", "--", "agent"], "--url and -- agent both name an agent"),
-        (["--token-file", "x"], "--token-file goes with --url"),
-        (["--url", "ws://box/", "--token-file", "nowhere"], "nowhere' cannot be read: No such file"),
+        (["--token-file", "x"], "--token-file needs --url"),
+        (["--url", "ws://box/", "--token-file", "nowhere"], "'nowhere' (No such file"),
         (["--url", "ws://box/", "--token-file", "two"], "must contain one token"),
         (["--url", "ws://box/", "--token-file", "empty"], "must contain one token"),
     ],

@@ -27,7 +27,7 @@ class GatewayProcess:
         self.output = ""
         for line in running.stdout:
             self.output += line
-            if line.startswith("Ctrl-C stops"):
+            if line.startswith("Press Ctrl-C to stop"):
                 break
         else:
             _, err = running.communicate()

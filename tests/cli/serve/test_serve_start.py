@@ -87,7 +87,7 @@ def test_the_link_on_a_terminal_has_a_qr_code(home: Path) -> None:
     with in_terminal("serve", "--port", "0", env=env) as terminal:
         terminal.expect("#token=acc_")
         terminal.expect("▀▀▀▀▀")
-        terminal.expect("Ctrl-C stops")
+        terminal.expect("Press Ctrl-C to stop")
         terminal.type("\x03")
         assert terminal.end() == 0
     with in_terminal("serve", "token", "new", "--no-qr", env=env) as terminal:
@@ -111,26 +111,26 @@ def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
     [
         (["--host", "0.0.0.0"], "--tls-cert F --tls-key F"),
         (["--host", "::"], "--insecure"),
-        (["--host", "no such host"], "neither an address"),
-        (["--port", "99999"], "'99999' is no port"),
-        (["--port", "x"], "'x' is no port"),
+        (["--host", "no such host"], "is not an address or name of this machine"),
+        (["--port", "99999"], "'99999' is not a port"),
+        (["--port", "x"], "'x' is not a port"),
         (["--idle", "0"], "--idle '0'"),
-        (["--tls-cert", "a.pem"], "belong together"),
+        (["--tls-cert", "a.pem"], "need each other"),
         (["--tls-cert", "/no/a.pem", "--tls-key", "/no/b.pem"], "/no/a.pem"),
         (["--host-name", "https://x"], "invalid --host-name"),
         (["--allow-origin", "example.org"], "invalid --allow-origin"),
         (["--allow-origin", "*"], "invalid --allow-origin"),
         (["--folder", "/no/such/folder"], "is not a folder"),
         (["--proxy", "proxy.example"], "write it as 127.0.0.1 or 172.17.0.0/16"),
-        (["--limit", "connection=1"], "there are: connections, totalConnections"),
+        (["--limit", "connection=1"], "the names are: connections, totalConnections"),
         (["--limit", "connections=0"], "--limit"),
         (["--limit", "connections=many"], "'many' is not a number"),
-        (["--log", "/no/such/folder/log"], "cannot be written"),
+        (["--log", "/no/such/folder/log"], "cannot write --log"),
         (["unknown"], "no agent is called 'unknown'"),
         (["accord", "accord"], "named twice"),
-        (["--"], "behind -- belongs"),
+        (["--"], "missing agent command after `--`"),
         (["--wat"], "--wat"),
-        (["token", "make"], "there are: new, list, revoke"),
+        (["token", "make"], "use one of: new, list, revoke"),
         (["token", "revoke", "abcdefgh"], "token list"),
         (["token", "new", "--expires", "soon"], "use for example 12h, 30d or 8w"),
         (["token", "new", "--folder", "/no/such/folder"], "is not a folder"),

@@ -66,7 +66,7 @@ def test_a_token_has_the_scope_it_was_created_with(token_command: TokenCommand, 
     made, ends = (datetime.fromisoformat(token[name]) for name in ("created", "expires"))
     assert round((ends - made) / timedelta(days=1)) == 30
     _, out, _ = token_command.run("list")
-    assert f"looks at agents claude, accord in {tmp_path / 'real'}" in out
+    assert f"may watch agents claude, accord in {tmp_path / 'real'}" in out
 
 
 def test_an_unknown_agent_in_the_scope_is_noted(token_command: TokenCommand) -> None:
@@ -83,7 +83,7 @@ def test_without_a_terminal_a_new_token_has_a_link_and_no_qr_code(token_command:
     assert f"https://home.example/#token={token[0]}" in out
     assert "▀" not in out
     _, out, _ = token_command.run("new")
-    assert "No gateway runs now" in out
+    assert "No gateway is running" in out
 
 
 def test_a_token_is_revoked_by_id_name_or_value(token_command: TokenCommand) -> None:
