@@ -147,7 +147,7 @@ def test_without_a_terminal_the_coding_agent_only_reads(tmp_path: Path, home: Pa
         (["unknown"], "no agent is called 'unknown'", 2),
         (["a", "--", "b"], "both name an agent", 2),
         (["--"], "missing agent command after `--`", 2),
-        (["--continue", "--session", "x"], "both name a session", 2),
+        (["--continue", "--session", "x"], "exclude each other", 2),
         (["--", "/no/such/agent"], "/no/such/agent", 3),
     ],
 )

@@ -73,10 +73,10 @@ async def test_a_wrong_token_is_reported(gateway: GatewayProcess, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--url", "box:80"], "no address of an agent"),
+        (["--url", "box:80"], "not the address of an agent"),
         (["--url", "ws://box/#token=hush", "claude"], "claude and --url both name an agent"),
         (["--url", "ws://box/#token=hush", "--", "agent"], "--url and agent both name an agent"),
-        (["--token-file", "x"], "--token-file goes with --url"),
+        (["--token-file", "x"], "--token-file needs --url"),
         (["--url", "ws://box/", "--token-file", "/nowhere"], "cannot read"),
     ],
 )
