@@ -350,7 +350,7 @@ def test_without_an_output_file_the_recorder_prints_where_it_records(tmp_path: P
             "missing/t (No such file or directory)",
         ),
         (["-o", "{tmp}/t"], 2, "missing agent command; use `accord trace record -- COMMAND ...`"),
-        (["-o", "{tmp}/t", "--"], 2, "record needs the agent's command"),
+        (["-o", "{tmp}/t", "--"], 2, "missing agent command after `--`"),
         (
             ["agent", "--acp"],
             2,
@@ -384,7 +384,7 @@ def test_an_agent_that_reads_slowly_gets_everything(file: Path):
 def test_a_full_disk_does_not_stop_the_conversation():
     done = run_recorder(Path("/dev/full"), ECHO, b"hello\n")
     assert (done.returncode, done.stdout) == (0, b"hello\n")
-    assert done.stderr.count(b"could not be written") == 1
+    assert done.stderr.count(b"cannot write the trace") == 1
 
 
 def test_a_large_recording_has_its_end(file: Path):

@@ -159,7 +159,7 @@ async def test_a_repeated_list_request_gets_the_same_answer():
         two = await replay.client.call("session/list", {"cwd": "/project"})
         assert one == two
         again = replay.client.ask("session/new", {"cwd": "/project", "mcpServers": []})
-        assert "no further answer" in (await replay.client.answer_to(again))["error"]["message"]
+        assert "no further response" in (await replay.client.answer_to(again))["error"]["message"]
 
 
 async def test_sessions_are_replayed_independently():
@@ -441,7 +441,7 @@ async def test_a_dead_or_silent_agent_ends_the_replay_with_an_error():
     await replay.answer_handshake()
     await replay.agent.next("session/prompt")
     await clock.advance(61)
-    with pytest.raises(RequestTimeout, match="said nothing for 60 seconds"):
+    with pytest.raises(RequestTimeout, match="sent nothing for 60 seconds"):
         await replay.task
 
 
@@ -562,7 +562,7 @@ def test_another_agent_differs_from_the_recording(example: Path, tmp_path: Path)
     [
         (["no-such-agent"], 3, "cannot start no-such-agent"),
         (python("raise SystemExit(5)"), 3, "exited with code 5"),
-        (python("import signal; signal.pause()"), 4, "said nothing for 0.2 seconds"),
+        (python("import signal; signal.pause()"), 4, "sent nothing for 0.2 seconds"),
     ],
 )
 def test_an_agent_that_fails_is_reported_with_an_exit_code(

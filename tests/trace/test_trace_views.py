@@ -297,7 +297,7 @@ def test_the_html_page_is_self_contained_and_escapes_messages(tmp_path: Path):
     assert trace("show", file, "--html", target).returncode == 0  # an existing page may be overwritten
     refused = trace("show", file, "--html", file)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "is no page" in refused.stderr
+    assert "is not an HTML page" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -427,19 +427,19 @@ def test_unknown_members_and_kinds_are_ignored(file: Path):
     ("words", "sentence"),
     [
         (["show", "{tmp}/missing"], "missing (No such file or directory)"),
-        (["show", "{tmp}"], "cannot be read (Is a directory)"),
+        (["show", "{tmp}"], "(Is a directory)"),
         (["show", "{tmp}/empty"], "empty is empty; nothing was recorded"),
         (["show", "{tmp}/other"], "other is not a recording"),
         (["show", "{tmp}/newer"], "format 7 is newer than 1, the newest supported one); update accord"),
-        (["show", "{tmp}/t", "--since", "tomorrow"], "'tomorrow' is no time"),
+        (["show", "{tmp}/t", "--since", "tomorrow"], "'tomorrow' is not a time"),
         (
             ["show", "{tmp}/t", "--html", "{tmp}/no/where.html"],
             "(No such file or directory)",
         ),
-        (["show", "{tmp}/t", "--html", "x", "--json"], "--html stands alone"),
+        (["show", "{tmp}/t", "--html", "x", "--json"], "--html excludes --json"),
         (["show", "{tmp}/t", "--from", "nobody"], "invalid choice"),
         (["show"], "no recordings in"),
-        (["stats", "{tmp}/missing"], "cannot be read"),
+        (["stats", "{tmp}/missing"], "cannot read"),
         (["dance"], "unknown subcommand 'dance'; use one of: record, show, replay, stats"),
         (["replay", "{tmp}/t", "--run", "9"], "has no run 9; it has 1"),
         (["replay", "{tmp}/t", "--as-client"], "missing agent command for --as-client"),
@@ -483,7 +483,7 @@ def test_a_file_can_hold_several_runs(tmp_path: Path):
     only = [json.loads(line) for line in trace("show", file, "--run", "2", "--json").stdout.splitlines()]
     assert {step["run"] for step in only} == {2}
     assert json.loads(trace("stats", file, "--json").stdout)["runs"] == 2
-    assert "there is no run 5" in trace("show", file, "--run", "5").stderr
+    assert "the file has no run 5" in trace("show", file, "--run", "5").stderr
 
 
 def test_show_exits_quietly_when_its_reader_closes_the_pipe(file: Path):

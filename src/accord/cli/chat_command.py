@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from accord.cli.command_parser import (
     Parser,
@@ -175,5 +175,5 @@ def _is_terminal() -> bool:
     """Tell whether stdin and stdout are a terminal that can be drawn on."""
     if os.environ.get("TERM") == "dumb":
         return False
-    streams = (sys.stdin, sys.stdout)
-    return all(stream is not None and stream.isatty() for stream in cast("tuple[object, ...]", streams))  # type: ignore[attr-defined]
+    streams = cast("tuple[TextIO | None, ...]", (sys.stdin, sys.stdout))  # None if the caller closed one
+    return all(stream is not None and stream.isatty() for stream in streams)

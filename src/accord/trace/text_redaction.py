@@ -35,7 +35,8 @@ _NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]{0,80}"
 # failing round consumed, unless one more alternative is tried after it.)
 _NEXT_NAME: Final = rf"""(?=\s|$|["'\\)\]}}]|{_NAME}["']?[ \t]?[:=])"""
 _VALUE: Final = (
-    r"""(?:\\"(?:[^"\\\n]|\\[^"\n]|(?!))*+(?:\\")?|\\'(?:[^'\\\n]|\\[^'\n]|(?!))*+(?:\\')?|\\{2,3}["'][^"'\n]*+["']?"""
+    r"""(?:\\"(?:[^"\\\n]|\\[^"\n]|(?!))*+(?:\\")?"""
+    r"""|\\'(?:[^'\\\n]|\\[^'\n]|(?!))*+(?:\\')?|\\{2,3}["'][^"'\n]*+["']?"""
     r"""|"(?:[^"\\\n]|\\.|(?!))*+"?|'(?:[^'\\\n]|\\.|(?!))*+'?"""
     rf"""|(?:[^\s"'\\,;&|<>]|[,;&|](?!{_NEXT_NAME})|\\(?![nr"'])[^\n]?|(?!))++)"""
 )
@@ -297,7 +298,8 @@ _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PARAMETER: Final = re.compile(r"([?&;#])([A-Za-z0-9_.\-%\[\]]{1,80})=([^\s&#\"'<>]+)")
 _PARAMETERS: Final = frozenset(words("key sig signature code auth sign hash pass pwd ticket assertion"))
 _WEBHOOK: Final = re.compile(
-    r"(?i)((?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|\.webhook\.office\.com"
+    r"(?i)((?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks"
+    r"|\.webhook\.office\.com"
     r"|hooks\.zapier\.com/hooks|chat\.googleapis\.com/v1/spaces)/|api\.telegram\.org/bot)[^\s\"'<>]+"
 )
 _PLAIN_USERS: Final = ("git", "hg", "svn", "anonymous")
@@ -476,11 +478,15 @@ _BREAK: Final = re.compile(r"[^A-Za-z0-9_\-.+/=:]")
 _SHAPES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"sk-[A-Za-z0-9_\-]{12,}|[sr]k_(?:live|test|prod)_[A-Za-z0-9]{8,}|whsec_[A-Za-z0-9+/=]{8,}"
-    r"|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|gl[a-z]{1,6}-[\w\-]{16,}|xox[a-z]-[\w\-]{8,}|xapp-[\w\-]{8,}"
+    r"|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|gl[a-z]{1,6}-[\w\-]{16,}"
+    r"|xox[a-z]-[\w\-]{8,}|xapp-[\w\-]{8,}"
     r"|A(?:KIA|SIA|IDA|ROA)[A-Z0-9]{12,}|AIza[\w\-]{30,}|ya29\.[\w\-.]{16,}|GOCSPX-[\w\-]{16,}"
-    r"|npm_[A-Za-z0-9]{30,}|pypi-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}|xai-[\w\-]{20,}|pplx-[\w\-]{20,}"
-    r"|nvapi-[\w\-]{20,}|r8_[A-Za-z0-9]{20,}|lin_api_[A-Za-z0-9]{20,}|figd_[\w\-]{20,}|dckr_pat_[\w\-]{16,}|shp(?:at|ss|ca)_[a-fA-F0-9]{16,}"
-    r"|SG\.[\w\-]{16,}\.[\w\-]{16,}|hv[sb]\.[\w\-]{16,}|dop_v1_[a-f0-9]{32,}|ntn_[A-Za-z0-9]{30,}|tvly-[\w\-]{16,}"
+    r"|npm_[A-Za-z0-9]{30,}|pypi-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}"
+    r"|xai-[\w\-]{20,}|pplx-[\w\-]{20,}"
+    r"|nvapi-[\w\-]{20,}|r8_[A-Za-z0-9]{20,}|lin_api_[A-Za-z0-9]{20,}|figd_[\w\-]{20,}"
+    r"|dckr_pat_[\w\-]{16,}|shp(?:at|ss|ca)_[a-fA-F0-9]{16,}"
+    r"|SG\.[\w\-]{16,}\.[\w\-]{16,}|hv[sb]\.[\w\-]{16,}|dop_v1_[a-f0-9]{32,}"
+    r"|ntn_[A-Za-z0-9]{30,}|tvly-[\w\-]{16,}"
     r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|ey[JK][\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]*)?"
     r")"
 )

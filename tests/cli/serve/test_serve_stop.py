@@ -57,7 +57,7 @@ async def test_a_running_turn_ends_before_the_gateway_does(tmp_path: Path, numbe
     with running_gateway(tmp_path / "home", "--", sys.executable, AGENT) as gateway:
         async with blocked_turn(gateway, tmp_path) as (client, pipe, session):
             gateway.signal(number)
-            gateway.wait_for("running turns have 30 seconds to end")
+            gateway.wait_for("waiting up to 30 seconds for running turns")
             await client.send(
                 3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "more"}]
             )
@@ -78,7 +78,7 @@ async def test_a_second_signal_does_not_wait_for_turns(tmp_path: Path) -> None:
     with running_gateway(tmp_path / "home", "--", sys.executable, AGENT) as gateway:
         async with blocked_turn(gateway, tmp_path) as (_, pipe, _session):
             gateway.signal()
-            gateway.wait_for("running turns have")
+            gateway.wait_for("for running turns")
             gateway.signal()
             code, log = gateway.end()
         # The agent blocked in a read of the pipe. If it were alive, the pipe would have a reader.

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 _UNSAFE: Final = re.compile(
-    "[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _CALL_MEMBERS: Final = ("toolCallId", "title", "kind", "status", "name", "locations", "mark")
 
