@@ -269,7 +269,7 @@ async def test_a_token_limited_to_folders_reaches_the_agent_only_through_its_ses
         for method, params in (
             ("logout", {}),
             ("providers/list", {}),
-            ("_vendor/read", {"path": "/etc/passwd", "session": "of somebody else"}),
+            ("_vendor/read", {"path": "/etc/passwd", "session": "of another client"}),
         ):
             assert (await client.error(method, params))["code"] == -32003, method
         client.notify("_vendor/note", {"path": "/etc/passwd"})

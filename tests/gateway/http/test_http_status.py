@@ -62,7 +62,7 @@ async def test_a_message_is_accepted_with_202_and_no_body(version: int) -> None:
         (b' [{"jsonrpc":"2.0","id":1,"method":"initialize"}]', {}, 501),
         (b'{"jsonrpc":"2.0","id":1,"method":"session/new"}', {}, 400),
         (b'{"jsonrpc":"2.0","method":"initialize"}', {}, 400),
-        (b'{"jsonrpc":"2.0","id":1,"method":"session/new"}', {"Acp-Connection-Id": "nobody's"}, 404),
+        (b'{"jsonrpc":"2.0","id":1,"method":"session/new"}', {"Acp-Connection-Id": "unknown-id"}, 404),
         (b'{"jsonrpc":"2.0","id":1,"method":"session/new"}', {"Acp-Connection-Id": "x" * 2000}, 404),
     ],
 )

@@ -1,4 +1,4 @@
-"""The scripted agent on accord.agent behind the gateway's front, without the rest of the gateway.
+"""The scripted agent on accord.agent behind the gateway's HTTP server, without the rest of the gateway.
 
 Usage: accord_gateway.py [CERTIFICATE KEY]. Its first output line is the port, the second a token.
 Records the messages in the folder that RECORD names.
@@ -35,7 +35,7 @@ def session_of(params: Raw) -> str | None:
 
 
 class ClientBridge:
-    """Connects the line of one client with a separate agent."""
+    """Connects one client connection to an agent of its own."""
 
     def __init__(self, connection: ClientConnection) -> None:
         theirs, self._agent = memory_pair()
@@ -78,15 +78,15 @@ class ClientBridge:
 
 
 class ClientEnd:
-    """The client's end of a line: `frames` are those of the client."""
+    """The handler of one client connection."""
 
     def __init__(self, bridge: ClientBridge) -> None:
         self.frames = bridge.heard
         self.closed = bridge.closed
 
 
-class Lines:
-    """Opens lines."""
+class Opener:
+    """Opens client connections."""
 
     def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> ClientEnd:
         return ClientEnd(ClientBridge(connection))
@@ -100,9 +100,9 @@ async def main(certificate: str | None = None, key: str | None = None) -> None:
         tls = tls_context(Path(certificate), Path(key)) if certificate and key else None
         config = ServerConfig(tls=tls)
         async with serve_http(
-            opener=Lines(), authenticator=authenticator, limit_counter=LimitCounter(), config=config
-        ) as front:
-            sys.stdout.write(f"{front.addresses[0][1]}\n{token}\n")
+            opener=Opener(), authenticator=authenticator, limit_counter=LimitCounter(), config=config
+        ) as server:
+            sys.stdout.write(f"{server.addresses[0][1]}\n{token}\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
 
