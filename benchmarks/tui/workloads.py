@@ -119,7 +119,7 @@ async def opening(cwd: str, count: int = 2_000) -> Figures:
     with CallbackTimer() as callbacks:
         async with app.run_test(size=SIZE):
             view = app.view
-            await wait_until(lambda: view.conversation is not None and view.conversation.phase == "ready")
+            await wait_until(lambda: view.chat_session is not None and view.chat_session.phase == "ready")
             await wait_until(lambda: on_screen(app, f"Answer {count // 2 - 1}"))
             shown, used = perf_counter() - began, process_time() - spent
             await wait_until(lambda: len(view.transcript.items) == count)
@@ -128,11 +128,11 @@ async def opening(cwd: str, count: int = 2_000) -> Figures:
             walls: list[float] = []
             busy: list[float] = []
             for _ in range(PAGES):
-                painted = asyncio.Event()
+                parse_ansi = asyncio.Event()
                 began, spent = perf_counter(), thread_time()
                 view.transcript.page(-1)
-                view.transcript.call_after_refresh(painted.set)
-                await painted.wait()
+                view.transcript.call_after_refresh(parse_ansi.set)
+                await parse_ansi.wait()
                 walls.append(perf_counter() - began)
                 busy.append(thread_time() - spent)
     return {
@@ -151,13 +151,13 @@ async def flood(cwd: str, count: int = 10_000) -> Figures:
     app = app_for(count, cwd)
     async with app.run_test(size=SIZE):
         view = app.view
-        await wait_until(lambda: view.conversation is not None and view.conversation.phase == "ready")
+        await wait_until(lambda: view.chat_session is not None and view.chat_session.phase == "ready")
         before = resident()
         began = perf_counter()
         delays: list[float] = []
         with CallbackTimer() as callbacks:
-            view.say(Draft("go"))
-            while view.conversation is not None and view.conversation.phase == "running":
+            view.submit(Draft("go"))
+            while view.chat_session is not None and view.chat_session.phase == "running":
                 length = len(view.prompt.editor.text)
                 view.prompt.editor.post_message(Key("x", "x"))
                 delays.append(await wait_until(lambda before=length: len(view.prompt.editor.text) > before))

@@ -35,7 +35,7 @@ class Chat:
     @property
     def phase(self) -> str:
         """The phase of the session, or an empty string before it exists."""
-        return "" if self.view.conversation is None else self.view.conversation.phase
+        return "" if self.view.chat_session is None else self.view.chat_session.phase
 
     @property
     def text(self) -> str:
@@ -82,7 +82,7 @@ class Chat:
     async def wait_for_dialog(self) -> Any:
         """Wait for a dialog that accepts keys, and return it."""
         dialog = await self.wait_until(lambda: self.view.dialog)
-        await self.wait_until(lambda: dialog._seen is not None)
+        await self.wait_until(lambda: dialog._visible_since is not None)
         while not dialog.armed:
             await self.clock.advance(1)
             await self.pilot.pause()

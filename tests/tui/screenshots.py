@@ -46,9 +46,9 @@ async def tabs(chat: Chat) -> None:
     for words in ("Write the guide", "ask"):
         view = await chat.app.open(start)
         await chat.wait_ready()
-        view.say(Draft(words))
+        view.submit(Draft(words))
         await chat.wait_until(lambda view=view: view.turns or view.dialog)
-    chat.app.desk.show(chat.app.views[0])
+    chat.app.tabs.show(chat.app.views[0])
 
 
 async def settings(chat: Chat) -> None:
@@ -71,7 +71,7 @@ async def diff(chat: Chat) -> None:
     await chat.wait_for_dialog()
     await chat.pilot.press("1")
     await chat.wait_until(lambda: chat.view.turns == 1)
-    chat.view.unfold()
+    chat.view.toggle_item()
 
 
 SCREENSHOTS: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int], str]] = {

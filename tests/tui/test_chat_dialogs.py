@@ -38,7 +38,7 @@ async def test_a_dialog_waits_until_the_user_stops_typing(tmp_path: Path) -> Non
         await chat.wait_ready()
         await chat.send("ask")
         dialog = await chat.wait_until(lambda: chat.view.dialog)
-        await chat.wait_until(lambda: dialog._seen is not None)
+        await chat.wait_until(lambda: dialog._visible_since is not None)
         for char in "1111":
             await chat.clock.advance(0.3)
             await chat.pilot.press(char)

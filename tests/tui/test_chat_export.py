@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.tui.chat import Chat, running_chat
 
-from accord.tui.export import MOST, copied_file
+from accord.tui.export import MAX_CLIPBOARD, copied_file
 from accord.tui.list_screen import LineScreen, ListScreen
 
 ANSWER = "say Two ways:\n\n```python\nprint(1)\n\nprint(2)\n```\n\nor\n\n```sh\nmake\n```\n"
@@ -50,7 +50,7 @@ async def test_the_selected_message_is_copied(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await send_and_wait(chat, "say Just words")
         await chat.pilot.press("f6", "k", "k", "k")
-        assert chat.view.transcript.marked is not None
+        assert chat.view.transcript.selected is not None
         await chat.pilot.press("f8")
         assert chat.app.clipboard == "say Just words"
 
@@ -67,9 +67,9 @@ async def test_copy_and_export_without_content_show_a_notice(tmp_path: Path) -> 
 async def test_a_text_too_long_for_the_clipboard_is_only_in_the_file(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
-        chat.app.copy_to_clipboard("x" * (MOST + 1))
+        chat.app.copy_to_clipboard("x" * (MAX_CLIPBOARD + 1))
         assert chat.app.clipboard == ""
-        assert len(copied_file().read_text()) == MOST + 1
+        assert len(copied_file().read_text()) == MAX_CLIPBOARD + 1
         await chat.wait_until(lambda: "too many for the clipboard" in "".join(chat.notifications))
 
 
@@ -105,10 +105,10 @@ async def test_the_session_is_exported_to_a_new_file(tmp_path: Path) -> None:
         assert again.line.value == str(tmp_path / "fix-the-parser-2.md")
         again.line.value = str(tmp_path / "fix-the-parser.md")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "is there already" in str(again.told.render()))
+        await chat.wait_until(lambda: "is there already" in str(again.message.render()))
         again.line.value = str(tmp_path / "nowhere" / "x.md")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "cannot be written" in str(again.told.render()))
+        await chat.wait_until(lambda: "cannot be written" in str(again.message.render()))
         await chat.pilot.press("escape")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
 

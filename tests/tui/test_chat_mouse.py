@@ -25,7 +25,7 @@ async def test_a_click_on_a_tool_call_headline_folds_and_unfolds_it(tmp_path: Pa
         await chat.wait_ready()
         await click_on(chat, "Read it")
         await chat.wait_for_text("│ secret file text")
-        assert chat.view.transcript.marked is not None
+        assert chat.view.transcript.selected is not None
         await click_on(chat, "secret file text")
         await chat.wait_until(lambda: "│ secret file text" in chat.screen)
         await click_on(chat, "Read it")

@@ -33,8 +33,8 @@ async def wait_closed(chat: Chat) -> None:
 
 
 def setting(chat: Chat, id: str) -> str | bool:
-    assert chat.view.conversation is not None
-    session = chat.view.conversation.session
+    assert chat.view.chat_session is not None
+    session = chat.view.chat_session.session
     assert session is not None
     return next(picker.current for picker in session.state.settings.pickers if picker.id == id)
 

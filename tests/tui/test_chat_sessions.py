@@ -58,7 +58,7 @@ async def open_list(chat: Chat) -> SessionsScreen:
     await chat.wait_until(lambda: isinstance(chat.app.screen, SessionsScreen))
     screen = chat.app.screen
     assert isinstance(screen, SessionsScreen)
-    await chat.wait_until(lambda: screen._gathered.asked and str(screen.told.render()) == "")
+    await chat.wait_until(lambda: screen._catalog.asked and str(screen.message.render()) == "")
     return screen
 
 
@@ -213,4 +213,4 @@ async def test_a_missing_folder_is_reported(file: Path) -> None:
         screen = await open_list(chat)
         await chat.type("docs")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "is not there any more" in str(screen.told.render()))
+        await chat.wait_until(lambda: "is not there any more" in str(screen.message.render()))

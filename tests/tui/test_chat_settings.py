@@ -10,7 +10,7 @@ from tests.tui.chat import Chat, running_chat
 
 from accord.errors import UsageError
 from accord.tui.actions import ACTIONS, HelpScreen
-from accord.tui.background_color import BackgroundColor, ask, find_ground, understood
+from accord.tui.background_color import BackgroundColor, detect_background, parse_reply, query_terminal
 from accord.tui.chat_settings import (
     SETTINGS,
     ChatSettings,
@@ -130,7 +130,7 @@ async def test_a_setting_applies_when_the_file_cannot_be_written(tmp_path: Path,
         screen = await wait_for_settings(chat)
         await chat.type("mouse")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "cannot be written" in str(screen.told.render()))
+        await chat.wait_until(lambda: "cannot be written" in str(screen.message.render()))
         assert chat.app.settings.mouse is False
 
 
@@ -203,7 +203,7 @@ async def test_f10_toggles_side_by_side_diffs(tmp_path: Path, width: int, first:
         await chat.wait_for_dialog()
         await chat.pilot.press("1")
         await chat.wait_until(lambda: chat.view.turns == 1)
-        chat.view.unfold()
+        chat.view.toggle_item()
         beside = width == 180
 
         def side_by_side() -> bool:
@@ -233,7 +233,7 @@ async def test_f10_toggles_side_by_side_diffs(tmp_path: Path, width: int, first:
     ],
 )
 def test_terminal_responses_are_parsed(data: bytes, expected: BackgroundColor) -> None:
-    assert understood(data) == expected
+    assert parse_reply(data) == expected
 
 
 def test_asking_the_terminal_restores_its_state() -> None:
@@ -243,11 +243,11 @@ def test_asking_the_terminal_restores_its_state() -> None:
     try:
         before = termios.tcgetattr(slave)
         os.set_blocking(master, False)
-        assert ask(slave, slave, wait=0) == BackgroundColor(None)
+        assert query_terminal(slave, slave, wait=0) == BackgroundColor(None)
         assert b"]11;?" in os.read(master, 100)
         assert termios.tcgetattr(slave) == before
         os.write(master, b"typed ahead\n")
-        assert ask(slave, slave, wait=0) == BackgroundColor(None)
+        assert query_terminal(slave, slave, wait=0) == BackgroundColor(None)
         assert os.read(master, 100) == b"typed ahead\r\n", (
             "only the echo must be written when input is pending"
         )
@@ -257,6 +257,6 @@ def test_asking_the_terminal_restores_its_state() -> None:
 
 
 def test_the_environment_gives_the_background_of_a_dumb_terminal() -> None:
-    assert find_ground({"TERM": "dumb", "COLORFGBG": "0;15"}) == BackgroundColor(False)
-    assert find_ground({"TERM": "dumb", "COLORFGBG": "15;default;0"}) == BackgroundColor(True)
-    assert find_ground({"TERM": "dumb"}) == BackgroundColor(None)
+    assert detect_background({"TERM": "dumb", "COLORFGBG": "0;15"}) == BackgroundColor(False)
+    assert detect_background({"TERM": "dumb", "COLORFGBG": "15;default;0"}) == BackgroundColor(True)
+    assert detect_background({"TERM": "dumb"}) == BackgroundColor(None)

@@ -9,7 +9,7 @@ from textual import events
 
 from accord.tui.chat_settings import ChatSettings
 from accord.tui.list_screen import ConfirmScreen
-from accord.tui.session_tabs import TabBar, desktop_note
+from accord.tui.session_tabs import TabBar, desktop_notification
 
 
 async def open_another(chat: Chat) -> None:
@@ -66,8 +66,8 @@ async def test_closing_a_tab_ends_its_agent(tmp_path: Path) -> None:
         await chat.pilot.press("alt+w")
         await chat.wait_until(lambda: chat.app.views == [first, second])
         assert chat.view is second
-        assert third.conversation is not None
-        assert third.conversation.phase == "closed"
+        assert third.chat_session is not None
+        assert third.chat_session.phase == "closed"
         await chat.pilot.pause()
         end = next(
             end for _, end, id, close in chat.app.query_one(TabBar)._places if id == second.id and close
@@ -88,7 +88,7 @@ async def test_a_question_behind_another_tab_is_marked_until_it_is_answered(tmp_
         await chat.wait_until(lambda: marks(chat)[0] == "asks")
         assert " ?" in chat.screen.splitlines()[0]
         assert written == []
-        chat.app.desk.show(first)
+        chat.app.tabs.show(first)
         await chat.wait_for_dialog()
         await chat.pilot.press("1")
         await chat.wait_until(lambda: first.turns == 1)
@@ -102,7 +102,7 @@ async def test_a_turn_that_ends_behind_another_tab_is_marked_with_a_bell(tmp_pat
         await chat.wait_ready()
         first = chat.view
         await open_another(chat)
-        first.say(_draft("hello"))
+        first.submit(_draft("hello"))
         await chat.wait_until(lambda: marks(chat)[0] == "done")
         assert written == ["\x07"]
         assert " ●" in chat.screen.splitlines()[0]
@@ -117,7 +117,7 @@ async def test_a_dialog_behind_another_tab_takes_no_key_until_it_was_visible(tmp
         await chat.wait_ready()
         first = chat.view
         await open_another(chat)
-        first.say(_draft("ask"))
+        first.submit(_draft("ask"))
         await chat.wait_until(lambda: marks(chat)[0] == "asks")
         assert written == ["\x07"]
         for _ in range(5):
@@ -166,7 +166,7 @@ async def test_a_notification_is_sent_without_window_focus(tmp_path: Path) -> No
         assert written == []
         chat.app.post_message(events.AppBlur())
         await chat.wait_until(lambda: not chat.app.app_focus)
-        chat.view.say(_draft("again"))
+        chat.view.submit(_draft("again"))
         await chat.wait_until(lambda: written == ["\x07"])
         chat.app.post_message(events.AppFocus())
         await chat.wait_until(lambda: chat.app.app_focus)
@@ -188,7 +188,7 @@ async def test_settings_select_the_kind_of_notification(
     app: dict[str, Any] = {"write": written.append, "settings": settings}
     async with running_chat(tmp_path, app=app) as chat:
         await chat.wait_ready()
-        chat.view.say(_draft("title fix\x1b]0;owned\x07 evil"))
+        chat.view.submit(_draft("title fix\x1b]0;owned\x07 evil"))
         await chat.wait_until(lambda: chat.view.turns == 1 and chat.view.status.title)
         await chat.wait_until(lambda: len(written) == len(expected))
         await chat.pilot.pause()
@@ -196,10 +196,10 @@ async def test_settings_select_the_kind_of_notification(
 
 
 def test_terminals_with_desktop_notifications() -> None:
-    assert desktop_note({"TERM": "foot"}, "a;b", "c") == "\x1b]777;notify;a,b;c\x1b\\"
-    assert desktop_note({"TERM_PROGRAM": "WezTerm"}, "a", "b\x1b]0;x\x07c") == "\x1b]9;a: bc\x1b\\"
-    assert desktop_note({"TERM": "xterm-kitty"}, "a", "b") == "\x1b]9;a: b\x1b\\"
-    assert desktop_note({"TERM": "xterm-256color"}, "a", "b") == ""
+    assert desktop_notification({"TERM": "foot"}, "a;b", "c") == "\x1b]777;notify;a,b;c\x1b\\"
+    assert desktop_notification({"TERM_PROGRAM": "WezTerm"}, "a", "b\x1b]0;x\x07c") == "\x1b]9;a: bc\x1b\\"
+    assert desktop_notification({"TERM": "xterm-kitty"}, "a", "b") == "\x1b]9;a: b\x1b\\"
+    assert desktop_notification({"TERM": "xterm-256color"}, "a", "b") == ""
 
 
 async def test_the_current_one_of_many_tabs_stays_in_view(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ async def test_a_new_theme_redraws_the_transcript(tmp_path: Path) -> None:
         await chat.wait_ready()
         await chat.send("say hello")
         await chat.wait_for_text("hello")
-        before = chat.view.transcript.palette_now().text
+        before = chat.view.transcript._update_palette().text
         chat.app.theme = "textual-light"
         await chat.wait_until(lambda: chat.view.transcript.palette.text != before)
         await chat.wait_for_text("hello")

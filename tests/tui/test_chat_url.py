@@ -43,7 +43,7 @@ async def test_turn_dialog_and_session_load_through_the_gateway(
         await chat.wait_until(lambda: isinstance(chat.app.screen, WireScreen))
         await chat.wait_until(lambda: "session/prompt" in chat.screen)
         assert gateway.token not in chat.screen
-        session = chat.view.conversation.session.id
+        session = chat.view.chat_session.session.id
     async with running_chat_at(url, folder, "--session", session) as chat:  # type: ignore[attr-defined]
         await chat.wait_ready()
         await chat.wait_for_text("heard hello")

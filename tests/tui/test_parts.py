@@ -10,7 +10,7 @@ from accord.tui.parts.diff_part import DiffPart, DiffRow, compare
 from accord.tui.parts.markdown_part import MarkdownDrawing
 from accord.tui.parts.message_parts import StreamingMessage, segments_of
 from accord.tui.parts.part import DrawnPart, strip_of
-from accord.tui.parts.tool_parts import OutputPart, painted
+from accord.tui.parts.tool_parts import OutputPart, parse_ansi
 from accord.tui.theme import Palette
 from accord.tui.transcript.transcript_layout import KEPT_LINES, HeightIndex, Item, ItemList, Layout
 
@@ -116,12 +116,12 @@ def test_no_drawn_line_exceeds_the_width() -> None:
     )
     for text in (TEXT, wide, "x" * 500, "漢字" * 100, "> " * 10 + "deep"):
         for width in (20, 47, 90):
-            for line in MarkdownDrawing(PALETTE).of(text, width):
+            for line in MarkdownDrawing(PALETTE).draw(text, width):
                 assert strip_of(line).cell_length <= max(width, 30)
 
 
 def test_links_show_their_url() -> None:
-    (line,) = MarkdownDrawing(PALETTE).of("[bank](https://evil.example)", 80)
+    (line,) = MarkdownDrawing(PALETTE).draw("[bank](https://evil.example)", 80)
     assert line.plain == "bank (https://evil.example)"
 
 
@@ -133,7 +133,7 @@ def test_colors_are_kept_and_other_sequences_are_removed() -> None:
         "\x1b[31mred\x1b[0m \x1b[1;38;5;42mbold\x1b[0m\x1b]8;;http://x\x07link\x1b]8;;\x07"
         "\x1b[2J\x1b[8mhidden"
     )
-    (line,) = painted(text)
+    (line,) = parse_ansi(text)
     assert line.plain == "red boldlinkhidden"
     styles = {line.plain[span.start : span.end]: span.style for span in line.spans}
     assert "color(1)" in str(styles["red"]) or "red" in str(styles["red"])
@@ -143,17 +143,17 @@ def test_colors_are_kept_and_other_sequences_are_removed() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b]0;\x1b[31mtitle\x07shown", "\x1b]0;title\x1b[0m\x07shown"])
 def test_a_color_inside_another_sequence_is_ignored(text: str) -> None:
-    (line,) = painted(text)
+    (line,) = parse_ansi(text)
     assert line.plain.endswith("shown")
     assert "\x1b" not in line.plain
 
 
 def test_overwritten_text_is_removed() -> None:
-    assert [line.plain for line in painted("10 %\r50 %\r100 %\ndone\r\n")] == ["100 %", "done", ""]
+    assert [line.plain for line in parse_ansi("10 %\r50 %\r100 %\ndone\r\n")] == ["100 %", "done", ""]
 
 
 def test_private_use_characters_are_not_colors() -> None:
-    (line,) = painted("\ue0000\ue001x")
+    (line,) = parse_ansi("\ue0000\ue001x")
     assert line.plain == "\ufffd0\ufffdx"
 
 
@@ -241,7 +241,7 @@ def test_only_lines_near_the_view_are_kept() -> None:
     layout.show(parts)
     for index in range(len(parts)):
         layout.measure(index)
-    kept = sum(len(part.kept or ()) for part in parts)
+    kept = sum(len(part.lines or ()) for part in parts)
     assert kept <= KEPT_LINES
     assert layout.height == sum(part.count for part in parts) + len(parts) - 1
     line = layout.line(layout.top(500) + 1)

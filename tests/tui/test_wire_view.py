@@ -43,18 +43,18 @@ async def test_the_list_follows_new_messages_until_the_selection_moves(tmp_path:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
         screen = await open_wire_view(chat)
-        chat.view.say(_draft("say one"))
+        chat.view.submit(_draft("say one"))
         await chat.wait_until(lambda: "< answer session/prompt" in names(screen))
-        await chat.wait_until(lambda: screen.list.marked is screen.list.rows[-1])
+        await chat.wait_until(lambda: screen.list.selected is screen.list.rows[-1])
         await chat.pilot.press("up")
-        marked = screen.list.marked
-        chat.view.say(_draft("say two"))
+        marked = screen.list.selected
+        chat.view.submit(_draft("say two"))
         await chat.wait_until(lambda: names(screen).count("< answer session/prompt") == 2)
-        assert screen.list.marked is marked
+        assert screen.list.selected is marked
         await chat.wait_until(lambda: "not following" in chat.screen)
         await chat.pilot.press("ctrl+end")
         await chat.wait_until(lambda: "not following" not in chat.screen)
-        assert screen.list.marked is screen.list.rows[-1]
+        assert screen.list.selected is screen.list.rows[-1]
 
 
 async def test_the_list_is_filtered(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_the_list_is_filtered(tmp_path: Path) -> None:
             ("< -prompt -session", ["< answer initialize"]),
             ("nothing like it", []),
         ):
-            screen.letters.value = text
+            screen.filter_input.value = text
             await chat.wait_until(lambda expected=expected: names(screen) == expected)
         await chat.wait_until(lambda: "Nothing fits" in chat.screen)
         await chat.pilot.press("escape")
@@ -81,7 +81,7 @@ async def test_the_selected_message_is_shown_in_full_and_can_be_copied(tmp_path:
     async with running_chat(tmp_path, size=(160, 50)) as chat:
         await chat.wait_ready()
         screen = await open_wire_view(chat)
-        screen.letters.value = "session/new >"
+        screen.filter_input.value = "session/new >"
         await chat.wait_until(lambda: len(names(screen)) == 1)
         await chat.wait_until(lambda: '"method": "session/new",' in chat.screen and '"cwd":' in chat.screen)
         await chat.pilot.press("f8")
@@ -89,7 +89,7 @@ async def test_the_selected_message_is_shown_in_full_and_can_be_copied(tmp_path:
         await chat.pilot.press("tab")
         assert chat.app.focused is screen.query_one("#whole")
         await chat.pilot.press("tab")
-        assert chat.app.focused is screen.letters
+        assert chat.app.focused is screen.filter_input
 
 
 async def test_a_click_selects_a_message(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_a_click_selects_a_message(tmp_path: Path) -> None:
         await chat.wait_ready()
         screen = await open_wire_view(chat)
         await chat.pilot.click(screen.list, offset=(10, 0))
-        await chat.wait_until(lambda: screen.list.at == 0)
+        await chat.wait_until(lambda: screen.list.selected_index == 0)
         await chat.wait_until(lambda: "client → agent · request · initialize" in chat.screen)
 
 
@@ -110,13 +110,13 @@ async def test_escape_sequences_and_secrets_are_not_shown(tmp_path: Path) -> Non
         await chat.wait_until(lambda: chat.view.turns == 2)
         screen = await open_wire_view(chat)
         for text in ("owned <", "prompt > redacted"):
-            screen.letters.value = text
+            screen.filter_input.value = text
             await chat.wait_until(lambda: len(names(screen)) >= 1)
             await chat.pilot.pause()
             assert "\x1b" not in chat.screen
             assert "\u202e" not in chat.screen
             assert "aaaaaaaa" not in chat.screen
-        screen.letters.value = "aaaaaaaaaaa"
+        screen.filter_input.value = "aaaaaaaaaaa"
         await chat.wait_until(lambda: names(screen) == [])
 
 
@@ -148,12 +148,12 @@ def test_a_filter_matches_methods_and_text() -> None:
         "client", [b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"abc"}}', b"noise"]
     )
     first, second = ring.seen
-    assert FrameFilter("cancel abc").wants(first)
-    assert not FrameFilter("cancel abc").wants(second)
-    assert FrameFilter("! noise").wants(second)
-    assert not FrameFilter("<").wants(first)
+    assert FrameFilter("cancel abc").matches(first)
+    assert not FrameFilter("cancel abc").matches(second)
+    assert FrameFilter("! noise").matches(second)
+    assert not FrameFilter("<").matches(first)
     sieve = FrameFilter("cancel")
-    assert [sieve.wants(one) for one in (first, second, first)] == [True, False, True]
+    assert [sieve.matches(one) for one in (first, second, first)] == [True, False, True]
 
 
 def _draft(text: str) -> Any:

@@ -119,12 +119,12 @@ def parser() -> Parser:
 def chat_on_screen(arguments: ChatArguments) -> int:
     """Run the terminal client. Raises UsageError for unusable settings."""
     from accord.tui.actions import ACTIONS
-    from accord.tui.background_color import BackgroundColor, find_ground
-    from accord.tui.chat_settings import FOLLOW, read_settings
+    from accord.tui.background_color import BackgroundColor, detect_background
+    from accord.tui.chat_settings import AUTO_THEME, read_settings
 
     start = chat_start(arguments)
     settings = read_settings([action.name for action in ACTIONS])
-    background = find_ground(os.environ) if settings.theme == FOLLOW else BackgroundColor(None)
+    background = detect_background(os.environ) if settings.theme == AUTO_THEME else BackgroundColor(None)
     from accord.tui.chat_app import ChatApp
 
     def choose(name: str, cwd: str, trusting: "Trusting") -> "ConfiguredAgent":

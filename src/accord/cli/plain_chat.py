@@ -78,7 +78,7 @@ class PlainChat:
         """Keep the session and its agent for the output of each turn."""
         self._opened = (session, agent)
 
-    def happened(self, event: ClientEvent) -> None:
+    def event_received(self, event: ClientEvent) -> None:
         """Print an event of the session."""
         self._output.event(event)
 
@@ -95,7 +95,7 @@ class PlainChat:
         self._output.finished(None, error, self._code)
         self._step_done.set()
 
-    def turn_over(self, ended: TurnEnded | None, error: AccordError | None) -> None:
+    def turn_ended(self, ended: TurnEnded | None, error: AccordError | None) -> None:
         """Print how the turn ended."""
         code = DONE if error is None and ended is not None and ended.stop_reason == "end_turn" else FAILED
         code = exit_code(error) if error is not None else code

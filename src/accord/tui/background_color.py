@@ -1,6 +1,7 @@
-"""Whether the terminal is dark: it is asked before the screen is there, or says so in its environment.
+"""Detects whether the terminal has a dark background, before the screen opens.
 
-Whatever the user types meanwhile is kept for the prompt.
+Asks the terminal with an escape sequence, and falls back to the variable COLORFGBG. Keys that the user types
+meanwhile are kept for the prompt.
 """
 
 import os
@@ -10,73 +11,73 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Final, NamedTuple
 
-WAIT: Final = 0.12
-"""Seconds for the answer; nearly every terminal answers the second question at once, so that nobody waits this long."""
-_ASK: Final = b"\x1b]11;?\x1b\\\x1b[c"
-_COLOUR: Final = re.compile(
+TIMEOUT: Final = 0.12
+"""Seconds to wait for the answer. Nearly every terminal answers the second query immediately."""
+_QUERY: Final = b"\x1b]11;?\x1b\\\x1b[c"
+_COLOR_REPLY: Final = re.compile(
     rb"\x1b\]11;rgb:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
 )
-_DEVICE: Final = re.compile(rb"\x1b\[\?[0-9;]*c")
-_DARK_NUMBERS: Final = frozenset(("0", "1", "2", "3", "4", "5", "6", "8"))
+_DEVICE_REPLY: Final = re.compile(rb"\x1b\[\?[0-9;]*c")
+_DARK_COLORS: Final = frozenset(("0", "1", "2", "3", "4", "5", "6", "8"))
 
 
 class BackgroundColor(NamedTuple):
-    """What is known of it."""
+    """The result; `dark` is None if it is unknown."""
 
     dark: bool | None
     typed: str = ""
-    """What the user wrote while the terminal was asked."""
+    """What the user typed during the query."""
 
 
-def find_ground(environ: Mapping[str, str]) -> BackgroundColor:
-    """Ask the terminal, else look into the environment."""
-    said = _said(environ)
+def detect_background(environ: Mapping[str, str]) -> BackgroundColor:
+    """Query the terminal; fall back to the environment."""
+    fallback = _from_environment(environ)
     if sys.platform == "win32" or environ.get("TERM", "") in ("", "dumb", "linux"):
-        return BackgroundColor(said)
+        return BackgroundColor(fallback)
     try:
-        asked = ask(sys.stdin.fileno(), sys.stdout.fileno())
+        reply = query_terminal(sys.stdin.fileno(), sys.stdout.fileno())
     except (OSError, ValueError):
-        return BackgroundColor(said)
-    return BackgroundColor(said if asked.dark is None else asked.dark, asked.typed)
+        return BackgroundColor(fallback)
+    return BackgroundColor(fallback if reply.dark is None else reply.dark, reply.typed)
 
 
-def ask(reading: int, writing: int, wait: float = WAIT) -> BackgroundColor:
-    """Ask the terminal that these descriptors belong to. Raises OSError."""
+def query_terminal(input: int, output: int, timeout: float = TIMEOUT) -> BackgroundColor:
+    """Query the terminal behind these file descriptors. Raises OSError."""
     import select
     import termios
     import tty
 
-    if select.select([reading], [], [], 0)[0]:
-        return BackgroundColor(None)  # somebody types ahead: their keys are for the prompt
-    before = termios.tcgetattr(reading)
+    if select.select([input], [], [], 0)[0]:
+        return BackgroundColor(None)  # leave keys that are already typed to the prompt
+    before = termios.tcgetattr(input)
     data = b""
     try:
-        tty.setcbreak(reading, termios.TCSANOW)
-        os.write(writing, _ASK)
-        until = monotonic() + wait
-        while _DEVICE.search(data) is None and (left := until - monotonic()) > 0:
-            if select.select([reading], [], [], left)[0]:
-                data += os.read(reading, 1024)
+        tty.setcbreak(input, termios.TCSANOW)
+        os.write(output, _QUERY)
+        deadline = monotonic() + timeout
+        while _DEVICE_REPLY.search(data) is None and (left := deadline - monotonic()) > 0:
+            if select.select([input], [], [], left)[0]:
+                data += os.read(input, 1024)
     except termios.error as error:
         raise OSError(str(error)) from None
     finally:
-        termios.tcsetattr(reading, termios.TCSANOW, before)
-    return understood(data)
+        termios.tcsetattr(input, termios.TCSANOW, before)
+    return parse_reply(data)
 
 
-def understood(data: bytes) -> BackgroundColor:
-    """What came back: the answers, and what somebody typed."""
-    found = _COLOUR.search(data)
+def parse_reply(data: bytes) -> BackgroundColor:
+    """Separate the replies of the terminal from typed keys."""
+    found = _COLOR_REPLY.search(data)
     dark = None
     if found is not None:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-    rest = _DEVICE.sub(b"", _COLOUR.sub(b"", data))
+    rest = _DEVICE_REPLY.sub(b"", _COLOR_REPLY.sub(b"", data))
     typed = rest.partition(b"\x1b")[0].decode(errors="ignore")
     return BackgroundColor(dark, "".join(char for char in typed if char.isprintable()))
 
 
-def _said(environ: Mapping[str, str]) -> bool | None:
-    """`COLORFGBG` is text and ground, as numbers of colours."""
-    ground = environ.get("COLORFGBG", "").rpartition(";")[2]
-    return ground in _DARK_NUMBERS if ground.isdigit() else None
+def _from_environment(environ: Mapping[str, str]) -> bool | None:
+    """Read `COLORFGBG`: the color numbers of text and background."""
+    color = environ.get("COLORFGBG", "").rpartition(";")[2]
+    return color in _DARK_COLORS if color.isdigit() else None

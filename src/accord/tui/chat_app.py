@@ -1,4 +1,7 @@
-"""The app: sessions, of which one is shown, and what the keys do. It paints before anything of the client is imported."""
+"""The Textual app of `accord chat`: the tabs with sessions, and the keys.
+
+Loaded before the first paint: keep the client out.
+"""
 
 import asyncio
 import contextlib
@@ -18,10 +21,10 @@ from textual.screen import Screen
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.safe_text import clean_line
 from accord.tui.actions import ACTIONS
-from accord.tui.chat_settings import DARK, FOLLOW, LIGHT, ChatSettings
+from accord.tui.chat_settings import AUTO_THEME, DARK, LIGHT, ChatSettings
 from accord.tui.chat_types import ChatStart
-from accord.tui.prompt.prompt_editor import Editor, know_alt_enter
-from accord.tui.session_tabs import MainScreen, SessionAttention, SessionTabs, TabBar, know_alt_digits
+from accord.tui.prompt.prompt_editor import Editor, recognize_alt_enter
+from accord.tui.session_tabs import MainScreen, SessionAttention, SessionTabs, TabBar, recognize_alt_digits
 from accord.tui.session_view import SessionView
 from accord.tui.transcript.transcript_view import TranscriptView
 
@@ -49,7 +52,7 @@ class ChatApp(App[int]):
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown", "scroll(1)", "Scroll down", show=False, priority=True),
         *(
-            # Before the editor, which has keys of its own; but what Esc means is for whoever has the focus to say first.
+            # Priority over the keys of the editor, except Esc: the focused widget handles it first.
             Binding(
                 action.key,
                 f"do('{action.name}')",
@@ -78,39 +81,40 @@ class ChatApp(App[int]):
         choose: "Choose | None" = None,
         write: Callable[[str], None] | None = None,
     ) -> None:
-        """`dark` is how the terminal looks, `typed` what was written before the screen was there, `choose` finds other agents,
-        and `write` gets what goes to the terminal beside the screen.
+        """`dark` is the background of the terminal, `typed` what the user typed before the screen opened.
+
+        `choose` finds other agents. `write` sends escape sequences to the terminal.
         """
         super().__init__()
-        know_alt_enter()
-        know_alt_digits()
-        self.clock = clock
-        self.settings = settings or ChatSettings()
-        self.choose = choose
+        recognize_alt_enter()
+        recognize_alt_digits()
+        self.clock: Clock = clock
+        self.settings: ChatSettings = settings or ChatSettings()
+        self.choose: Choose | None = choose
         self._dark = dark
         self._typed = typed
         self._start = start
-        self._asked_to_quit = False
-        self._attention = SessionAttention(write or self._send, os.environ)
-        self._desk: SessionTabs | None = None
-        self.theme = self._theme_now()
+        self._quit_requested = False
+        self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
+        self._tabs: SessionTabs | None = None
+        self.theme = self._theme_name()
         self.set_keymap(dict(self.settings.keys))
 
     def get_default_screen(self) -> Screen[None]:
         return MainScreen(id="_default")
 
     def compose(self) -> "ComposeResult":
-        self._desk = SessionTabs(self._start, self.clock, self._attention, lambda: self.settings)
-        yield self._desk
+        self._tabs = SessionTabs(self._start, self.clock, self._attention, lambda: self.settings)
+        yield self._tabs
 
     def on_mount(self) -> None:
         if self._typed:
             self.view.prompt.editor.write(self._typed)
         if not self.is_headless:
-            self._end_by_signals()
+            self._exit_on_signals()
 
-    def _end_by_signals(self) -> None:
-        """Whoever ends the program from outside gets the terminal back as well, and no agent stays behind."""
+    def _exit_on_signals(self) -> None:
+        """Restore the terminal and end the agents on SIGTERM and SIGHUP."""
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
@@ -118,133 +122,133 @@ class ChatApp(App[int]):
                 if number is not None:
                     loop.add_signal_handler(number, self.exit, 128 + number)
 
-    # -- sessions -----------------------------------------------------------------------------------------------
+    # -- sessions --
 
     @property
-    def desk(self) -> SessionTabs:
-        """Where the sessions lie."""
-        assert self._desk is not None, "it is there from the first paint on"
-        return self._desk
+    def tabs(self) -> SessionTabs:
+        assert self._tabs is not None, "not composed yet"
+        return self._tabs
 
     @property
     def view(self) -> SessionView:
-        """The session that is shown."""
-        return self.desk.view
+        """The visible session."""
+        return self.tabs.view
 
     @property
     def views(self) -> list[SessionView]:
-        """All of them, in the order of their tabs."""
-        return list(self.desk.views)
+        """All sessions, in the order of their tabs."""
+        return list(self.tabs.views)
 
     async def open(self, start: ChatStart) -> SessionView:
         """Open another session and show it."""
-        return await self.desk.open(start)
+        return await self.tabs.open(start)
 
     async def close(self, view: SessionView) -> None:
-        """End one; with the last, everything."""
-        if len(self.desk.views) == 1:
+        """Close a session; closing the last one quits."""
+        if len(self.tabs.views) == 1:
             self.exit(0)
         else:
-            await self.desk.close(view)
+            await self.tabs.close(view)
 
     def ask_to_close(self, view: SessionView) -> None:
-        """End one, if the user is sure where something goes on in it."""
-        if view.conversation is None or view.conversation.phase not in ("running", "cancelling"):
+        """Close a session; ask first if a turn runs in it."""
+        if view.chat_session is None or view.chat_session.phase not in ("running", "cancelling"):
             self.run_worker(self.close(view))
             return
         from accord.tui.list_screen import ConfirmScreen
 
-        async def answered(sure: Any) -> None:
-            if sure and view in self.desk.views:
+        async def on_answer(confirmed: Any) -> None:
+            if confirmed and view in self.tabs.views:
                 await self.close(view)
 
-        self.push_screen(ConfirmScreen("A turn runs in this session", "Close it", "Let it run"), answered)
+        self.push_screen(
+            ConfirmScreen("A turn is running in this session", "Close it", "Keep it open"), on_answer
+        )
 
     def action_show(self, number: int) -> None:
-        """Show the session of this tab."""
-        self._insist_on_sessions()
-        if number <= len(self.desk.views):
-            self.desk.show(self.desk.views[number - 1])
+        """Switch to a tab by its number."""
+        self._require_main_screen()
+        if number <= len(self.tabs.views):
+            self.tabs.show(self.tabs.views[number - 1])
 
     def watch_app_focus(self) -> None:
-        if self._desk is not None:
-            self._desk.look(self._desk.view)
+        if self._tabs is not None:
+            self._tabs.update_attention(self._tabs.view)
 
     @on(TabBar.Chosen)
     def _tab_chosen(self, event: TabBar.Chosen) -> None:
         event.stop()
-        view = next((view for view in self.desk.views if view.id == event.id), None)
+        view = next((view for view in self.tabs.views if view.id == event.id), None)
         if view is not None and event.close:
             self.ask_to_close(view)
         elif view is not None:
-            self.desk.show(view)
+            self.tabs.show(view)
 
-    @on(TabBar.Wanted)
-    async def _tab_wanted(self, event: TabBar.Wanted) -> None:
+    @on(TabBar.NewRequested)
+    async def _new_tab_requested(self, event: TabBar.NewRequested) -> None:
         event.stop()
         await self.action_do("agent")
 
-    # -- keys ---------------------------------------------------------------------------------------------------
+    # -- keys --
 
     async def action_do(self, name: str) -> None:
-        """Do one of the actions. Leaving is understood everywhere."""
+        """Run an action by its name. Only `quit` works on top of other screens."""
         if name != "quit":
-            self._insist_on_sessions()
+            self._require_main_screen()
         action = next(action for action in ACTIONS if action.name == name)
-        done = action.run(self)
-        if inspect.isawaitable(done):
-            await done
+        result = action.run(self)
+        if inspect.isawaitable(result):
+            await result
 
     def action_interrupt(self) -> None:
-        """Ctrl+C: copy what is selected, else stop the turn, else empty the prompt, else quit at the second time."""
-        self._insist_on_sessions()
+        """Ctrl+C: copy the selection, or stop the turn, or clear the prompt, or quit if pressed twice."""
+        self._require_main_screen()
         view = self.view
         selected = self.screen.get_selected_text() or view.prompt.editor.selected_text
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-        elif view.conversation is not None and view.conversation.phase == "running":
+        elif view.chat_session is not None and view.chat_session.phase == "running":
             view.stop()
         elif view.prompt.draft:
             view.prompt.clear()
-        elif self._asked_to_quit:
+        elif self._quit_requested:
             self.exit(0)
         else:
-            self._asked_to_quit = True
-            self.notify("Ctrl+C again quits")
-            self.set_timer(3, self._forget_quitting)
+            self._quit_requested = True
+            self.notify("Press Ctrl+C again to quit")
+            self.set_timer(3, self._reset_quit)
 
-    def _forget_quitting(self) -> None:
-        self._asked_to_quit = False
+    def _reset_quit(self) -> None:
+        self._quit_requested = False
 
     def action_leave(self) -> None:
-        """Ctrl+D quits where nothing is written."""
-        self._insist_on_sessions()
+        """Ctrl+D: quit if the prompt is empty."""
+        self._require_main_screen()
         if self.view.prompt.draft:
-            self.notify("The prompt is not empty: Ctrl+C empties it, Ctrl+Q quits")
+            self.notify("The prompt is not empty: Ctrl+C clears it, Ctrl+Q quits")
         else:
             self.exit(0)
 
     def action_scroll(self, by: int) -> None:
-        """A page of the conversation, or of what a question is about."""
-        self._insist_on_sessions()
-        self.view.readable.page(by)
+        """Scroll the transcript, or the text of an open question, by a page."""
+        self._require_main_screen()
+        self.view.scroll_target.page(by)
 
-    def _insist_on_sessions(self) -> None:
-        """While another screen is on top, the keys are its own."""
+    def _require_main_screen(self) -> None:
+        """Leave the key to another screen if one is on top."""
         if len(self.screen_stack) > 1:
             raise SkipAction
 
     def action_help(self) -> None:
-        """The keys."""
         from accord.tui.actions import HelpScreen
 
         if isinstance(self.screen, HelpScreen):
-            raise SkipAction  # there the same key closes it
+            raise SkipAction  # the same key closes it
         self.push_screen(HelpScreen(self.settings.keys))
 
-    @on(Editor.Asked)
-    def _asked(self, event: Editor.Asked) -> None:
+    @on(Editor.HelpRequested)
+    def _help_requested(self, event: Editor.HelpRequested) -> None:
         event.stop()
         self.action_help()
 
@@ -257,19 +261,19 @@ class ChatApp(App[int]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Tell the user something in passing. Paths and names are in it, so nothing in it is markup."""
+        """Show a short notification. Never as markup: it may contain paths and names."""
         super().notify(clean_line(message), title=title, severity=severity, timeout=timeout, markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy it by the terminal, and into a file for terminals that cannot."""
-        from accord.tui.export import MOST, keep_copy
+        """Copy through the terminal, and to a file for terminals that do not support it."""
+        from accord.tui.export import MAX_CLIPBOARD, save_copy
 
-        if len(text) <= MOST:
+        if len(text) <= MAX_CLIPBOARD:
             super().copy_to_clipboard(text)
-        self.notify(keep_copy(text))
+        self.notify(save_copy(text))
 
-    def _send(self, text: str) -> None:
-        """Write to the terminal, beside the screen."""
+    def _write_to_terminal(self, text: str) -> None:
+        """Write an escape sequence to the terminal."""
         if self._driver is not None and not self.is_headless:
             self._driver.write(text)
 
@@ -279,44 +283,44 @@ class ChatApp(App[int]):
             yield SystemCommand(
                 title, action.help, lambda name=action.name: self.run_worker(self.action_do(name))
             )
-        yield SystemCommand("Keys", "What the keys do", self.action_help)
+        yield SystemCommand("Keys", "List all keys", self.action_help)
 
-    # -- the end ------------------------------------------------------------------------------------------------
+    # -- shutdown --
 
     async def on_unmount(self) -> None:
         await self.close_sessions()
 
     async def close_sessions(self) -> None:
-        """End every agent."""
-        views = [] if self._desk is None else self._desk.views
+        """End all agents."""
+        views = [] if self._tabs is None else self._tabs.views
         while views:
             await views.pop().aclose()
 
-    # -- settings -----------------------------------------------------------------------------------------------
+    # -- settings --
 
     @property
     def diffs(self) -> str:
-        """How changes of files are shown."""
+        """How diffs are shown: `auto`, `below` or `beside`."""
         return self.settings.diffs
 
     def set_setting(self, name: str, value: str | bool) -> None:
-        """Let a setting count from now on."""
+        """Apply a setting."""
         self.settings = replace(self.settings, **{name: value})
-        self.theme = self._theme_now()
+        self.theme = self._theme_name()
         if name == "diffs":
             self.restyle()
 
-    def _theme_now(self) -> str:
-        named = self.settings.theme
-        if named == FOLLOW:
-            named = LIGHT if self._dark is False else DARK
-        return {DARK: "textual-dark", LIGHT: "textual-light"}.get(named, named)
+    def _theme_name(self) -> str:
+        name = self.settings.theme
+        if name == AUTO_THEME:
+            name = LIGHT if self._dark is False else DARK
+        return {DARK: "textual-dark", LIGHT: "textual-light"}.get(name, name)
 
     def watch_theme(self) -> None:
         self.call_after_refresh(self.restyle)
 
     def restyle(self) -> None:
-        """Draw every conversation anew."""
-        for view in [] if self._desk is None else self._desk.views:
+        """Redraw all transcripts."""
+        for view in [] if self._tabs is None else self._tabs.views:
             for transcript in view.query(TranscriptView):
                 transcript.restyle()

@@ -1,4 +1,6 @@
-"""One session with one agent: connects, signs in, prompts, follows, restarts.
+"""One session with one agent: connects, signs in, sends prompts, follows events, restarts.
+
+Reports to a `SessionDisplay`; the state of the session itself is in the client.
 
 Imported on first use: it loads accord.client.
 """
@@ -60,16 +62,13 @@ if TYPE_CHECKING:
     from accord.tui.question_dialogs import DialogHandler
 
 
-# MERGED tui.signing: Signing in to an agent from the screen, when it says that somebody has to.
-
-
 class SignInChooser(Protocol):
-    """Who can be asked how."""
+    """Asks the user how to sign in."""
 
     async def sign_in(
         self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> AuthMethod | None:
-        """One of the methods, or None: not now."""
+        """Return the chosen method; None means not now."""
         ...
 
 
@@ -81,9 +80,10 @@ async def sign_in(
     launch: AgentCommand | None,
     note: "Callable[[str, Tone, str], None]",
 ) -> bool:
-    """Let the user choose a way and go it; whether it is worth while to try again what was refused.
+    """Let the user sign in. Return whether to retry the refused request.
 
-    `name` is what the user calls the agent, `launch` is how the agent was started here. Without one its program cannot be run in this terminal.
+    `name` is the configured name of the agent. `launch` is the command of a local agent; without it, methods
+    that run in the terminal are not offered.
     """
     offered = error.methods or agent.auth_methods
     methods = [
@@ -96,219 +96,208 @@ async def sign_in(
         return False
     names = variables(method)
     if names is not None:
-        _explain(names, name, launch, note)
+        _explain_variables(names, name, launch, note)
         return False
-    called = one_line(clean_line(method.name))
+    label = one_line(clean_line(method.name))
     try:
         if not isinstance(method, AuthMethodTerminal):
-            note(f"Signing in by {called!r}: the agent may open a browser.", "quiet", "")
+            note(f"Signing in with {label!r}; the agent may open a browser.", "quiet", "")
         await agent.sign_in(method)
     except AccordError as failure:
         note(str(failure), "bad", "")
     else:
-        note(f"Signed in by {called!r}.", "good", "")
+        note(f"Signed in with {label!r}.", "good", "")
     return True
 
 
-def _explain(
+def _explain_variables(
     names: Sequence[str], agent: str, launch: AgentCommand | None, note: "Callable[[str, Tone, str], None]"
 ) -> None:
-    """A key in the environment: nothing to call, but to set, and to hand on."""
+    """Tell the user which environment variables to set."""
     listed = ", ".join(map(one_line, names))
     if launch is None:
-        note(f"{agent} wants {listed} in its environment, on the machine where it runs.", "warn", "")
+        note(f"{agent} needs {listed} in its environment, on the machine where it runs.", "warn", "")
         return
     lines = list(what_to_set(names, agent, launch))
     if lines:
         note(
-            f"{agent} wants {listed} in its environment; then start this client again.",
+            f"{agent} needs {listed} in its environment; set it, then restart this client.",
             "warn",
             "\n".join(lines),
         )
     else:
-        note(f"{agent} gets {listed} already, and does not accept what it says.", "warn", "")
+        note(f"{agent} already gets {listed} but does not accept the value.", "warn", "")
 
 
-# MERGED tui.blocks: A draft as the blocks of a prompt: its text, the files it mentions, what is attached to it.
-
-
-def blocks_of(
+def prompt_blocks(
     draft: Draft, folders: Sequence[str], capabilities: AgentCapabilities, note: Callable[[str], None]
 ) -> list[ContentBlock]:
-    """Reads files: for a thread. Raises UsageError where one cannot be read."""
-    attaching = AttachmentBuilder(capabilities, note)
+    """Return the blocks of a prompt. Blocking: reads files. Raises UsageError if one cannot be read."""
+    builder = AttachmentBuilder(capabilities, note)
     found = mentions_in(draft.text, folders, "paste its path to attach it")
     for text in found.notes:
         note(text)
-    printed = [attachment.text for attachment in draft.attachments if attachment.text]
-    text = "\n\n".join(filter(None, (draft.text, *printed)))
+    outputs = [attachment.text for attachment in draft.attachments if attachment.text]
+    text = "\n\n".join(filter(None, (draft.text, *outputs)))
     blocks: list[ContentBlock] = [TextContent(text)] if text.strip() else []
-    blocks += [attaching.mentioned(path) for path in found.paths]
-    blocks += [attaching.attached(attachment.path) for attachment in draft.attachments if attachment.path]
+    blocks += [builder.mentioned(path) for path in found.paths]
+    blocks += [builder.attached(attachment.path) for attachment in draft.attachments if attachment.path]
     return blocks
-
-
-# MERGED tui.offer: What an agent is connected with: who may be asked, what it is offered, and under which options.
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """For one connection."""
+    """The handlers and options of one connection."""
 
     start: ChatStart
-    questions: "DialogHandler | None"
-    """None where nobody can be asked."""
+    dialogs: "DialogHandler | None"
+    """None if there is no screen to ask the user on."""
     warn: Callable[[str], None]
     clock: Clock
     ring: FrameRing
-    """Where the frames of the connection go, to be looked at."""
-    heard: Callable[[str], None]
-    """Gets what the agent writes to stderr."""
+    """Keeps the latest frames for the wire view."""
+    on_stderr: Callable[[str], None]
+    """Called with each line that the agent writes to stderr."""
 
     def handlers(self, server: ConfiguredAgent) -> ClientHandlers:
-        """What the agent may ask for."""
-        asked = self.questions
-        consent = Consent(server.policy(self._word(server)), asked, self.warn)
-        # The agent of this package works on this machine anyway, and keeps its own rules: a detour over us gains nothing.
-        offered = server.name != "accord" or bool(server.command)
+        """Return the handlers for requests of the agent."""
+        dialogs = self.dialogs
+        consent = Consent(server.policy(self._default(server)), dialogs, self.warn)
+        # Accord's own agent accesses files itself, under its own rules.
+        offers_files = server.name != "accord" or bool(server.command)
         return ClientHandlers(
             permissions=consent,
-            workspace=guarded_workspace(consent) if offered else None,
-            forms=None if asked is None else asked.form,
-            urls=None if asked is None else asked.address,
-            login=None if asked is None else asked.login,
-            extensions={} if asked is None else {ASK_USER: asked.question},
+            workspace=guarded_workspace(consent) if offers_files else None,
+            forms=None if dialogs is None else dialogs.form,
+            urls=None if dialogs is None else dialogs.address,
+            login=None if dialogs is None else dialogs.login,
+            extensions={} if dialogs is None else {ASK_USER: dialogs.question},
         )
 
     def options(self, server: ConfiguredAgent) -> ClientOptions:
-        """How the connection is kept."""
+        """Return the options of the connection."""
         options = server.options(
             ClientOptions(
                 clock=self.clock,
                 observer=self._observe,
                 wrap=lambda transport: TappedTransport(transport, self.ring, ours="client"),
-                on_stderr=self.heard,
-                features=ClientFeatures(
-                    meta={"accord": {"extensions": [ASK_USER] if self.questions else []}}
-                ),
+                on_stderr=self.on_stderr,
+                features=ClientFeatures(meta={"accord": {"extensions": [ASK_USER] if self.dialogs else []}}),
             )
         )
-        return replace(options, restart=None)  # the user sees what happened, and restarts it with one key
+        return replace(options, restart=None)  # the user restarts the agent with Ctrl+R
 
     def trusting(self) -> Trusting:
-        """Whether a project's file counts."""
-        return refuse if self.questions is None else self.questions.trusting()
+        """Return the function that decides whether to trust a project's `acp.json`."""
+        return refuse if self.dialogs is None else self.dialogs.trusting()
 
-    def _word(self, server: ConfiguredAgent) -> PermissionDefault | None:
-        """What takes the place of the default in the user's rules: what was said, else what their file says, else by who is there."""
-        said = self.start.permissions
-        if said is None and self.questions is None and server.unattended is not None:
+    def _default(self, server: ConfiguredAgent) -> PermissionDefault | None:
+        """Return the permission default: the option, or None for the agent's file, or the usual one."""
+        chosen = self.start.permissions
+        if chosen is None and self.dialogs is None and server.unattended is not None:
             return server.unattended
-        if said is not None or (
+        if chosen is not None or (
             server.permissions is not None and server.permissions.permission_default is not None
         ):
-            return said
-        return "reads" if self.questions is None else "ask"
+            return chosen
+        return "reads" if self.dialogs is None else "ask"
 
     def _observe(self, report: ClientReport) -> None:
         if report.kind == "oversized":
-            self.warn(f"a message of the agent is left out: {report.detail}")
+            self.warn(f"ignored a message of the agent that is too long: {report.detail}")
 
 
-# MERGED tui.recalled: The history of a session whose agent takes it up without telling it again: what was recorded here the last time.
-
-_HISTORY: Final = (
+_HISTORY_EVENTS: Final = (
     AgentMessageChunk, AgentThoughtChunk, UserMessageChunk, MessageChanged, ToolCallChanged, PlanChanged,
     CompactionUpdate, CompactionSummaryChunk, TurnStarted, TurnEnded, TurnCancelling,
 )  # fmt: skip
 
 
-def recall(records: RecordedSessions, session: ClientSession, agent: str) -> None:
-    """Let the session's state have what is known of its history; settings stay as the agent says they are."""
+def restore_history(records: RecordedSessions, session: ClientSession, agent: str) -> None:
+    """Apply the recorded history to the state of a session that the agent resumed without a replay.
+
+    Settings are not applied: the agent reports them.
+    """
     try:
         recorded = records.find(session.id, agent=agent)
         if recorded is None:
             return
         for event in records.events(recorded):
-            if isinstance(event, _HISTORY):
+            if isinstance(event, _HISTORY_EVENTS):
                 session.state.apply(event)
     except StoreError:
-        return  # then it begins without
+        return  # the session starts without its history
     if session.state.turn != "idle":
         session.state.apply(TurnEnded())
 
 
-# MERGED tui.conversation: One session with one agent, from connecting to its end: prompts go out one after the other, events come in.
-#
-# Knows nothing of the screen but a small contract. Everything about the session itself is in the client's own state.
-
-_BREATH: Final = 100
-"""Events after which keys get their turn."""
+_YIELD_AFTER: Final = 100
+"""Number of events after which other tasks, such as key presses, may run."""
 
 
 class ChatSession:
-    """Connects, opens, prompts, restarts."""
+    """One tab's session: connects, sends prompts, restarts the agent."""
 
     def __init__(
         self,
         start: ChatStart,
-        stage: SessionDisplay,
-        questions: "DialogHandler | None",
+        display: SessionDisplay,
+        dialogs: "DialogHandler | None",
         queue: DraftQueue,
         clock: Clock,
     ) -> None:
-        """Without `questions` nobody is there who could be asked."""
+        """Without `dialogs` the user is never asked."""
         self.phase: Phase = "connecting"
         self.agent: RemoteAgent | None = None
         self.session: ClientSession | None = None
         self.server: ConfiguredAgent | None = None
         self._start = start
-        self._stage = stage
-        self._questions = questions
+        self._display = display
+        self._dialogs = dialogs
         self._queue = queue
         self._clock = clock
-        self.ring = FrameRing(clock=clock)
-        """What crosses the connection, for whoever looks."""
-        self._opening: SessionChoice | None = None
-        self._signing = False
+        self.ring: FrameRing = FrameRing(clock=clock)
+        """The latest messages, for the wire view."""
+        self._choice: SessionChoice | None = None
+        self._signing_in = False
         self._recorder: Recorder | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._shown = asyncio.Condition()
         self._last_shown: TurnEnded | None = None
 
-    # -- what the user does -------------------------------------------------------------------------------------
+    # -- commands --
 
     def begin(self) -> None:
-        """Connect, and go on with what waits."""
-        self._own(self._connect())
+        """Connect, then send queued prompts."""
+        self._spawn(self._connect())
 
     def advance(self) -> None:
-        """Send the next prompt, if one waits and nothing runs."""
+        """Send the next queued prompt if no turn runs."""
         if self.phase != "ready" or self.session is None or self.session.running:
             return
         draft = self._queue.next()
         if draft is not None:
-            self._change("running")
-            self._stage.queue_changed()
-            self._own(self._turn(self.session, draft))
+            self._set_phase("running")
+            self._display.queue_changed()
+            self._spawn(self._turn(self.session, draft))
 
     def cancel(self) -> bool:
-        """Ask the agent to stop; whether there was something to stop."""
+        """Cancel the turn. Return whether one was running."""
         if self.session is None or not self.session.running:
             return False
         self._queue.held = len(self._queue) > 0
         self.session.cancel()
-        self._stage.queue_changed()
+        self._display.queue_changed()
         return True
 
     def restart(self) -> None:
-        """Start the agent again, or try once more to connect."""
+        """Restart the agent, or retry to connect."""
         if self.phase in ("dead", "failed"):
-            self._own(self._connect() if self.agent is None else self._restart(self.agent))
+            self._spawn(self._connect() if self.agent is None else self._restart(self.agent))
 
     async def aclose(self) -> None:
-        """End the agent and everything that runs."""
-        self._change("closed")
+        """End the agent and all tasks."""
+        self._set_phase("closed")
         agent, self.agent = self.agent, None
         for task in self._tasks:
             task.cancel()
@@ -318,53 +307,53 @@ class ChatSession:
         if self._recorder is not None:
             self._recorder.close()
 
-    # -- connecting ---------------------------------------------------------------------------------------------
+    # -- connecting --
 
     async def _connect(self) -> None:
-        self._change("connecting")
+        self._set_phase("connecting")
         try:
-            offer = self._offer()
-            server = self.server = await asyncio.to_thread(self._start.find, offer.trusting())
+            options = self._options()
+            server = self.server = await asyncio.to_thread(self._start.find, options.trusting())
             self.agent = await PendingAgent(
                 self._start.remote or await asyncio.to_thread(server.launch, self._start.cwd),
-                offer.handlers(server),
-                offer.options(server),
+                options.handlers(server),
+                options.options(server),
             )
-            self._opening = self._opening_for(self.agent, server)
+            self._choice = self._session_choice(self.agent, server)
             if self._recorder is None:
                 self._recorder = Recorder(server.name, self._warn)
-            await self._open(self._opening, await self._admitted(self._opening))
+            await self._show(self._choice, await self._open_or_sign_in(self._choice))
         except AuthRequired as error:
-            await self._unconnected(error, "\n".join(self._ways_in(error)))
+            await self._connection_failed(error, "\n".join(self._sign_in_hints(error)))
         except AccordError as error:
-            await self._unconnected(error)
+            await self._connection_failed(error)
 
-    async def _admitted(self, opening: SessionChoice) -> ClientSession:
+    async def _open_or_sign_in(self, opening: SessionChoice) -> ClientSession:
         while True:
             try:
-                return await self._entered(opening)
+                return await self._open_session(opening)
             except AuthRequired as error:
                 if not await self._sign_in(opening.agent, error):
                     raise
 
     async def _sign_in(self, agent: RemoteAgent, error: AuthRequired) -> bool:
-        """Whether the user did something about it."""
-        if self._questions is None or self.server is None:
+        """Ask the user to sign in. Return whether to retry."""
+        if self._dialogs is None or self.server is None:
             return False
         launch = None if self._start.remote is not None else self.server.launch(self._start.cwd)
-        self._signing = True
+        self._signing_in = True
         try:
-            return await sign_in(agent, self.server.name, error, self._questions, launch, self._stage.note)
+            return await sign_in(agent, self.server.name, error, self._dialogs, launch, self._display.note)
         finally:
-            self._signing = False
+            self._signing_in = False
 
-    def _heard(self, line: str) -> None:
-        """On stderr. Some agents print there what the user has to open to sign in, or a code to type."""
+    def _stderr_line(self, line: str) -> None:
+        """Record a line of stderr. During sign-in, show it: it may contain an address or a code."""
         self.ring.note_stderr(line)
-        if self._signing:
-            self._stage.note(line)
+        if self._signing_in:
+            self._display.note(line)
 
-    async def _entered(self, opening: SessionChoice) -> ClientSession:
+    async def _open_session(self, opening: SessionChoice) -> ClientSession:
         start = self._start
         records = self._recorder.records if self._recorder is not None else None
         session_id = start.session
@@ -374,47 +363,48 @@ class ChatSession:
             return await opening.new()
         session = await opening.again(session_id, whole=True)
         if not session.state.timeline and records is not None:
-            recall(records, session, opening.name)
+            restore_history(records, session, opening.name)
         return session
 
-    async def _open(self, opening: SessionChoice, session: ClientSession) -> None:
+    async def _show(self, opening: SessionChoice, session: ClientSession) -> None:
         await apply_settings(self._start, opening.agent, session)
         if self._recorder is not None:
             self._recorder.begin(session)
         self.session = session
-        self._stage.opened(session, opening.agent)
-        self._own(self._follow(session))
-        self._change("ready")
+        self._display.opened(session, opening.agent)
+        self._spawn(self._follow(session))
+        self._set_phase("ready")
         self.advance()
 
-    async def _unconnected(self, error: AccordError, details: str = "") -> None:
+    async def _connection_failed(self, error: AccordError, details: str = "") -> None:
         agent, self.agent = self.agent, None
-        self._change("failed")
-        self._stage.failed(error, details)
+        self._set_phase("failed")
+        self._display.failed(error, details)
         if agent is not None:
             await agent.aclose()
 
-    def _ways_in(self, error: AuthRequired) -> list[str]:
+    def _sign_in_hints(self, error: AuthRequired) -> list[str]:
         server = self.server
         if server is None:
             return []
         if self._start.remote is not None:
             return [
-                f"sign in by {method.name!r} on the machine where the agent runs" for method in error.methods
+                f"sign in with {method.name!r} on the machine where the agent runs"
+                for method in error.methods
             ]
         name = None if server.place == "the command behind --" else server.name
         return list(how_to_sign_in(error, name, server.launch(self._start.cwd)))
 
-    def _opening_for(self, agent: RemoteAgent, server: ConfiguredAgent) -> SessionChoice:
+    def _session_choice(self, agent: RemoteAgent, server: ConfiguredAgent) -> SessionChoice:
         servers = reachable(server.mcp_servers(), agent, self._warn)
         return SessionChoice(agent, server.name, self._start.cwd, self._start.add_dir, servers)
 
-    def _offer(self) -> ConnectionOptions:
+    def _options(self) -> ConnectionOptions:
         return ConnectionOptions(
-            self._start, self._questions, self._warn, self._clock, self.ring, self._heard
+            self._start, self._dialogs, self._warn, self._clock, self.ring, self._stderr_line
         )
 
-    # -- turns --------------------------------------------------------------------------------------------------
+    # -- turns --
 
     async def _turn(self, session: ClientSession, draft: Draft) -> None:
         assert self.agent is not None
@@ -423,55 +413,54 @@ class ChatSession:
         error: AccordError | None = None
         try:
             blocks = await asyncio.to_thread(
-                blocks_of, draft, folders, self.agent.capabilities, self._soon_note
+                prompt_blocks, draft, folders, self.agent.capabilities, self._warn_from_thread
             )
             async for event in session.prompt(blocks):
                 if isinstance(event, TurnEnded):
                     ended = event
-        except AuthRequired as refused:
-            error = refused
-            if await self._sign_in(self.agent, refused):
+        except AuthRequired as failure:
+            error = failure
+            if await self._sign_in(self.agent, failure):
                 error = None
-                self._queue.put_back(draft)
+                self._queue.prepend(draft)
         except AccordError as failure:
             error = failure
         if ended is not None:
-            await self._until_shown(ended)
+            await self._wait_until_shown(ended)
         if error is not None or (ended is not None and ended.stop_reason == "cancelled"):
             self._hold()
         if self.phase in ("running", "cancelling"):
-            self._change("ready")
-        self._stage.turn_over(ended, error)
+            self._set_phase("ready")
+        self._display.turn_ended(ended, error)
         self.advance()
 
-    async def _until_shown(self, ended: TurnEnded) -> None:
-        """Events reach the stage on another way than the turn's own."""
+    async def _wait_until_shown(self, ended: TurnEnded) -> None:
+        """Wait until `_follow` has shown the end of the turn."""
         async with self._shown:
             await self._shown.wait_for(lambda: self._last_shown is ended)
 
     def _warn(self, text: str) -> None:
-        self._stage.note(text, "warn")
+        self._display.note(text, "warn")
 
-    def _soon_note(self, text: str) -> None:
-        """A note from a thread."""
-        self._loop.call_soon_threadsafe(self._stage.note, text, "warn")
+    def _warn_from_thread(self, text: str) -> None:
+        self._loop.call_soon_threadsafe(self._display.note, text, "warn")
 
     def _hold(self) -> None:
         self._queue.held = len(self._queue) > 0
-        self._stage.queue_changed()
+        self._display.queue_changed()
 
     async def _follow(self, session: ClientSession) -> None:
-        taken = 0
+        count = 0
         async for event in session.events():
             if self._recorder is not None and self._recorder.recording is not None:
                 self._recorder.recording.take(event)
             if isinstance(event, AgentEnded):
-                self._change("dead")
+                self._set_phase("dead")
             elif isinstance(event, TurnCancelling) and self.phase == "running":
-                self._change("cancelling")
-            self._stage.happened(event)
-            taken += 1
-            if taken % _BREATH == 0:
+                self._set_phase("cancelling")
+            self._display.event_received(event)
+            count += 1
+            if count % _YIELD_AFTER == 0:
                 await asyncio.sleep(0)
             if isinstance(event, TurnEnded):
                 async with self._shown:
@@ -479,35 +468,35 @@ class ChatSession:
                     self._shown.notify_all()
 
     async def _restart(self, agent: RemoteAgent) -> None:
-        self._change("connecting")
+        self._set_phase("connecting")
         session = self.session
         try:
             await agent.restart()
             if session is not None and session.lost is None:
                 await apply_settings(self._start, agent, session)
-                self._stage.note("The agent runs again; the session goes on.", "good")
-                self._change("ready")
+                self._display.note("The agent was restarted; the session continues.", "good")
+                self._set_phase("ready")
                 self.advance()
                 return
             lost = session.lost if session is not None else None
-            assert self._opening is not None
-            fresh = await self._opening.new()
-            await self._open(self._opening, fresh)
-            self._stage.note(
-                f"The agent runs again, in a new session: the old one was lost ({lost}).", "warn"
+            assert self._choice is not None
+            fresh = await self._choice.new()
+            await self._show(self._choice, fresh)
+            self._display.note(
+                f"The agent was restarted in a new session; the old one was lost ({lost}).", "warn"
             )
         except AccordError as error:
-            self._change("dead")
-            self._stage.note(f"It could not be started again: {error}", "bad")
+            self._set_phase("dead")
+            self._display.note(f"cannot restart the agent: {error}", "bad")
 
-    # -- what goes on -------------------------------------------------------------------------------------------
+    # -- helpers --
 
-    def _change(self, phase: Phase) -> None:
+    def _set_phase(self, phase: Phase) -> None:
         if self.phase != "closed":
             self.phase = phase
-            self._stage.phase_changed(phase)
+            self._display.phase_changed(phase)
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._loop = asyncio.get_running_loop()
         task = self._loop.create_task(work)
         self._tasks.add(task)

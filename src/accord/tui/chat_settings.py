@@ -13,13 +13,11 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from accord.errors import UsageError
 from accord.paths import config_dir
 
-# MERGED tui.settings.table: The settings: their names, what they can be, and what they are where nobody says. Light: read before the first paint.
-
 Diffs: TypeAlias = Literal["auto", "below", "beside"]
 Notify: TypeAlias = Literal["auto", "bell", "desktop", "off"]
-When: TypeAlias = Literal["away", "always"]
+NotifyWhen: TypeAlias = Literal["away", "always"]
 
-FOLLOW: Final = "auto"
+AUTO_THEME: Final = "auto"
 """The theme that follows the terminal."""
 DARK: Final = "dark"
 LIGHT: Final = "light"
@@ -27,37 +25,37 @@ LIGHT: Final = "light"
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """All of them."""
+    """The settings of the user."""
 
-    theme: str = FOLLOW
+    theme: str = AUTO_THEME
     diffs: Diffs = "auto"
     notify: Notify = "auto"
-    notify_when: When = "away"
+    notify_when: NotifyWhen = "away"
     mouse: bool = True
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Other keys for actions, by the action's name."""
+    """Keys for actions, by the name of the action."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSetting:
-    """One that is chosen among a few values, or switched."""
+    """Describes one setting for the settings screen and the file."""
 
     key: str
-    """In the file."""
+    """The key in the file."""
     name: str
-    """Of the field of `ChatSettings`."""
+    """The name of the field of `ChatSettings`."""
     title: str
     help: str
     values: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What it can be, and what that means; empty for a switch."""
+    """The values with their descriptions; empty for a boolean."""
 
 
 def themes() -> dict[str, str]:
-    """The themes there are."""
+    """Return the available themes with their descriptions."""
     from textual.theme import BUILTIN_THEMES
 
     own = {
-        FOLLOW: "light or dark, as the terminal is",
+        AUTO_THEME: "light or dark, like the terminal",
         DARK: "light on dark",
         LIGHT: "dark on light",
     }
@@ -70,127 +68,132 @@ def themes() -> dict[str, str]:
 
 
 SETTINGS: Final[tuple[ChatSetting, ...]] = (
-    ChatSetting("theme", "theme", "Theme", "The colours", {}),
+    ChatSetting("theme", "theme", "Theme", "Colors", {}),
     ChatSetting(
         "diffs",
         "diffs",
-        "Changes of files",
-        "How they are shown",
-        {"auto": "side by side where there is room", "below": "one line after the other", "beside": "side by side"},
+        "Diffs",
+        "How diffs are shown",
+        {"auto": "side by side if the screen is wide", "below": "unified", "beside": "side by side"},
     ),
     ChatSetting(
         "notify",
         "notify",
         "Notifications",
-        "How you are told that a turn is over or the agent asks",
+        "How to notify you when a turn ends or the agent asks",
         {
-            "auto": "by the desktop where the terminal can do that, else by the bell",
-            "bell": "by the bell of the terminal",
-            "desktop": "by the desktop",
-            "off": "not at all",
+            "auto": "desktop notification if the terminal supports it, otherwise the bell",
+            "bell": "terminal bell",
+            "desktop": "desktop notification",
+            "off": "no notifications",
         },
     ),
     ChatSetting(
         "notifyWhen",
         "notify_when",
         "Notify when",
-        "When you are told",
+        "When to notify you",
         {"away": "another tab or window has the focus", "always": "always"},
     ),
-    ChatSetting("mouse", "mouse", "Mouse", "Whether it is the client's; counts from the next start"),
+    ChatSetting("mouse", "mouse", "Mouse", "Use the mouse; applies from the next start"),
 )  # fmt: skip
-"""In the order of the screen."""
+"""In the order of the settings screen."""
 
 
 def values_of(setting: ChatSetting) -> Mapping[str, str]:
-    """What a setting can be; empty for a switch."""
+    """Return the values of a setting with their descriptions; empty for a boolean."""
     return themes() if setting.key == "theme" else setting.values
 
 
-# MERGED tui.settings.file: `chat.json` in the config folder: read, checked key by key, and changed one key at a time. A bad one is refused, never guessed at.
-
-_LARGEST: Final = 256 * 1024
+_MAX_FILE_BYTES: Final = 256 * 1024
 _KEYS: Final = "keys"
 
 
 def settings_file() -> Path:
-    """Where they stand."""
+    """Return the path of `chat.json`."""
     return config_dir() / "chat.json"
 
 
 def read_settings(actions: Iterable[str], path: Path | None = None) -> ChatSettings:
-    """Those of the file; the usual ones where there is none. `actions` are those that keys can be given. Raises UsageError."""
+    """Read the file; return the defaults if there is none. `actions` are the valid action names.
+
+    Raises UsageError for every unknown key and invalid value.
+    """
     path = settings_file() if path is None else path
-    found = ChatSettings()
-    for key, value in _members(path).items():
+    settings = ChatSettings()
+    for key, value in _read_file(path).items():
         setting = next((one for one in SETTINGS if one.key == key), None)
         if key == _KEYS:
-            found = replace(found, keys=_keys(path, value, list(actions)))
+            settings = replace(settings, keys=_keys(path, value, list(actions)))
         elif setting is None:
             raise UsageError(
-                f"{path}: {key}: there is no such setting{_near(key, [one.key for one in SETTINGS] + [_KEYS])}"
+                f"{path}: unknown setting {key}{_suggestion(key, [one.key for one in SETTINGS] + [_KEYS])}"
             )
         else:
             allowed = values_of(setting)
             if allowed and (not isinstance(value, str) or value not in allowed):
-                raise UsageError(f"{path}: {key}: {_shown(value)} is none of {', '.join(allowed)}")
+                raise UsageError(
+                    f"{path}: {key}: invalid value {_short_json(value)}; use one of {', '.join(allowed)}"
+                )
             if not allowed and not isinstance(value, bool):
-                raise UsageError(f"{path}: {key}: {_shown(value)} is neither true nor false")
-            found = replace(found, **{setting.name: value})
-    return found
+                raise UsageError(f"{path}: {key}: invalid value {_short_json(value)}; use true or false")
+            settings = replace(settings, **{setting.name: value})
+    return settings
 
 
 def write_setting(key: str, value: str | bool, path: Path | None = None) -> None:
-    """Change one of them; the others stay as they are. Raises UsageError."""
-    from accord.frontend.agent_config.jsonc import held, read_whole, write_whole  # the client is there by now
+    """Change one setting in the file. Raises UsageError."""
+    from accord.frontend.agent_config.jsonc import held, read_whole, write_whole
 
     path = settings_file() if path is None else path
     with held(path, private=True):
         before = read_whole(path)
-        members = _parsed(path, before or b"") | {key: value}
+        members = _parse(path, before or b"") | {key: value}
         write_whole(path, before, json.dumps(members, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-def _members(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            data = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UsageError(f"{path}: it cannot be read ({error.strerror})") from None
-    if len(data) > _LARGEST:
-        raise UsageError(f"{path}: it is longer than {_LARGEST} bytes")
-    return _parsed(path, data)
+        raise UsageError(f"{path}: cannot read the file ({error.strerror})") from None
+    if len(data) > _MAX_FILE_BYTES:
+        raise UsageError(f"{path}: the file is larger than {_MAX_FILE_BYTES} bytes")
+    return _parse(path, data)
 
 
-def _parsed(path: Path, data: bytes) -> dict[str, Any]:
+def _parse(path: Path, data: bytes) -> dict[str, Any]:
     try:
         members: Any = json.loads(data.decode("utf-8-sig")) if data.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: it is no JSON: {error}") from None
+        raise UsageError(f"{path}: invalid JSON: {error}") from None
     if not isinstance(members, dict):
-        raise UsageError(f"{path}: it has to be an object: {{...}}")
+        raise UsageError(f"{path}: expected an object: {{...}}")
     return cast("dict[str, Any]", members)
 
 
 def _keys(path: Path, value: Any, actions: list[str]) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise UsageError(f"{path}: {_KEYS}: it has to be an object of actions and their keys")
+        raise UsageError(f"{path}: {_KEYS}: expected an object of actions and keys")
     keys = cast("dict[str, Any]", value)
     for action, key in keys.items():
         if action not in actions:
-            raise UsageError(f"{path}: {_KEYS}.{action}: there is no such action{_near(action, actions)}")
+            raise UsageError(f"{path}: {_KEYS}: unknown action {action}{_suggestion(action, actions)}")
         if not isinstance(key, str) or not key.strip():
-            raise UsageError(f"{path}: {_KEYS}.{action}: {_shown(key)} is no key: write it as f9 or ctrl+y")
+            raise UsageError(
+                f"{path}: {_KEYS}.{action}: invalid key {_short_json(key)}; write it as f9 or ctrl+y"
+            )
     return dict(keys)
 
 
-def _near(key: str, known: list[str]) -> str:
+def _suggestion(key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+    return f"; did you mean {near[0]}?" if near else f"; use one of {', '.join(known)}"
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=True, default=str)
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -18,51 +18,46 @@ if TYPE_CHECKING:
     from accord.wire.remote.address import RemoteLauncher
 
 
-# MERGED tui.start: What a session on the screen begins with. Light: it is read before anything of the client is imported.
-
 Choose: TypeAlias = "Callable[[str, str, Trusting], ConfiguredAgent]"
-"""Finds an agent by its name, for work in a folder. For a thread; may raise UsageError."""
+"""Finds an agent by its name for a folder. Runs in a thread; may raise UsageError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatStart:
-    """Which agent, where, and what is set."""
+    """The agent, folder and options of a new tab."""
 
     find: "Callable[[Trusting], ConfiguredAgent]"
-    """Finds the agent; runs in a thread, may ask whether a project's file counts, and may raise UsageError."""
+    """Finds the agent. Runs in a thread, may ask to trust a project's `acp.json`, may raise UsageError."""
     cwd: str
     remote: "RemoteLauncher | None" = None
-    """Where the agent is, if it is not started here."""
+    """How to reach the agent if it is remote."""
     name: str = ""
-    """What to call the agent until it has said so itself."""
+    """The name of the agent until it reports its own."""
     add_dir: tuple[str, ...] = ()
     permissions: "PermissionDefault | None" = None
     model: str | None = None
     mode: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
     session: str | None = None
-    """The session to take up."""
+    """The id of the session to continue."""
     newest: bool = False
-    """Take up the newest of the folder."""
-
-
-# MERGED tui.draft: What the user is about to say: text, the files that go with it, and what a command of theirs printed.
+    """Continue the newest session of the folder."""
 
 
 @dataclass(slots=True)
 class Attachment:
-    """Something that goes with a prompt."""
+    """A file or a command output that is sent with a prompt."""
 
     name: str
-    """What it is called on the screen."""
+    """The label on the screen."""
     path: str = ""
-    """An absolute path; empty where `text` is what goes along."""
+    """An absolute path; empty if the attachment is `text`."""
     text: str = ""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A prompt that has not gone out yet."""
+    """A prompt that is not sent yet."""
 
     text: str = ""
     attachments: list[Attachment] = field(default_factory=list[Attachment])
@@ -72,71 +67,68 @@ class Draft:
 
     @property
     def line(self) -> str:
-        """All of it on one line."""
+        """The text and the attachments on one line."""
         names = "".join(f" [{attachment.name}]" for attachment in self.attachments)
         return " ".join(self.text.split()) + names
 
 
 class DraftQueue:
-    """Prompts that wait for their turn."""
+    """Prompts that wait for the running turn."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
-        self.held = False
-        """Whether they wait for a word of the user, because the last turn was cancelled or failed."""
+        self.held: bool = False
+        """Whether the queue is paused because the last turn was canceled or failed."""
 
     def __len__(self) -> int:
         return len(self.drafts)
 
     def add(self, draft: Draft) -> None:
-        """Put one behind the others."""
         self.drafts.append(draft)
 
     def next(self) -> Draft | None:
-        """Take the first one, unless all are held back."""
+        """Remove and return the first draft; None if there is none or the queue is held."""
         return None if self.held or not self.drafts else self.drafts.pop(0)
 
-    def put_back(self, draft: Draft) -> None:
-        """It could not go out: it is the first again."""
+    def prepend(self, draft: Draft) -> None:
+        """Put back a draft that could not be sent."""
         self.drafts.insert(0, draft)
 
-    def take(self, index: int) -> Draft | None:
-        """Take one out."""
+    def remove(self, index: int) -> Draft | None:
+        """Remove and return a draft; None if there is none."""
         return self.drafts.pop(index) if 0 <= index < len(self.drafts) else None
 
-
-# MERGED tui.stage: The contract between a conversation and where it is shown: a screen, or paper.
 
 Phase: TypeAlias = Literal["connecting", "ready", "running", "cancelling", "dead", "failed", "closed"]
 
 
 class SessionDisplay(Protocol):
-    """Where the conversation is shown. Called on the event loop."""
+    """Shows a `ChatSession`: the screen, or plain text. Called on the event loop."""
 
     def phase_changed(self, phase: Phase) -> None:
-        """Something else goes on now."""
+        """The phase has changed."""
         ...
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
-        """The session is there, its history in its state."""
+        """The session is open; its state contains its history."""
         ...
 
-    def happened(self, event: "ClientEvent") -> None:
-        """An event of the session."""
+    def event_received(self, event: "ClientEvent") -> None:
+        """The session has produced an event."""
         ...
 
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
-        """Tell the user something."""
+        """Show a note to the user."""
         ...
 
     def failed(self, error: "AccordError", details: str) -> None:
-        """It could not be connected, or its session not opened; `details` say what to do."""
+        """The agent or the session could not be opened; `details` say what to do."""
         ...
 
-    def turn_over(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
-        """A turn is over, or could not begin; all its events have been shown."""
+    def turn_ended(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
+        """A turn has ended or could not start; all its events have been shown."""
         ...
 
     def queue_changed(self) -> None:
-        """A prompt left the queue, or returned to it."""
+        """The queue of prompts has changed."""
         ...

@@ -1,6 +1,6 @@
-"""Taking something out of the conversation: a message or a block of code by the clipboard, the whole session as Markdown.
+"""Copy a message or a code block, and export the session as Markdown.
 
-The clipboard is the terminal's (OSC 52). Not every terminal has one, so the text always is in a file, too.
+Copies go through the terminal (OSC 52). Not every terminal supports it, so each copy is also written to a file.
 """
 
 from collections.abc import Sequence
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
     from accord.tui.chat_app import ChatApp
     from accord.tui.transcript.transcript_layout import Item
 
-MOST: Final = 74_000
-"""Characters that terminals take; of more, some take nothing at all."""
+MAX_CLIPBOARD: Final = 74_000
+"""Characters that all terminals with a clipboard accept; some ignore longer texts."""
 
 
 class CodeBlock(NamedTuple):
-    """A block of code in a message."""
+    """A code block of a message."""
 
     language: str
     text: str
 
 
 def copied_file() -> "Path":
-    """Where the text of the latest copy stands."""
+    """Return the path of the file with the latest copy."""
     return data_dir() / "chat" / "copied.txt"
 
 
-def keep_copy(text: str) -> str:
-    """Put it into the file; a line that says what became of it."""
-    what = count(len(text), "character")
+def save_copy(text: str) -> str:
+    """Write the copy to the file; return a message for the user."""
+    size = count(len(text), "character")
     path = copied_file()
     try:
         private_folder(path.parent)
         private_file(path).write_text(text, "utf-8", errors="replace")
     except OSError as error:
-        return f"Copied {what}; {path} cannot be written ({error.strerror})"
-    if len(text) > MOST:
-        return f"{what}: too many for the clipboard of a terminal; they are in {path}"
-    return f"Copied {what}; also in {path}"
+        return f"Copied {size}; cannot write {path} ({error.strerror})"
+    if len(text) > MAX_CLIPBOARD:
+        return f"{size}: too long for the terminal clipboard; written to {path}"
+    return f"Copied {size}; also in {path}"
 
 
-def blocks_in(item: "Item") -> list[CodeBlock]:
-    """The blocks of code of an item."""
+def code_blocks(item: "Item") -> list[CodeBlock]:
+    """Return the code blocks of an item."""
     from accord.tui.parts.message_parts import CodePart
 
     found: list[CodeBlock] = []
@@ -65,58 +65,58 @@ def blocks_in(item: "Item") -> list[CodeBlock]:
 
 
 def copy(app: "ChatApp") -> None:
-    """Copy the marked item or the latest answer; where it has blocks of code, choose among them."""
+    """Copy the selected item or the latest answer; if it has code blocks, let the user choose."""
     from accord.tui.transcript.transcript_items import AnswerItem
 
     transcript = app.view.transcript
     answers = [
         item for item in reversed(transcript.items) if isinstance(item, AnswerItem) and item.text.strip()
     ]
-    item = transcript.marked if transcript.marked is not None and transcript.marked.text else None
+    item = transcript.selected if transcript.selected is not None and transcript.selected.text else None
     if item is None and not answers:
         app.notify("Nothing to copy yet", severity="warning")
         return
     item = item or answers[0]
-    blocks = blocks_in(item)
+    blocks = code_blocks(item)
     if not blocks:
         app.copy_to_clipboard(item.text)
         return
 
-    def chosen(text: Any) -> None:
+    def on_choice(text: Any) -> None:
         if text is not None:
             app.copy_to_clipboard(text)
 
     screen = ListScreen("Copy", _rows(item.text, blocks))
     screen.add_class("small")
-    app.push_screen(screen, chosen)
+    app.push_screen(screen, on_choice)
 
 
 def _rows(text: str, blocks: Sequence[CodeBlock]) -> list[ListRow]:
-    rows = [ListRow(text, "The whole message", _glimpse(text), right=_lines(text))]
+    rows = [ListRow(text, "The whole message", _first_line(text), right=_line_count(text))]
     rows += [
         ListRow(
             block.text,
             f"Code {number}" + (f" ({block.language})" if block.language else ""),
-            _glimpse(block.text),
-            right=_lines(block.text),
-            also=block.text[:2000],
+            _first_line(block.text),
+            right=_line_count(block.text),
+            search_text=block.text[:2000],
         )
         for number, block in enumerate(blocks, 1)
     ]
     return rows
 
 
-def _glimpse(text: str) -> str:
+def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def _lines(text: str) -> str:
+def _line_count(text: str) -> str:
     return count(len(text.splitlines()), "line")
 
 
 def export(app: "ChatApp") -> None:
-    """Write the session to a Markdown file; the user says where."""
-    conversation = app.view.conversation
+    """Ask for a path and write the session to it as Markdown."""
+    conversation = app.view.chat_session
     if conversation is None or conversation.session is None:
         app.notify("There is no session yet", severity="warning")
         return
@@ -136,33 +136,33 @@ def export(app: "ChatApp") -> None:
 
     def write(text: str) -> str | None:
         try:
-            place = free_place(text)
-            write_new(place, markdown(StoredTranscript(entry, session.state, "agent")))
+            path = free_place(text)
+            write_new(path, markdown(StoredTranscript(entry, session.state, "agent")))
         except UsageError as error:
             return first_line(error)
-        app.notify(f"The session is in {place}")
+        app.notify(f"Exported the session to {path}")
         return None
 
     app.push_screen(
         LineScreen(
             "Export the session as Markdown to",
-            _suggested(app.view.start.cwd, entry.title or session.id),
+            _suggested_path(app.view.start.cwd, entry.title or session.id),
             write,
         )
     )
 
 
-def _suggested(folder: str, name: str) -> str:
-    """A file in the folder of the session that is not there yet."""
+def _suggested_path(folder: str, name: str) -> str:
+    """Return a path in the folder of the session that does not exist yet."""
     import os
     import re
 
     if not os.path.isdir(folder):
         folder = os.getcwd()
-    words = re.sub(r"[^\w.-]+", "-", name.casefold()).strip("-.")[:60] or "session"
-    place = os.path.join(folder, f"{words}.md")
+    stem = re.sub(r"[^\w.-]+", "-", name.casefold()).strip("-.")[:60] or "session"
+    path = os.path.join(folder, f"{stem}.md")
     number = 1
-    while os.path.exists(place):
+    while os.path.exists(path):
         number += 1
-        place = os.path.join(folder, f"{words}-{number}.md")
-    return place
+        path = os.path.join(folder, f"{stem}-{number}.md")
+    return path

@@ -31,47 +31,45 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.lists.rows: Rows to choose from: of any number, only those on the screen are drawn. The keys are the screen's; the mouse is theirs.
-
-_LONGEST: Final = 400
+_MAX_CHARACTERS: Final = 400
 _NARROW: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """One of them. Its texts may be anybody's: they are cleaned when they are drawn."""
+    """One row. Its texts may come from an agent; they are cleaned when they are drawn."""
 
     value: Any
     name: str
     note: str = ""
-    """Beside the name, as far as there is room."""
+    """Shown after the name if it fits."""
     right: str = ""
-    """At the right edge."""
+    """Shown at the right edge."""
     group: str = ""
-    """Rows of a group stand below its name."""
+    """The heading above the row."""
     current: bool = False
-    """What is set now."""
-    also: str = ""
-    """By which it is found, too."""
+    """Whether this is the current value."""
+    search_text: str = ""
+    """Further text that the filter searches."""
 
     @property
     def searched(self) -> str:
-        """All that letters are looked for in."""
-        return " ".join((self.name, self.note, self.right, self.group, self.also))
+        """All text that the filter searches."""
+        return " ".join((self.name, self.note, self.right, self.group, self.search_text))
 
 
 class Heading(str):
-    """The name of a group, between rows; it cannot be chosen."""
+    """The name of a group between rows; it cannot be selected."""
 
     __slots__ = ()
 
 
-def fitting(rows: "Sequence[ListRow]", letters: str) -> "list[ListRow | Heading]":
-    """The rows that have these letters, the best first; without letters all of them, in their groups."""
+def filter_rows(rows: "Sequence[ListRow]", query: str) -> "list[ListRow | Heading]":
+    """Return the matching rows, best first; without a filter, all rows with their headings."""
     found: list[ListRow | Heading] = []
-    wanted = letters.strip().casefold()
-    if wanted:
-        words = wanted.split()
+    query = query.strip().casefold()
+    if query:
+        words = query.split()
         scored = [(_score(row, words), number, row) for number, row in enumerate(rows)]
         ordered = sorted((-points, number, row) for points, number, row in scored if points is not None)
         return [row for _, _, row in ordered]
@@ -85,19 +83,19 @@ def fitting(rows: "Sequence[ListRow]", letters: str) -> "list[ListRow | Heading]
 
 
 def _score(row: ListRow, words: list[str]) -> float | None:
-    """Every word has to be in it, in the name rather than beside it."""
+    """Return the score of a row, or None if a word is missing. Matches in the name score higher."""
     points = 0.0
     for word in words:
         in_name = fit(word, row.name)
-        beside = in_name if in_name is not None else fit(word, row.searched)
-        if beside is None:
+        match = in_name if in_name is not None else fit(word, row.searched)
+        if match is None:
             return None
-        points += beside + (2_000 if in_name is not None else 0)
+        points += match + (2_000 if in_name is not None else 0)
     return points
 
 
 class ListRows(ScrollView, can_focus=False):
-    """The rows. One of them is marked."""
+    """Draws only the visible rows of a list; one row is selected. The screen handles the keys."""
 
     DEFAULT_CSS = """
     ListRows {
@@ -107,79 +105,83 @@ class ListRows(ScrollView, can_focus=False):
     """
 
     class Clicked(Message):
-        """One was clicked."""
+        """A row was clicked."""
 
         def __init__(self, row: Any) -> None:
             super().__init__()
             self.row = row
 
-    class Marked(Message):
-        """Another one is marked."""
+    class Selected(Message):
+        """The selection has changed."""
 
-    def __init__(self, *, empty: str = "Nothing fits") -> None:
+    def __init__(self, *, empty: str = "No matches") -> None:
         super().__init__()
         self.rows: Sequence[Any] = ()
-        self.at = 0
+        self.selected_index = 0
         self.empty = empty
 
-    # -- what it shows ------------------------------------------------------------------------------------------
+    # -- selection --
 
     def show(self, rows: Sequence[Any], at: int | None = None) -> None:
-        """These rows now, with one of them marked; without a word, the first that can be."""
+        """Show these rows and select one, by default the first."""
         self.rows = rows
-        self.at = 0 if at is None else min(max(at, 0), max(len(rows) - 1, 0))
-        if at is None or self._is_heading(self.at):
-            self._skip(1)
-        self._measure()
-        self._into_view()
+        self.selected_index = 0 if at is None else min(max(at, 0), max(len(rows) - 1, 0))
+        if at is None or self._is_heading(self.selected_index):
+            self._skip_headings(1)
+        self._update_size()
+        self._scroll_into_view()
         self.refresh()
-        self.post_message(self.Marked())
+        self.post_message(self.Selected())
 
     @property
-    def marked(self) -> Any | None:
-        """The row that is."""
-        if self.at >= len(self.rows) or self._is_heading(self.at):
+    def selected(self) -> Any | None:
+        """The selected row."""
+        if self.selected_index >= len(self.rows) or self._is_heading(self.selected_index):
             return None
-        return self.rows[self.at]
+        return self.rows[self.selected_index]
 
     def move(self, by: int) -> None:
-        """Mark another one."""
-        before = self.at
-        self.at = min(max(self.at + by, 0), max(len(self.rows) - 1, 0))
-        self._skip(1 if by > 0 else -1)
-        if self._is_heading(self.at):
-            self.at = before
-        self._into_view()
+        """Move the selection."""
+        before = self.selected_index
+        self.selected_index = min(max(self.selected_index + by, 0), max(len(self.rows) - 1, 0))
+        self._skip_headings(1 if by > 0 else -1)
+        if self._is_heading(self.selected_index):
+            self.selected_index = before
+        self._scroll_into_view()
         self.refresh()
-        self.post_message(self.Marked())
+        self.post_message(self.Selected())
 
     def page(self, by: int) -> None:
-        """Mark one that lies a page away."""
+        """Move the selection by a page."""
         self.move(by * max(self.size.height - 1, 1))
 
     def _is_heading(self, index: int) -> bool:
         return index < len(self.rows) and isinstance(self.rows[index], Heading)
 
-    def _skip(self, by: int) -> None:
-        while self._is_heading(self.at) and 0 <= self.at + by < len(self.rows):
-            self.at += by
+    def _skip_headings(self, by: int) -> None:
+        while self._is_heading(self.selected_index) and 0 <= self.selected_index + by < len(self.rows):
+            self.selected_index += by
 
-    def _measure(self) -> None:
+    def _update_size(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows))
 
-    def _into_view(self) -> None:
+    def _scroll_into_view(self) -> None:
         top, height = self.scroll_offset.y, max(self.size.height, 1)
-        if self.at < top:
-            first = self.at - 1 if self.at and self._is_heading(self.at - 1) else self.at
+        if self.selected_index < top:
+            first = (
+                self.selected_index - 1
+                if self.selected_index and self._is_heading(self.selected_index - 1)
+                else self.selected_index
+            )
             self.scroll_to(y=first, animate=False, immediate=True, force=True)
-        elif self.at >= top + height:
-            self.scroll_to(y=self.at - height + 1, animate=False, immediate=True, force=True)
+        elif self.selected_index >= top + height:
+            self.scroll_to(y=self.selected_index - height + 1, animate=False, immediate=True, force=True)
 
     def on_resize(self) -> None:
-        self._measure()
-        self._into_view()
+        self._update_size()
+        self._scroll_into_view()
 
-    # -- drawing ------------------------------------------------------------------------------------------------
+    # -- drawing --
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
@@ -192,47 +194,46 @@ class ListRows(ScrollView, can_focus=False):
         if isinstance(row, Heading):
             line = Text(f"  {one_line(clean_line(row))}", palette.heading)
         else:
-            line = self.line(row, width - 2, palette, index == self.at)
-            line = Text("▸ " if index == self.at else "  ", palette.accent).append_text(line)
+            line = self.line(row, width - 2, palette, index == self.selected_index)
+            line = Text("▸ " if index == self.selected_index else "  ", palette.accent).append_text(line)
         line.truncate(width, overflow="ellipsis")
-        strip = strip_of(line, ground=palette.user if index == self.at else None, width=width)
+        strip = strip_of(line, background=palette.user if index == self.selected_index else None, width=width)
         return strip.crop_extend(0, width, base).apply_style(base)
 
-    def line(self, row: Any, width: int, palette: "Palette", marked: bool) -> Text:
-        """One row on a line."""
-        return row_line(row, width, palette, marked)
+    def line(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
+        """Draw one row."""
+        return row_line(row, width, palette, selected)
 
-    # -- the mouse ----------------------------------------------------------------------------------------------
+    # -- mouse --
 
     def on_click(self, event: "events.Click") -> None:
         event.stop()
         index = self.scroll_offset.y + event.get_content_offset_capture(self).y
         if index < len(self.rows) and not self._is_heading(index):
-            self.at = index
+            self.selected_index = index
             self.refresh()
-            self.post_message(self.Marked())
+            self.post_message(self.Selected())
             self.post_message(self.Clicked(self.rows[index]))
 
 
-def row_line(row: ListRow, width: int, palette: "Palette", marked: bool) -> Text:
-    """A row of the usual sort."""
+def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Text:
+    """Draw a `ListRow` on one line."""
     line = Text("● " if row.current else "  ", palette.good)
-    line.append(one_line(clean_line(row.name)[:_LONGEST]), palette.strong if marked else palette.text)
+    line.append(
+        one_line(clean_line(row.name)[:_MAX_CHARACTERS]), palette.strong if selected else palette.text
+    )
     right = Text(one_line(clean_line(row.right)), palette.muted)
     if width < _NARROW:
         right = Text()
     if row.note:
-        line.append(f"  {one_line(clean_line(row.note)[:_LONGEST])}", palette.muted)
+        line.append(f"  {one_line(clean_line(row.note)[:_MAX_CHARACTERS])}", palette.muted)
     line.truncate(max(width - cell_len(right.plain) - 1, 1), overflow="ellipsis")
     gap = width - cell_len(line.plain) - cell_len(right.plain)
     return line.append(" " * max(gap, 1)).append_text(right) if right else line
 
 
-# MERGED tui.lists.screen: A screen with a list: letters find a row, Enter or a click takes it, and what goes wrong is told below.
-
-
 class ListScreen(ModalScreen[Any]):
-    """A list on top of everything. Its result is the value of the row that was taken; None: the user went away."""
+    """A list with a filter. Its result is the value of the chosen row, or None."""
 
     DEFAULT_CSS = """
     ListScreen { align: center middle; }
@@ -240,9 +241,9 @@ class ListScreen(ModalScreen[Any]):
         width: 90%; max-width: 120; height: 80%; max-height: 40; padding: 0 1; background: $surface;
         border: round $primary; border-title-color: $primary; border-subtitle-color: $text-muted;
     }
-    ListScreen #letters { height: 1; border: none; padding: 0 1; margin: 0 0 1 0; background: $surface; }
-    ListScreen #letters:focus { border: none; }
-    ListScreen #told { height: auto; max-height: 3; padding: 0 1; }
+    ListScreen #filter { height: 1; border: none; padding: 0 1; margin: 0 0 1 0; background: $surface; }
+    ListScreen #filter:focus { border: none; }
+    ListScreen #message { height: auto; max-height: 3; padding: 0 1; }
     ListScreen.small > #frame { height: auto; max-height: 80%; }
     ListScreen.small ListRows { height: auto; max-height: 24; }
     """
@@ -261,41 +262,41 @@ class ListScreen(ModalScreen[Any]):
         rows: Sequence[ListRow] = (),
         *,
         placeholder: str = "Filter",
-        empty: str = "Nothing fits",
+        empty: str = "No matches",
     ) -> None:
         super().__init__()
         self.all_rows: Sequence[ListRow] = rows
         self._title = title
         self.list = self.make_rows(empty)
-        self.letters = Input(placeholder=placeholder, id="letters", compact=True)
-        self.told = Static(id="told", markup=False)
+        self.filter_input = Input(placeholder=placeholder, id="filter", compact=True)
+        self.message = Static(id="message", markup=False)
 
     def make_rows(self, empty: str) -> ListRows:
-        """The widget that shows the rows."""
+        """Return the widget that shows the rows."""
         return ListRows(empty=empty)
 
     def compose(self) -> "ComposeResult":
         with Vertical(id="frame") as frame:
             frame.border_title = clean_line(self._title)
             frame.border_subtitle = self.HINT
-            yield self.letters
+            yield self.filter_input
             yield self.list
-            yield self.told
+            yield self.message
 
     def on_mount(self) -> None:
-        self.letters.focus()
+        self.filter_input.focus()
         self.show_rows(at_current=True)
 
-    # -- rows ---------------------------------------------------------------------------------------------------
+    # -- rows --
 
     def show_rows(self, rows: Sequence[ListRow] | None = None, *, at_current: bool = False) -> None:
-        """Show the rows that fit to the letters; other rows where they are given. The mark stays with what it was on."""
+        """Show the rows that match the filter; keep the selected value if `rows` replaces them."""
         if rows is not None:
-            before = self.list.marked
+            before = self.list.selected
             self.all_rows = rows
         else:
             before = None
-        found = fitting(self.all_rows, self.letters.value)
+        found = filter_rows(self.all_rows, self.filter_input.value)
         at: int | None = None
         for number, row in enumerate(found):
             if isinstance(row, ListRow) and (
@@ -305,39 +306,39 @@ class ListScreen(ModalScreen[Any]):
                 break
         self.list.show(found, at)
 
-    @on(Input.Changed, "#letters")
+    @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
         event.stop()
-        self.tell("")
+        self.show_message("")
         self.show_rows()
 
-    def tell(self, text: str, *, bad: bool = False) -> None:
-        """One line below the list."""
+    def show_message(self, text: str, *, bad: bool = False) -> None:
+        """Show a line below the list."""
         palette = palette_of(self)
-        self.told.update(Text(clean_line(text)[:500], palette.bad if bad else palette.muted))
+        self.message.update(Text(clean_line(text)[:500], palette.bad if bad else palette.muted))
 
-    # -- taking one ---------------------------------------------------------------------------------------------
+    # -- choosing --
 
-    async def take(self, row: ListRow) -> None:
-        """This one it is."""
+    async def choose(self, row: ListRow) -> None:
+        """Act on the chosen row."""
         self.dismiss(row.value)
 
-    @on(Input.Submitted, "#letters")
+    @on(Input.Submitted, "#filter")
     async def _entered(self, event: Input.Submitted) -> None:
         event.stop()
-        row = self.list.marked
+        row = self.list.selected
         if row is not None:
-            await self.take(row)
+            await self.choose(row)
 
     @on(ListRows.Clicked)
     async def _clicked(self, event: ListRows.Clicked) -> None:
         event.stop()
-        await self.take(event.row)
+        await self.choose(event.row)
 
     def action_leave(self) -> None:
-        """Esc takes the letters away, then the screen."""
-        if self.letters.value:
-            self.letters.value = ""
+        """Esc: clear the filter, then close the screen."""
+        if self.filter_input.value:
+            self.filter_input.value = ""
         else:
             self.dismiss(None)
 
@@ -348,16 +349,13 @@ class ListScreen(ModalScreen[Any]):
         self.list.page(by)
 
     def on_click(self, event: "events.Click") -> None:
-        """A click beside it closes it."""
+        """Close the screen on a click outside of the list."""
         if event.widget is self:
             self.dismiss(None)
 
 
-# MERGED tui.lists.line: A screen that asks for one line, and one that asks for a yes.
-
-
 class LineScreen(ModalScreen[None]):
-    """One line of text. `done` gets it, and says what is wrong with it, if something is."""
+    """Asks for one line of text. `submit` gets it and returns an error message or None."""
 
     DEFAULT_CSS = """
     LineScreen { align: center middle; }
@@ -371,19 +369,19 @@ class LineScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close", show=False)]
 
-    def __init__(self, title: str, text: str, done: Callable[[str], str | None]) -> None:
+    def __init__(self, title: str, text: str, submit: Callable[[str], str | None]) -> None:
         super().__init__()
         self._title = title
-        self._done = done
+        self._submit = submit
         self.line = Input(text, compact=True, select_on_focus=False)
-        self.told = Static(markup=False)
+        self.message = Static(markup=False)
 
     def compose(self) -> "ComposeResult":
         with Vertical() as frame:
             frame.border_title = self._title
-            frame.border_subtitle = "Enter takes it · Esc closes"
+            frame.border_subtitle = "Enter confirms · Esc closes"
             yield self.line
-            yield self.told
+            yield self.message
 
     def on_mount(self) -> None:
         self.line.focus()
@@ -391,15 +389,15 @@ class LineScreen(ModalScreen[None]):
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:
         event.stop()
-        wrong = self._done(event.value) if event.value.strip() else "write something, or leave with Esc"
-        if wrong is None:
+        error = self._submit(event.value) if event.value.strip() else "enter a text, or press Esc to cancel"
+        if error is None:
             self.dismiss(None)
         else:
-            self.told.update(Text(clean_line(wrong), palette_of(self).bad))
+            self.message.update(Text(clean_line(error), palette_of(self).bad))
 
 
 class ConfirmScreen(ListScreen):
-    """Is the user sure? What does nothing stands first."""
+    """Asks for confirmation. The harmless answer comes first."""
 
     def __init__(self, question: str, yes: str, no: str) -> None:
         super().__init__(question, [ListRow(False, no), ListRow(True, yes)])

@@ -1,4 +1,4 @@
-"""Screens to pick model, mode and options of the agent, and the user's settings.
+"""Screens for the model, the mode and the options of the agent, and for the settings of the user.
 
 Imported on first use.
 """
@@ -24,17 +24,14 @@ if TYPE_CHECKING:
     from accord.tui.chat_app import ChatApp
 
 
-# MERGED tui.pickers: What the agent lets the user set: its model, its mode, and every other option. What it refuses is told in one line.
-
-
 def pick(app: "ChatApp", category: str) -> None:
-    """The values of the option of this category: `model` or `mode`."""
+    """Open the values of the option of a category: `model` or `mode`."""
     session = _session(app)
     if session is None:
         return
     picker = next((one for one in session.state.settings.pickers if one.category == category), None)
     if picker is None:
-        app.notify(f"The agent lets nobody choose a {category}", severity="warning")
+        app.notify(f"The agent does not offer a choice of {category}s", severity="warning")
     elif isinstance(picker.current, bool):
         app.push_screen(OptionsScreen(session))
     else:
@@ -42,26 +39,26 @@ def pick(app: "ChatApp", category: str) -> None:
 
 
 def pick_option(app: "ChatApp") -> None:
-    """Everything that can be set in the session."""
+    """Open all options of the session."""
     session = _session(app)
     if session is None:
         return
     if session.state.settings.pickers:
         app.push_screen(OptionsScreen(session))
     else:
-        app.notify("The agent has nothing to set", severity="warning")
+        app.notify("The agent has no options", severity="warning")
 
 
 def _session(app: "ChatApp") -> "ClientSession | None":
-    conversation = app.view.conversation
+    conversation = app.view.chat_session
     if conversation is None or conversation.session is None or conversation.phase in ("dead", "failed"):
-        app.notify("There is no session yet", severity="warning")
+        app.notify("No session is open", severity="warning")
         return None
     return conversation.session
 
 
 class SettingScreen(ListScreen):
-    """A list whose rows are sent to the agent."""
+    """A list whose choice is sent to the agent."""
 
     def __init__(self, session: "ClientSession", title: str, rows: list[ListRow]) -> None:
         super().__init__(title, rows)
@@ -69,20 +66,20 @@ class SettingScreen(ListScreen):
         self.session = session
 
     def send(self, picker: "Picker", value: str | bool) -> None:
-        """Ask the agent to set it; what it says to that is shown here."""
-        self.tell("Asking the agent…")
+        """Send a value to the agent and show an error, if any."""
+        self.show_message("Waiting for the agent…")
         self.run_worker(self._send(picker, value), group="send", exclusive=True)
 
     async def _send(self, picker: "Picker", value: str | bool) -> None:
         try:
             await self.session.choose(picker, value)
         except AccordError as error:
-            self.tell(f"{picker.name} is as it was: {first_line(error)}", bad=True)
+            self.show_message(f"{picker.name} was not changed: {first_line(error)}", bad=True)
         else:
-            self.done()
+            self.on_changed()
 
-    def done(self) -> None:
-        """It is set."""
+    def on_changed(self) -> None:
+        """Called when the agent has accepted the value."""
         self.dismiss(None)
 
 
@@ -98,107 +95,113 @@ class ValuesScreen(SettingScreen):
                 choice.description,
                 group=choice.group,
                 current=choice.value == picker.current,
-                also=choice.value,
+                search_text=choice.value,
             )
             for choice in picker.choices
         ]
         super().__init__(session, picker.name or picker.id, rows)
 
-    async def take(self, row: ListRow) -> None:
+    async def choose(self, row: ListRow) -> None:
         self.send(self._picker, row.value)
 
 
 class OptionsScreen(SettingScreen):
-    """Every option with what it is set to. A switch is turned on the spot, of others the values are listed."""
+    """All options with their values. Enter toggles a boolean, or opens the values of a select."""
 
     HINT = "Enter changes · Esc closes"
 
     def __init__(self, session: "ClientSession") -> None:
-        super().__init__(session, "Options of the agent", _rows_of(session))
+        super().__init__(session, "Agent options", _option_rows(session))
 
-    async def take(self, row: ListRow) -> None:
+    async def choose(self, row: ListRow) -> None:
         picker = next((one for one in self.session.state.settings.pickers if one.id == row.value), None)
         if picker is None:
-            self.tell(f"The agent does not list {row.name} any more", bad=True)
+            self.show_message(f"The agent no longer offers {row.name}", bad=True)
         elif isinstance(picker.current, bool):
             self.send(picker, not picker.current)
         else:
-            self.app.push_screen(ValuesScreen(self.session, picker), self._back)  # pyright: ignore[reportUnknownMemberType]
+            self.app.push_screen(ValuesScreen(self.session, picker), self._value_chosen)  # pyright: ignore[reportUnknownMemberType]
 
-    def _back(self, _: Any) -> None:
-        self.done()
+    def _value_chosen(self, _: Any) -> None:
+        self.on_changed()
 
-    def done(self) -> None:
-        self.tell("")
-        self.show_rows(_rows_of(self.session))
+    def on_changed(self) -> None:
+        self.show_message("")
+        self.show_rows(_option_rows(self.session))
 
 
-def _rows_of(session: "ClientSession") -> list[ListRow]:
+def _option_rows(session: "ClientSession") -> list[ListRow]:
     return [
-        ListRow(picker.id, picker.name or picker.id, picker.description, right=_value(picker), also=picker.id)
+        ListRow(
+            picker.id,
+            picker.name or picker.id,
+            picker.description,
+            right=_current_label(picker),
+            search_text=picker.id,
+        )
         for picker in session.state.settings.pickers
     ]
 
 
-def _value(picker: "Picker") -> str:
+def _current_label(picker: "Picker") -> str:
     if isinstance(picker.current, bool):
         return "on" if picker.current else "off"
     names = {choice.value: choice.name for choice in picker.choices}
     return clean_line(names.get(picker.current) or picker.current)[:40]
 
 
-# MERGED tui.settings.screen: The settings on a screen: what is chosen counts at once and is written to the file.
-
-
 class SettingsScreen(ListScreen):
-    """All of them, with what they are."""
+    """The settings of the user. A choice applies immediately and is written to the file."""
 
     HINT = "Enter changes · Esc closes"
 
     def __init__(self, settings: ChatSettings) -> None:
-        super().__init__("Settings", _rows(settings))
+        super().__init__("Settings", _setting_rows(settings))
         self.add_class("small")
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.tell(str(settings_file()))
+        self.show_message(str(settings_file()))
 
-    async def take(self, row: ListRow) -> None:
+    async def choose(self, row: ListRow) -> None:
         setting: ChatSetting = row.value
-        now = getattr(self._chat.settings, setting.name)
-        if isinstance(now, bool):
-            self._set(setting, not now)
+        current = getattr(self._chat.settings, setting.name)
+        if isinstance(current, bool):
+            self._set(setting, not current)
             return
         rows = [
-            ListRow(value, value, means, current=value == now) for value, means in values_of(setting).items()
+            ListRow(value, value, label, current=value == current)
+            for value, label in values_of(setting).items()
         ]
         screen = ListScreen(setting.title, rows)
         screen.add_class("small")
 
-        def chosen(value: Any) -> None:
+        def on_choice(value: Any) -> None:
             if value is not None:
                 self._set(setting, value)
 
-        self._chat.push_screen(screen, chosen)
+        self._chat.push_screen(screen, on_choice)
 
     def _set(self, setting: ChatSetting, value: str | bool) -> None:
         self._chat.set_setting(setting.name, value)
-        self.show_rows(_rows(self._chat.settings))
+        self.show_rows(_setting_rows(self._chat.settings))
         try:
             write_setting(setting.key, value)
         except UsageError as error:
-            self.tell(first_line(error), bad=True)
+            self.show_message(first_line(error), bad=True)
         else:
-            self.tell(f"Written to {settings_file()}")
+            self.show_message(f"Written to {settings_file()}")
 
     @property
     def _chat(self) -> "ChatApp":
         return cast("ChatApp", self.app)  # pyright: ignore[reportUnknownMemberType]
 
 
-def _rows(settings: ChatSettings) -> list[ListRow]:
-    return [ListRow(one, one.title, one.help, right=_word(getattr(settings, one.name))) for one in SETTINGS]
+def _setting_rows(settings: ChatSettings) -> list[ListRow]:
+    return [
+        ListRow(one, one.title, one.help, right=_value_label(getattr(settings, one.name))) for one in SETTINGS
+    ]
 
 
-def _word(value: str | bool) -> str:
+def _value_label(value: str | bool) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else value

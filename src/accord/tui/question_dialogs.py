@@ -1,5 +1,6 @@
-"""Dialogs for permissions, forms, questions, web addresses, sign-in and trust; the handler that shows them
-one at a time.
+"""Dialogs for permissions, forms, questions, web addresses, sign-in and trust.
+
+`DialogHandler` shows them one at a time.
 
 Imported on first use: it loads accord.client.
 """
@@ -49,7 +50,7 @@ from accord.tui.dialog import AnswerList, ChoiceDialog, Dialog, digit
 from accord.tui.parts.diff_part import DiffPart, RevealedTextPart
 from accord.tui.parts.part import DrawnPart
 from accord.tui.parts.tool_parts import KINDS
-from accord.tui.theme import shown
+from accord.tui.theme import format_value
 from accord.tui.transcript.transcript_layout import Item
 
 if TYPE_CHECKING:
@@ -61,20 +62,20 @@ if TYPE_CHECKING:
     from accord.frontend.agent_config.project_trust import Trusting
 
 
-# MERGED tui.outside: A program that has the terminal for itself while the screen is away. Everything else waits for it.
+def run_in_foreground(launch: AgentCommand) -> int:
+    """Run a program in the terminal while the screen is hidden; return its exit code.
 
-
-def run_outside(launch: AgentCommand) -> int:
-    """Run it until it exits, and give its exit code. Raises NeverStarted."""
-    sys.stdout.write(f"{one_line(shlex.join(launch.command))} runs in this terminal now\n")
+    Raises NeverStarted.
+    """
+    sys.stdout.write(f"{one_line(shlex.join(launch.command))} now runs in this terminal\n")
     sys.stdout.flush()
-    # Ctrl+C is for the program: it is in front, and this one only waits for it.
-    before = signal.signal(signal.SIGINT, _not_for_us)
+    # Ctrl+C is for the program in the foreground.
+    before = signal.signal(signal.SIGINT, _ignore_interrupt)
     try:
         with ThreadPoolExecutor(1) as thread:
             code = thread.submit(asyncio.run, run_in_terminal(launch)).result()
         if code != 0:
-            sys.stdout.write(f"It exited with {code}. Enter returns to the conversation. ")
+            sys.stdout.write(f"It exited with code {code}. Press Enter to return. ")
             sys.stdout.flush()
             sys.stdin.readline()
     finally:
@@ -82,15 +83,12 @@ def run_outside(launch: AgentCommand) -> int:
     return code
 
 
-def _not_for_us(number: int, frame: object) -> None:
-    """A handler, not SIG_IGN: that would be the program's, too."""
-
-
-# MERGED tui.dialogs.form: A form of the agent: a field each, checked before it is sent.
+def _ignore_interrupt(number: int, frame: object) -> None:
+    """A handler instead of SIG_IGN, which the program would inherit."""
 
 
 class FormDialog(Dialog):
-    """The answer is what was filled in, or DECLINED."""
+    """A form of the agent. The answer is the values, or DECLINED."""
 
     DEFAULT_CSS = """
     FormDialog > #fields { height: auto; max-height: 1fr; }
@@ -128,8 +126,8 @@ class FormDialog(Dialog):
     def _field(self, name: str, schema: Any) -> "ComposeResult":
         title = one_line(title_of(schema, name)) + (" *" if name in self.form.required else "")
         default = self.form.defaults.get(name)
-        switch = isinstance(schema, BooleanPropertySchema)
-        yield Static("" if switch else f"\n{title}", markup=False)
+        is_checkbox = isinstance(schema, BooleanPropertySchema)
+        yield Static("" if is_checkbox else f"\n{title}", markup=False)
         if schema.description:
             yield Static(clean_text(schema.description), classes="about", markup=False)
         field = self.fields[name] = _widget(schema, default, title)
@@ -139,14 +137,14 @@ class FormDialog(Dialog):
 
     @property
     def hint(self) -> str:
-        return "Tab goes on · Enter sends · Esc stops the turn"
+        return "Tab moves on · Enter sends · Esc stops the turn"
 
     @property
-    def first(self) -> "Widget | None":
+    def focus_target(self) -> "Widget | None":
         return next(iter(self.fields.values()), self.query_one("#send"))
 
     def values(self) -> dict[str, Any]:
-        """What is filled in; what was left empty is left out."""
+        """Return the values of all fields that are not empty."""
         found: dict[str, Any] = {}
         for name, field in self.fields.items():
             value = _value(self.form.fields[name], field)
@@ -165,7 +163,7 @@ class FormDialog(Dialog):
         if not self.armed:
             return
         if event.button.id == "decline":
-            self.settle(DECLINED)
+            self.set_answer(DECLINED)
         else:
             self.run_worker(self._send(), exclusive=True)
 
@@ -175,11 +173,11 @@ class FormDialog(Dialog):
         for name, label in self._problems.items():
             label.update(problems.get(name, ""))
             label.set_class(name in problems, "some")
-        wrong = next((name for name in self.fields if name in problems), None)
-        if wrong is not None:
-            self.fields[wrong].focus()
+        invalid = next((name for name in self.fields if name in problems), None)
+        if invalid is not None:
+            self.fields[invalid].focus()
         elif not problems and self.armed:
-            self.settle(values)
+            self.set_answer(values)
 
 
 def _widget(schema: Any, default: Any, title: str) -> "Widget":
@@ -190,14 +188,14 @@ def _widget(schema: Any, default: Any, title: str) -> "Widget":
         case MultiSelectPropertySchema():
             chosen = cast("list[str]", default) if isinstance(default, list) else []
             return SelectionList[str](
-                *[(one_line(words), value, value in chosen) for value, words in choices]
+                *[(one_line(label), value, value in chosen) for value, label in choices]
             )
         case StringPropertySchema() if choices:
-            listed = [(one_line(words), value) for value, words in choices]
+            options = [(one_line(label), value) for value, label in choices]
             return (
-                Select[str](listed, value=default, compact=True)
+                Select[str](options, value=default, compact=True)
                 if default
-                else Select[str](listed, compact=True)
+                else Select[str](options, compact=True)
             )
         case _:
             return Input("" if default is None else str(default), compact=True)
@@ -220,11 +218,8 @@ def _value(schema: Any, field: "Widget") -> Any:
             return None
 
 
-# MERGED tui.dialogs.permission: May the agent do this? Every option it offers, and what it is about in full: the command, the change, the files.
-
-
 class SubjectItem(Item):
-    """What a question is about."""
+    """The text of a question."""
 
     def __init__(self, parts: Sequence[DrawnPart]) -> None:
         super().__init__()
@@ -232,7 +227,7 @@ class SubjectItem(Item):
 
 
 class OptionDialog(ChoiceDialog):
-    """A question whose answers are permission options."""
+    """A question with permission options as answers."""
 
     def __init__(self, title: str, parts: Sequence[DrawnPart], options: Sequence[PermissionOption]) -> None:
         names = [option.name or option.option_id for option in options]
@@ -240,26 +235,26 @@ class OptionDialog(ChoiceDialog):
         self.offered = list(options)
 
     def choose(self, index: int) -> None:
-        self.settle(self.offered[index])
+        self.set_answer(self.offered[index])
 
 
 class PermissionDialog(OptionDialog):
-    """About a tool call."""
+    """Asks for permission for a tool call and shows its command, diff and files."""
 
-    def __init__(self, asked: PermissionRequest, request: ActionRequest, decision: Decision) -> None:
-        kind = KINDS.get(asked.call.display_kind, "")
+    def __init__(self, permission: PermissionRequest, request: ActionRequest, decision: Decision) -> None:
+        kind = KINDS.get(permission.call.display_kind, "")
         title = (
-            f"{one_line(asked.session.agent.name, 40)} asks to {kind}"
+            f"{one_line(permission.session.agent.name, 40)} asks to {kind}"
             if kind
-            else f"{asked.session.agent.name} asks"
+            else f"{permission.session.agent.name} asks"
         )
-        super().__init__(title, list(_parts(asked, request, decision)), asked.options)
-        if not asked.options:
-            self.border_title = self._title = f"{title}: it offers no answer, Esc stops the turn"
+        super().__init__(title, list(_parts(permission, request, decision)), permission.options)
+        if not permission.options:
+            self.border_title = self._title = f"{title}: no answers offered, Esc stops the turn"
 
 
 class AccessDialog(OptionDialog):
-    """About what the agent does through this client."""
+    """Asks for permission for a file or terminal access through this client."""
 
     def __init__(
         self,
@@ -277,53 +272,49 @@ class AccessDialog(OptionDialog):
         super().__init__(f"{one_line(agent, 40)} asks", parts, options)
 
 
-def _parts(asked: PermissionRequest, request: ActionRequest, decision: Decision) -> Iterator[DrawnPart]:
-    yield RevealedTextPart(asked.call.label, strong=True)
-    for line in judged(asked, request):
+def _parts(permission: PermissionRequest, request: ActionRequest, decision: Decision) -> Iterator[DrawnPart]:
+    yield RevealedTextPart(permission.call.label, strong=True)
+    for line in judged(permission, request):
         yield RevealedTextPart(line, code=line.startswith("$ "))
-    for item in asked.call.content:
+    for item in permission.call.content:
         if isinstance(item, Diff):
-            before = _spelled_out(item.old_text) if isinstance(item.old_text, str) else None
-            yield DiffPart(visible(item.path), before, _spelled_out(item.new_text), folded=False)
+            before = _make_visible(item.old_text) if isinstance(item.old_text, str) else None
+            yield DiffPart(visible(item.path), before, _make_visible(item.new_text), folded=False)
         elif isinstance(item, Content) and isinstance(item.content, TextContent):
             yield RevealedTextPart(item.content.text, quoted=True)
-    raw = asked.call.raw_input
+    raw = permission.call.raw_input
     if isinstance(raw, dict) and not (request.command or request.paths or request.url):
-        given = cast("dict[str, Any]", raw)
+        members = cast("dict[str, Any]", raw)
         yield RevealedTextPart(
-            "\n".join(f"{name}: {shown(value)}" for name, value in given.items()), quoted=True
+            "\n".join(f"{name}: {format_value(value)}" for name, value in members.items()), quoted=True
         )
     if decision.rule not in ("default ask", "default reads"):
         yield RevealedTextPart(f"({decision.reason})")
 
 
-def _spelled_out(text: str) -> str:
-    """Nothing in it hides, and it has the lines it had."""
+def _make_visible(text: str) -> str:
+    """Escape invisible characters and keep the lines."""
     return "\n".join(visible(line.expandtabs(4)) for line in text.split("\n"))
 
 
-# MERGED tui.dialogs.address: A web address that the agent wants opened: shown in full, its host made plain. Nothing is opened here.
-
-
 class AddressDialog(ChoiceDialog):
-    """True: the user opens it; DECLINED: they do not want to."""
+    """Shows a web address in full; nothing is opened here. The answer is True or DECLINED."""
 
     def __init__(self, address: ElicitationUrl) -> None:
         parts = [RevealedTextPart(clean_text(address.message)), RevealedTextPart(address.url, strong=True)]
-        warning = ": its name is in another script than it may look like" if address.punycode else ""
+        warning = (
+            ": its name contains non-Latin letters that may look like others" if address.punycode else ""
+        )
         parts.append(RevealedTextPart(f"at {address.host}{warning}"))
-        names = ("I open it in my browser", "No")
-        super().__init__(f"{address.agent} asks you to open an address", [SubjectItem(parts)], names)
+        names = ("I will open it in my browser", "No")
+        super().__init__(f"{address.agent} asks you to open a web address", [SubjectItem(parts)], names)
 
     def choose(self, index: int) -> None:
-        self.settle(True if index == 0 else DECLINED)
-
-
-# MERGED tui.dialogs.question: A plain question of the agent: one of the answers it suggests, or words of the user's own.
+        self.set_answer(True if index == 0 else DECLINED)
 
 
 class QuestionDialog(Dialog):
-    """The answer is a text."""
+    """A question with suggested answers and a free text. The answer is a text."""
 
     def __init__(self, text: str, options: Sequence[str]) -> None:
         super().__init__("The agent asks")
@@ -331,7 +322,7 @@ class QuestionDialog(Dialog):
         self._answers = list(options)
         self.options = AnswerList(self._answers)
         self.input = Input(
-            placeholder="a number, or your own words" if options else "your answer", compact=True
+            placeholder="a number, or your own answer" if options else "your answer", compact=True
         )
 
     def compose(self) -> "ComposeResult":
@@ -345,15 +336,15 @@ class QuestionDialog(Dialog):
         return "Enter answers · Esc stops the turn"
 
     @property
-    def first(self) -> Input:
+    def focus_target(self) -> Input:
         return self.input
 
     def on_key(self, event: "events.Key") -> None:
-        if event.key in ("up", "down") and self.counts(event):
+        if event.key in ("up", "down") and self.accepts(event):
             event.stop()
             self.options.move(-1 if event.key == "up" else 1)
-            if self.options.at is not None:
-                self.input.value = self._answers[self.options.at]
+            if self.options.selected is not None:
+                self.input.value = self._answers[self.options.selected]
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -363,31 +354,30 @@ class QuestionDialog(Dialog):
         if number is not None and number < len(self._answers):
             typed = self._answers[number]
         if typed and self.armed:
-            self.settle(typed)
+            self.set_answer(typed)
 
     @on(AnswerList.Clicked)
     def _clicked(self, event: AnswerList.Clicked) -> None:
         event.stop()
-        if self.counts(event.event):
-            self.settle(self._answers[event.index])
-
-
-# MERGED tui.dialogs.signin: How do you want to sign in? The ways that the agent offers, with what each of them does.
+        if self.accepts(event.event):
+            self.set_answer(self._answers[event.index])
 
 
 class SignInDialog(ChoiceDialog):
-    """The answer is a method, or None."""
+    """Lists the sign-in methods of the agent. The answer is a method, or None."""
 
     def __init__(
         self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> None:
         names = [one_line(clean_line(method.name)) for method in methods]
-        told = [described(method, launch) for method in methods]
+        descriptions = [described(method, launch) for method in methods]
         lines = [
-            RevealedTextPart(f"· {text}") for name, text in zip(names, told, strict=True) if text != name
+            RevealedTextPart(f"· {text}")
+            for name, text in zip(names, descriptions, strict=True)
+            if text != name
         ]
         about = SubjectItem([RevealedTextPart(why, strong=True), *lines])
-        super().__init__(f"{one_line(agent, 40)} wants you to sign in", [about], [*names, "Not now"])
+        super().__init__(f"{one_line(agent, 40)} requires you to sign in", [about], [*names, "Not now"])
         self._methods = list(methods)
 
     @property
@@ -395,71 +385,64 @@ class SignInDialog(ChoiceDialog):
         return f"1-{min(len(self.options.names), 9)} choose · Esc: not now"
 
     def choose(self, index: int) -> None:
-        self.settle(self._methods[index] if index < len(self._methods) else None)
-
-
-# MERGED tui.dialogs.trust: May a project's file of agents count? It can start programs with the user's rights.
+        self.set_answer(self._methods[index] if index < len(self._methods) else None)
 
 
 class TrustDialog(ChoiceDialog):
-    """True: it counts, until it changes."""
+    """Asks whether to trust a project's `acp.json`. The answer is a boolean."""
 
     def __init__(self, file: "AgentConfigFile") -> None:
         lines = [RevealedTextPart(line) for line in what_it_does(file)]
-        head = RevealedTextPart(f"{file.path} is new or has changed since you agreed to it.", strong=True)
-        names = ("Do not let it count", "Let it count: it may start these programs")
+        head = RevealedTextPart(f"{file.path} is new or has changed since you trusted it.", strong=True)
+        names = ("Do not trust it", "Trust it: it may start these programs")
         super().__init__(
-            "An acp.json of this project",
+            "This project has an acp.json",
             [SubjectItem([head, *lines])],
             names,
             ("reject_once", "allow_always"),
         )
 
     def choose(self, index: int) -> None:
-        self.settle(index == 1)
-
-
-# MERGED tui.asking: What the agent asks of the user, put on the screen: permissions, forms, addresses, plain questions. One at a time.
+        self.set_answer(index == 1)
 
 
 class DialogHost(Protocol):
-    """Where dialogs are shown."""
+    """The place where dialogs are shown."""
 
     async def ask(self, dialog: "Dialog") -> Any:
-        """Show it and wait for the answer; None when the user went away. Cancelling takes it off the screen."""
+        """Show a dialog and wait for the answer. Canceling removes the dialog."""
         ...
 
     def lend_terminal(self, run: Callable[[], int]) -> int:
-        """Leave the terminal to something else until it is done."""
+        """Hide the screen while `run` uses the terminal."""
         ...
 
 
 class DialogHandler:
-    """The user, as the client's handlers know them."""
+    """Asks the user on behalf of the client's handlers."""
 
-    def __init__(self, asker: DialogHost) -> None:
-        self._asker = asker
-        self._one_at_a_time = asyncio.Lock()
-        self.waiting = 0
-        """Questions that are open, the one on the screen included."""
+    def __init__(self, host: DialogHost) -> None:
+        self._host = host
+        self._lock = asyncio.Lock()
+        self.waiting: int = 0
+        """Number of open questions, including the visible one."""
 
     @asynccontextmanager
     async def asked(self) -> AsyncGenerator["DialogHandler"]:
-        """Have the user's attention."""
+        """Wait until no other question is open."""
         self.waiting += 1
         try:
-            async with self._one_at_a_time:
+            async with self._lock:
                 yield self
         finally:
             self.waiting -= 1
 
-    # -- by those who have it -----------------------------------------------------------------------------------
+    # -- within `asked()` --
 
     async def permission(
         self, asked: PermissionRequest, request: ActionRequest, decision: Decision
     ) -> PermissionOption | None:
-        """May this tool call run?"""
-        return await self._asker.ask(PermissionDialog(asked, request, decision))
+        return await self._host.ask(PermissionDialog(asked, request, decision))
 
     async def access(
         self,
@@ -469,44 +452,41 @@ class DialogHandler:
         decision: Decision,
         options: Sequence[PermissionOption],
     ) -> PermissionOption | None:
-        """May the agent do this through this client?"""
-        return await self._asker.ask(AccessDialog(session.agent.name, what, extras, decision, options))
+        return await self._host.ask(AccessDialog(session.agent.name, what, extras, decision, options))
 
-    # -- by the handlers of the client --------------------------------------------------------------------------
+    # -- handlers of the client --
 
     async def form(self, form: ElicitationForm) -> FormAnswer:
-        """A form of the agent."""
         async with self.asked():
-            return await self._asker.ask(FormDialog(form))
+            return await self._host.ask(FormDialog(form))
 
     async def address(self, address: ElicitationUrl) -> bool | None:
-        """A web address: shown in full, opened by the user or by nobody."""
+        """Show a web address. The user opens it, not the client."""
         async with self.asked():
-            answer = await self._asker.ask(AddressDialog(address))
+            answer = await self._host.ask(AddressDialog(address))
         return False if answer is DECLINED else answer
 
     async def question(self, params: Any) -> dict[str, Any]:
-        """`_agentao.cn/ask_user`."""
-        asked = read_question(params)
-        if asked is None:
+        """Serve `_agentao.cn/ask_user`."""
+        question = read_question(params)
+        if question is None:
             return answer_to(None)
         async with self.asked():
-            return answer_to(await self._asker.ask(QuestionDialog(*asked)))
+            return answer_to(await self._host.ask(QuestionDialog(*question)))
 
     async def sign_in(
         self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> AuthMethod | None:
-        """By which of these ways?"""
         async with self.asked():
-            return await self._asker.ask(SignInDialog(agent, why, methods, launch))
+            return await self._host.ask(SignInDialog(agent, why, methods, launch))
 
     async def login(self, launch: AgentCommand) -> int:
-        """Run a program of the agent in the terminal of the user."""
+        """Run the agent's sign-in program in the terminal."""
         async with self.asked():
-            return self._asker.lend_terminal(lambda: run_outside(launch))
+            return self._host.lend_terminal(lambda: run_in_foreground(launch))
 
     def trusting(self) -> "Trusting":
-        """Asks whether a project's file counts. For a thread, which waits for the answer."""
+        """Return a function that asks whether to trust a file. It blocks: call it in a thread."""
         loop = asyncio.get_running_loop()
 
         def ask(file: "AgentConfigFile") -> bool:
@@ -516,7 +496,7 @@ class DialogHandler:
 
     async def _trust(self, file: "AgentConfigFile") -> bool:
         async with self.asked():
-            agreed = await self._asker.ask(TrustDialog(file)) is True
+            agreed = await self._host.ask(TrustDialog(file)) is True
         if agreed:
             from accord.policy.trust_store import TrustStore
 

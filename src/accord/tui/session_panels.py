@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from accord.safe_text import clean_line
-from accord.tui.theme import Palette, end_of, palette_of, tokens
+from accord.tui.theme import Palette, palette_of, path_end, tokens
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from accord.tui.chat_types import Phase
 
 
-# MERGED tui.status: The two lines around a session: above it what it is about, below it what goes on, and how full the context is.
-
-_DOING: Final = {
+_ACTIVITIES: Final = {
     "connecting": "connecting",
     "ready": "ready",
     "running": "working",
@@ -33,47 +31,46 @@ _DOING: Final = {
 }
 _HINTS: Final = {
     "running": "Esc stops",
-    "dead": "Ctrl+R starts it again",
-    "failed": "Ctrl+R tries again",
+    "dead": "Ctrl+R restarts it",
+    "failed": "Ctrl+R retries",
     "ready": "Ctrl+P commands · F1 keys",
 }
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_BARS: Final = 8
+_METER_CELLS: Final = 8
 
 
 @dataclass(slots=True)
 class Status:
-    """What the lines tell."""
+    """The contents of the title line and the status line."""
 
     agent: str = ""
     title: str = ""
     folder: str = ""
-    doing: str = "connecting"
+    activity: str = "connecting"
     busy: bool = True
-    bad: bool = False
-    since: str = ""
+    failed: bool = False
+    elapsed: str = ""
     hint: str = ""
     settings: str = ""
     usage: "UsageUpdate | None" = None
 
-    def enter(self, phase: "Phase") -> None:
-        """Something else goes on now."""
-        self.doing, self.hint, self.since = _DOING[phase], _HINTS.get(phase, ""), ""
+    def set_phase(self, phase: "Phase") -> None:
+        self.activity, self.hint, self.elapsed = _ACTIVITIES[phase], _HINTS.get(phase, ""), ""
         self.busy = phase in ("connecting", "running", "cancelling")
-        self.bad = phase in ("dead", "failed")
+        self.failed = phase in ("dead", "failed")
 
-    def read(self, state: "SessionState") -> bool:
-        """Take over what the session says of itself; whether that is something new."""
-        settings = " · ".join(filter(None, _current(state.settings.pickers)))
-        told = (state.title or "", settings, state.usage)
-        if told == (self.title, self.settings, self.usage):
+    def update_from(self, state: "SessionState") -> bool:
+        """Copy title, settings and usage from the session; return whether they changed."""
+        settings = " · ".join(filter(None, _model_and_mode(state.settings.pickers)))
+        values = (state.title or "", settings, state.usage)
+        if values == (self.title, self.settings, self.usage):
             return False
-        self.title, self.settings, self.usage = told
+        self.title, self.settings, self.usage = values
         return True
 
 
 class TitleLine(Widget):
-    """Above the conversation."""
+    """The line above the transcript: agent, title and folder."""
 
     DEFAULT_CSS = "TitleLine { height: 1; padding: 0 2; background: $surface; }"
 
@@ -87,11 +84,11 @@ class TitleLine(Widget):
         left = Text(clean_line(status.agent), palette.heading)
         if status.title:
             left.append("  ").append(clean_line(status.title), palette.text)
-        return _spread(left, Text(end_of(clean_line(status.folder), width // 3), palette.muted), width)
+        return _spread(left, Text(path_end(clean_line(status.folder), width // 3), palette.muted), width)
 
 
 class StatusLine(Widget):
-    """Below the prompt."""
+    """The line below the prompt: activity, model, mode, context usage and cost."""
 
     DEFAULT_CSS = "StatusLine { height: 1; padding: 0 2; }"
 
@@ -101,9 +98,9 @@ class StatusLine(Widget):
         self._frame = 0
 
     def on_mount(self) -> None:
-        self.set_interval(0.1, self._turn)
+        self.set_interval(0.1, self._next_frame)
 
-    def _turn(self) -> None:
+    def _next_frame(self) -> None:
         if self._status.busy:
             self._frame = (self._frame + 1) % len(FRAMES)
             self.refresh()
@@ -111,30 +108,30 @@ class StatusLine(Widget):
     def render(self) -> Text:
         palette = palette_of(self)
         status = self._status
-        style = palette.bad if status.bad else palette.accent if status.busy else palette.muted
-        left = Text(f"{FRAMES[self._frame]} " if status.busy else "✗ " if status.bad else "", style)
-        left.append(clean_line(status.doing), style)
-        if status.since:
-            left.append(f" {status.since}", palette.muted)
+        style = palette.bad if status.failed else palette.accent if status.busy else palette.muted
+        left = Text(f"{FRAMES[self._frame]} " if status.busy else "✗ " if status.failed else "", style)
+        left.append(clean_line(status.activity), style)
+        if status.elapsed:
+            left.append(f" {status.elapsed}", palette.muted)
         if status.hint:
             left.append(f"  {clean_line(status.hint)}", palette.faint)
         right = Text(clean_line(status.settings), palette.muted)
-        meter = meter_of(status.usage, palette)
+        meter = usage_meter(status.usage, palette)
         if meter:
             right.append("  " if right else "").append_text(meter)
         return _spread(left, right, self.content_size.width)
 
 
-def meter_of(usage: "UsageUpdate | None", palette: Palette) -> Text:
-    """How full the context is, and what the session has cost."""
+def usage_meter(usage: "UsageUpdate | None", palette: Palette) -> Text:
+    """Draw the usage of the context window and the cost of the session."""
     out = Text()
     if usage is None:
         return out
     if usage.size:
         share = usage.used / usage.size
         style: Style = palette.bad if share > 0.9 else palette.warn if share > 0.75 else palette.good
-        full = min(round(share * _BARS), _BARS)
-        out.append("▰" * full, style).append("▱" * (_BARS - full), palette.faint)
+        full = min(round(share * _METER_CELLS), _METER_CELLS)
+        out.append("▰" * full, style).append("▱" * (_METER_CELLS - full), palette.faint)
         out.append(f" {share:.0%} of {tokens(usage.size)}", palette.muted)
     elif usage.used:
         out.append(f"{tokens(usage.used)} tokens", palette.muted)
@@ -144,17 +141,17 @@ def meter_of(usage: "UsageUpdate | None", palette: Palette) -> Text:
 
 
 def _spread(left: Text, right: Text, width: int) -> Text:
-    """The left and the right of a line; what does not fit is cut on the left, and the right goes where there is no room."""
-    room = width - cell_len(right.plain) - 2
-    if room < 20:
-        right, room = Text(), width
-    left.truncate(room, overflow="ellipsis")
+    """Join the left and right text of a line. Cut the left; drop the right if there is little space."""
+    available = width - cell_len(right.plain) - 2
+    if available < 20:
+        right, available = Text(), width
+    left.truncate(available, overflow="ellipsis")
     gap = max(width - cell_len(left.plain) - cell_len(right.plain), 0)
     return left.append(" " * gap).append_text(right)
 
 
-def _current(pickers: "Sequence[Any]") -> list[str]:
-    """The model and the mode that are set, by name."""
+def _model_and_mode(pickers: "Sequence[Any]") -> list[str]:
+    """Return the names of the current model and mode."""
     found: list[str] = []
     for category in ("model", "mode"):
         picker = next((one for one in pickers if one.category == category), None)
@@ -164,21 +161,19 @@ def _current(pickers: "Sequence[Any]") -> list[str]:
     return found
 
 
-# MERGED tui.plan: The plan of the agent: its steps and how far each is; beside the conversation where there is room, else above the prompt.
-
 _SIGNS: Final = {"pending": "○", "in_progress": "●", "completed": "✓"}
-MOST: Final = 8
-"""Steps that are shown above the prompt."""
+MAX_STEPS: Final = 8
+"""Number of steps that are shown above the prompt."""
 
 
 class PlanPanel(Widget):
-    """The steps. Folded it is one line: how many are done, and the one in progress."""
+    """The plan of the agent: beside the transcript or above the prompt. Folded, it takes one line."""
 
     DEFAULT_CSS = """
     PlanPanel { display: none; height: auto; margin: 1 1 0 1; padding: 0 1; }
     PlanPanel.some { display: block; }
     PlanPanel.beside { width: 40; height: 1fr; margin: 0; padding: 1 2; border-left: solid $panel; }
-    PlanPanel.away { display: none; }
+    PlanPanel.hidden { display: none; }
     """
 
     def __init__(self, *, beside: bool = False) -> None:
@@ -188,7 +183,7 @@ class PlanPanel(Widget):
         self.folded = False
 
     def show(self, steps: "Sequence[PlanEntry]") -> None:
-        """These are the steps now."""
+        """Show these steps."""
         if list(steps) == list(self.steps):
             return
         self.steps = list(steps)
@@ -196,7 +191,7 @@ class PlanPanel(Widget):
         self.refresh(layout=True)
 
     def toggle(self) -> None:
-        """Fold it, or show it whole."""
+        """Fold or unfold the plan."""
         self.folded = not self.folded
         self.refresh(layout=True)
 
@@ -204,16 +199,16 @@ class PlanPanel(Widget):
     def _all_done(self) -> bool:
         return all(step.status == "completed" for step in self.steps)
 
-    def _shown(self) -> "list[PlanEntry]":
-        """The steps that matter where there is little room: the ones around the one in progress."""
+    def _visible_steps(self) -> "list[PlanEntry]":
+        """Return the steps to show: above the prompt, those around the current step."""
         steps = list(self.steps)
         if self.folded or (self._all_done and not self._beside):
             return []
         if self._beside:
             return steps
         at = next((number for number, step in enumerate(steps) if step.status != "completed"), 0)
-        first = min(max(at - 2, 0), max(len(steps) - MOST, 0))
-        return steps[first : first + MOST]
+        first = min(max(at - 2, 0), max(len(steps) - MAX_STEPS, 0))
+        return steps[first : first + MAX_STEPS]
 
     def render(self) -> Text:
         palette = palette_of(self)
@@ -222,10 +217,10 @@ class PlanPanel(Widget):
         done = sum(step.status == "completed" for step in self.steps)
         out = Text(overflow="fold" if self._beside else "ellipsis", no_wrap=not self._beside)
         out.append("Plan ", palette.heading).append(f"{done}/{len(self.steps)}", palette.muted)
-        shown = self._shown()
+        shown = self._visible_steps()
         if not shown and not self._all_done:
-            doing = next((step for step in self.steps if step.status == "in_progress"), None)
-            out.append(f"  {clean_line(doing.content)}" if doing is not None else "", palette.text)
+            current = next((step for step in self.steps if step.status == "in_progress"), None)
+            out.append(f"  {clean_line(current.content)}" if current is not None else "", palette.text)
         for step in shown:
             sign = _SIGNS.get(step.status, "·")
             out.append("\n").append(f"{sign} ", signs.get(step.status, palette.muted))

@@ -1,4 +1,7 @@
-"""The open sessions as tabs, which one is shown, and which want the user."""
+"""The open sessions as tabs, their marks, and notifications outside of the screen.
+
+Loaded before the first paint: keep the client out.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,19 +31,17 @@ if TYPE_CHECKING:
     from accord.tui.chat_settings import ChatSettings
 
 
-# MERGED tui.attention: Who wants the user: which sessions ask, which are done and were not looked at yet, and how the user is told outside the screen.
-
 Mark: TypeAlias = Literal["", "busy", "asks", "done", "dead"]
-"""What the tab of a session tells."""
+"""The mark on the tab of a session."""
 
-_LONGEST: Final = 120
-_NINE: Final = frozenset(("iTerm.app", "WezTerm", "ghostty", "WarpTerminal", "kitty"))
-_SEVENS: Final = ("foot", "rxvt-unicode", "contour")
+_MAX_NOTIFICATION: Final = 120
+_OSC_9_PROGRAMS: Final = frozenset(("iTerm.app", "WezTerm", "ghostty", "WarpTerminal", "kitty"))
+_OSC_777_TERMS: Final = ("foot", "rxvt-unicode", "contour")
 
 
 @dataclass(slots=True)
-class _Known:
-    """What was known of a session the last time."""
+class _LastState:
+    """The state of a session at the last check."""
 
     turns: int = 0
     dialog: Any = None
@@ -49,89 +50,92 @@ class _Known:
 
 
 class SessionAttention:
-    """Keeps an eye on all sessions. `write` sends text to the terminal as it is."""
+    """Decides the marks of tabs and notifies the user. `write` sends escape sequences to the terminal."""
 
     def __init__(self, write: Callable[[str], None], environ: Mapping[str, str]) -> None:
         self._write = write
         self._environ = environ
-        self._known: dict[int, _Known] = {}
+        self._states: dict[int, _LastState] = {}
 
-    def look(self, view: "SessionView", *, seen: bool, settings: "ChatSettings") -> None:
-        """Something has changed there; `seen` by the user, who has it before them."""
-        known = self._known.setdefault(id(view), _Known())
-        phase = "" if view.conversation is None else view.conversation.phase
+    def update(self, view: "SessionView", *, seen: bool, settings: "ChatSettings") -> None:
+        """Check a session for news. `seen` says whether the user is looking at it."""
+        last = self._states.setdefault(id(view), _LastState())
+        phase = "" if view.chat_session is None else view.chat_session.phase
         news = ""
-        if view.dialog is not known.dialog:
-            known.dialog = view.dialog
+        if view.dialog is not last.dialog:
+            last.dialog = view.dialog
             if view.dialog is not None:
                 news = f"asks: {view.dialog.border_title or 'a question'}"
         ended = phase in ("dead", "failed")
-        if view.turns > known.turns and phase not in ("running", "cancelling"):
-            known.turns = view.turns
-            known.unseen = True
+        if view.turns > last.turns and phase not in ("running", "cancelling"):
+            last.turns = view.turns
+            last.unseen = True
             news = news or "is done"
-        if ended and not known.ended:
-            known.unseen = True
-            news = "has ended" if phase == "dead" else "could not be connected"
-        known.ended = ended
+        if ended and not last.ended:
+            last.unseen = True
+            news = "has ended" if phase == "dead" else "failed to connect"
+        last.ended = ended
         if seen:
-            known.unseen = False
+            last.unseen = False
         if news and (settings.notify_when == "always" or not seen):
             about = view.status.title or view.status.folder
-            self._tell(view.status.agent or "Accord", f"{news} ({about})", settings)
+            self._notify(view.status.agent or "Accord", f"{news} ({about})", settings)
 
     def mark(self, view: "SessionView") -> Mark:
-        """What its tab tells."""
-        known = self._known.get(id(view), _Known())
-        phase = "" if view.conversation is None else view.conversation.phase
+        """Return the mark of a tab."""
+        last = self._states.get(id(view), _LastState())
+        phase = "" if view.chat_session is None else view.chat_session.phase
         if view.dialog is not None:
             return "asks"
         if phase in ("dead", "failed"):
             return "dead"
         if phase in ("running", "cancelling", "connecting"):
             return "busy"
-        return "done" if known.unseen else ""
+        return "done" if last.unseen else ""
 
     def forget(self, view: "SessionView") -> None:
-        """It is closed."""
-        self._known.pop(id(view), None)
+        """Drop a closed session."""
+        self._states.pop(id(view), None)
 
-    def _tell(self, title: str, text: str, settings: "ChatSettings") -> None:
-        way = settings.notify
-        if way == "off":
+    def _notify(self, title: str, text: str, settings: "ChatSettings") -> None:
+        method = settings.notify
+        if method == "off":
             return
-        said = desktop_note(self._environ, title, text, insist=way == "desktop") if way != "bell" else ""
-        self._write(said or "\x07")
+        sequence = ""
+        if method != "bell":
+            sequence = desktop_notification(self._environ, title, text, force=method == "desktop")
+        self._write(sequence or "\x07")
 
 
-def desktop_note(environ: Mapping[str, str], title: str, text: str, *, insist: bool = False) -> str:
-    """The sequence by which this terminal notifies the desktop; empty where it is not known to. `insist`: try it anyway."""
-    title, text = (one_line(clean_line(words), _LONGEST).replace(";", ",") for words in (title, text))
+def desktop_notification(environ: Mapping[str, str], title: str, text: str, *, force: bool = False) -> str:
+    """Return the escape sequence for a desktop notification; empty if the terminal may not support it.
+
+    `force` returns a sequence in any case.
+    """
+    title, text = (one_line(clean_line(part), _MAX_NOTIFICATION).replace(";", ",") for part in (title, text))
     program, term = environ.get("TERM_PROGRAM", ""), environ.get("TERM", "")
-    if any(term.startswith(name) for name in _SEVENS):
+    if any(term.startswith(name) for name in _OSC_777_TERMS):
         return f"\x1b]777;notify;{title};{text}\x1b\\"
-    if program in _NINE or "kitty" in term or insist:
+    if program in _OSC_9_PROGRAMS or "kitty" in term or force:
         return f"\x1b]9;{title}: {text}\x1b\\"
     return ""
 
 
-# MERGED tui.tabs: The tabs of several sessions, on one line: what each is about, and a mark where one wants the user.
-
-SIGNS: Final[dict[Mark, str]] = {"": "", "busy": " …", "asks": " ?", "done": " ●", "dead": " ✗"}
-_NARROWEST: Final = 12
-_WIDEST: Final = 32
+MARKS: Final[dict[Mark, str]] = {"": "", "busy": " …", "asks": " ?", "done": " ●", "dead": " ✗"}
+_MIN_TAB_WIDTH: Final = 12
+_MAX_TAB_WIDTH: Final = 32
 
 
-def know_alt_digits() -> None:
-    """Textual takes Alt and a digit for a sign of some keyboards; here it is the number of a tab."""
-    known = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
+def recognize_alt_digits() -> None:
+    """Let Alt and a digit select a tab: Textual maps them to characters of some keyboards."""
+    sequences = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
     for number in range(1, 10):
-        known.pop(f"\x1b{number}", None)
+        sequences.pop(f"\x1b{number}", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One of them."""
+    """One tab."""
 
     id: str
     name: str
@@ -140,7 +144,7 @@ class Tab:
 
 
 class TabBar(Widget):
-    """All of them; nothing while there is only one."""
+    """The line with the tabs; hidden while there is only one."""
 
     DEFAULT_CSS = """
     TabBar { height: 1; display: none; background: $panel; }
@@ -148,23 +152,23 @@ class TabBar(Widget):
     """
 
     class Chosen(Message):
-        """One was clicked."""
+        """A tab was clicked."""
 
         def __init__(self, id: str, *, close: bool = False) -> None:
             super().__init__()
             self.id = id
             self.close = close
 
-    class Wanted(Message):
-        """Another session is wanted."""
+    class NewRequested(Message):
+        """The `+` was clicked."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tabs: list[Tab] = []
-        self._places: list[tuple[int, int, str, bool]] = []  # from, to, the id, whether it closes
+        self._places: list[tuple[int, int, str, bool]] = []  # start, end, tab id, whether a click closes it
 
     def show(self, tabs: Sequence[Tab]) -> None:
-        """These are the tabs now."""
+        """Show these tabs."""
         if list(tabs) != self.tabs:
             self.tabs = list(tabs)
             self.set_class(len(tabs) > 1, "some")
@@ -173,21 +177,21 @@ class TabBar(Widget):
     def render(self) -> Text:
         palette = palette_of(self)
         width = self.size.width
-        room = max(min((width - 3) // max(len(self.tabs), 1), _WIDEST), _NARROWEST)
-        first = self._first(max((width - 3) // room, 1))
+        tab_width = max(min((width - 3) // max(len(self.tabs), 1), _MAX_TAB_WIDTH), _MIN_TAB_WIDTH)
+        first = self._first(max((width - 3) // tab_width, 1))
         styles = {"asks": palette.warn, "done": palette.good, "dead": palette.bad}
         out = Text(no_wrap=True, overflow="crop")
         self._places = []
         for number, tab in enumerate(self.tabs):
-            if number < first or cell_len(out.plain) + room > width - 3:
+            if number < first or cell_len(out.plain) + tab_width > width - 3:
                 continue
             start = cell_len(out.plain)
-            sign = SIGNS[tab.mark]
+            sign = MARKS[tab.mark]
             name = Text(
                 f" {number + 1} {one_line(clean_line(tab.name))}",
                 palette.strong if tab.current else palette.muted,
             )
-            name.truncate(room - cell_len(sign) - 3, overflow="ellipsis", pad=True)
+            name.truncate(tab_width - cell_len(sign) - 3, overflow="ellipsis", pad=True)
             name.append(sign, styles.get(tab.mark, palette.faint))
             if tab.current:
                 name.append(" ×", palette.muted).append(" ")
@@ -203,34 +207,31 @@ class TabBar(Widget):
         return out.append(f" +{hidden}" if hidden else " +", palette.accent)
 
     def _first(self, shown: int) -> int:
-        """The first that is shown, so that the current one is."""
+        """Return the index of the first visible tab, so that the current tab is visible."""
         at = next((number for number, tab in enumerate(self.tabs) if tab.current), 0)
         return max(min(at - shown // 2, len(self.tabs) - shown), 0)
 
     def on_click(self, event: "events.Click") -> None:
         for start, end, id, close in self._places:
             if start <= event.x < end:
-                self.post_message(self.Chosen(id, close=close) if id else self.Wanted())
+                self.post_message(self.Chosen(id, close=close) if id else self.NewRequested())
                 return
 
 
-# MERGED tui.desk: Where the sessions lie: each has a tab, one is shown, and those that want the user are marked.
-
-
 class MainScreen(Screen[None]):
-    """The screen below all others. While another one is on top, no question of a session takes a key."""
+    """The screen with the sessions. While another screen is on top, no dialog accepts keys."""
 
     def on_screen_suspend(self) -> None:
         for view in self.query(SessionView):
-            view.put_away()
+            view.suspend_dialog()
 
     def on_screen_resume(self) -> None:
         for view in self.query(SessionView):
-            view.look_again()
+            view.resume_dialog()
 
 
 class SessionTabs(Vertical):
-    """The sessions that are open."""
+    """The open sessions; one is visible."""
 
     DEFAULT_CSS = """
     SessionTabs { height: 1fr; }
@@ -249,22 +250,22 @@ class SessionTabs(Vertical):
         self._attention = attention
         self._settings = settings
         self._numbers = count(1)
-        self._tabs = TabBar()
+        self._tab_bar = TabBar()
         self._switcher = ContentSwitcher(id="sessions")
         self.views: list[SessionView] = []
-        """All of them, in the order of their tabs."""
-        self.view = self._new_view(start)
-        """The one that is shown."""
+        """All sessions, in the order of their tabs."""
+        self.view: SessionView = self._new_view(start)
+        """The visible session."""
 
     def compose(self) -> "ComposeResult":
-        yield self._tabs
+        yield self._tab_bar
         with self._switcher:
             yield self.view
 
     def on_mount(self) -> None:
         self._switcher.current = self.view.id
 
-    # -- one of them --------------------------------------------------------------------------------------------
+    # -- sessions --
 
     async def open(self, start: ChatStart) -> SessionView:
         """Open another session and show it."""
@@ -274,20 +275,20 @@ class SessionTabs(Vertical):
         return view
 
     def show(self, view: SessionView) -> None:
-        """Let this one be on the screen."""
+        """Show a session."""
         if view is not self.view:
-            self.view.put_away()
+            self.view.suspend_dialog()
             self.view = view
             self._switcher.current = view.id
-            view.come_up()
-        self.look(view)
+            view.activate()
+        self.update_attention(view)
 
     def step(self, by: int) -> None:
-        """Show the one beside."""
+        """Show the next or previous session."""
         self.show(self.views[(self.views.index(self.view) + by) % len(self.views)])
 
     async def close(self, view: SessionView) -> None:
-        """End one of several."""
+        """Close one of several sessions."""
         at = self.views.index(view)
         self.views.remove(view)
         self._attention.forget(view)
@@ -302,22 +303,22 @@ class SessionTabs(Vertical):
         self.views.append(view)
         return view
 
-    # -- their tabs ---------------------------------------------------------------------------------------------
+    # -- tab bar --
 
     @on(SessionView.Changed)
     def _changed(self, event: SessionView.Changed) -> None:
         event.stop()
-        self.look(event.view)
+        self.update_attention(event.view)
 
-    def look(self, view: SessionView) -> None:
-        """Something has changed there, or for whoever looks at it."""
+    def update_attention(self, view: SessionView) -> None:
+        """Update the mark of a session after a change of the session or of the focus."""
         if view in self.views:
             seen = view is self.view and app_of(self).app_focus
-            self._attention.look(view, seen=seen, settings=self._settings())
+            self._attention.update(view, seen=seen, settings=self._settings())
             self._show_tabs()
 
     def _show_tabs(self) -> None:
-        self._tabs.show([self._tab(view) for view in self.views])
+        self._tab_bar.show([self._tab(view) for view in self.views])
 
     def _tab(self, view: SessionView) -> Tab:
         name = view.status.title or view.status.agent

@@ -1,4 +1,7 @@
-"""One session on the screen, and how its events reach the widgets."""
+"""One session on the screen, and how its events reach the widgets.
+
+Loaded before the first paint: keep the client out.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -12,13 +15,13 @@ from textual.message import Message
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
-from accord.tui.parts.markdown_part import leave_alone, let_go, warm_up
+from accord.tui.parts.markdown_part import freeze_garbage, unfreeze_garbage, warm_up
 from accord.tui.prompt.prompt_box import PromptBox
 from accord.tui.prompt.prompt_editor import Editor
 from accord.tui.prompt.prompt_queue import PromptQueue
 from accord.tui.session_panels import PlanPanel, Status, StatusLine, TitleLine
 from accord.tui.shell_command import ShellCommands, ShellItem
-from accord.tui.theme import app_of, at_home
+from accord.tui.theme import app_of, shorten_home
 from accord.tui.transcript.transcript_layout import NoteItem
 from accord.tui.transcript.transcript_view import TranscriptView
 
@@ -39,14 +42,12 @@ if TYPE_CHECKING:
     from accord.tui.transcript.transcript_follower import TranscriptFollower
 
 
-# MERGED tui.showing: What happens in a session, put on the screen: into the conversation, the plan and the lines at the edges.
-
-_GLANCE: Final = 0.1
-"""Seconds between two looks at what stands at the edges."""
+_UPDATE_INTERVAL: Final = 0.1
+"""Seconds between two updates of the plan and the status."""
 
 
 class ScreenDisplay:
-    """The stage of a conversation that is a screen."""
+    """The `SessionDisplay` of the screen: updates transcript, plan and status."""
 
     def __init__(
         self,
@@ -58,9 +59,9 @@ class ScreenDisplay:
         changed: Callable[[], None],
         queue_changed: Callable[[], None],
     ) -> None:
-        """`changed` is called when the lines at the edges tell something else, `queue_changed` when a prompt left the queue or returned to it."""
-        self.turns = 0
-        """Turns that are over."""
+        """`changed` is called when the status has changed, `queue_changed` when the queue of prompts has."""
+        self.turns: int = 0
+        """Number of ended turns."""
         self.queue_changed = queue_changed
         self._transcript = transcript
         self._plans = plans
@@ -69,18 +70,16 @@ class ScreenDisplay:
         self._changed = changed
         self._session: ClientSession | None = None
         self._follower: TranscriptFollower | None = None
-        self._began = 0.0
-        self._looking = False
+        self._started_at = 0.0
+        self._update_scheduled = False
 
     def phase_changed(self, phase: "Phase") -> None:
-        """Something else goes on now."""
         if phase == "running":
-            self._began = self._clock.now()
-        self._status.enter(phase)
+            self._started_at = self._clock.now()
+        self._status.set_phase(phase)
         self._changed()
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
-        """The session is there."""
         from accord.tui.transcript.transcript_follower import TranscriptFollower
 
         notes = [item for item in self._transcript.items if isinstance(item, NoteItem | ShellItem)]
@@ -89,44 +88,40 @@ class ScreenDisplay:
         self._transcript.add(*notes)
         if agent.info is not None:
             self._status.agent = agent.name
-        self._glance()
+        self._update_panels()
 
-    def happened(self, event: "ClientEvent") -> None:
-        """An event of the session."""
+    def event_received(self, event: "ClientEvent") -> None:
         from accord.client import AgentEnded
         from accord.session import TurnEnded
 
         assert self._follower is not None
-        self._follower.take(event)
+        self._follower.apply(event)
         if isinstance(event, TurnEnded):
             self._follower.turn_ended()
         elif isinstance(event, AgentEnded):
             self.note(f"The agent has ended: {_first_line(str(event.error))}", "bad", event.stderr)
-        if not self._looking:
-            self._looking = True
-            self._transcript.set_timer(_GLANCE, self._glance)
+        if not self._update_scheduled:
+            self._update_scheduled = True
+            self._transcript.set_timer(_UPDATE_INTERVAL, self._update_panels)
 
-    def _glance(self) -> None:
-        """However much has happened, the edges of the screen are looked at a few times a second only."""
-        self._looking = False
+    def _update_panels(self) -> None:
+        """Update plan and status. Called at most ten times per second, regardless of the events."""
+        self._update_scheduled = False
         if self._session is None:
             return
         state = self._session.state
         for plan in self._plans:
             plan.show(state.plan)
-        if self._status.read(state):
+        if self._status.update_from(state):
             self._changed()
 
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
-        """Tell the user something."""
         self._transcript.add(NoteItem(text, tone, details))
 
     def failed(self, error: "AccordError", details: str) -> None:
-        """It could not be connected."""
         self.note(str(error), "bad", details)
 
-    def turn_over(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
-        """A turn is over."""
+    def turn_ended(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
         from accord.errors import ConnectionClosed
         from accord.frontend.display_text import ending, seconds
 
@@ -135,18 +130,18 @@ class ScreenDisplay:
         if error is not None and not isinstance(error, ConnectionClosed):
             self.note(str(error), "bad")
         if error is not None or ended is None:
-            return  # the end of the agent has been told already
-        words = [ending(ended), seconds(self._clock.now() - self._began)]
+            return  # already shown
+        summary = [ending(ended), seconds(self._clock.now() - self._started_at)]
         if ended.usage is not None:
-            words.append(f"{ended.usage.total_tokens:,} tokens")
+            summary.append(f"{ended.usage.total_tokens:,} tokens")
         tone: Tone = "quiet" if ended.stop_reason in ("end_turn", "cancelled") else "warn"
-        self.note(" · ".join(words), tone)
+        self.note(" · ".join(summary), tone)
 
     def tick(self) -> None:
-        """Time passes while a turn runs."""
+        """Update the elapsed time of the running turn."""
         from accord.frontend.display_text import seconds
 
-        self._status.since = seconds(self._clock.now() - self._began)
+        self._status.elapsed = seconds(self._clock.now() - self._started_at)
         if self._follower is not None:
             self._follower.tick()
 
@@ -155,14 +150,12 @@ def _first_line(text: str) -> str:
     return text.partition("\n")[0].partition("; its last stderr lines")[0]
 
 
-# MERGED tui.sessionview: One session on the screen: its title, the conversation, the plan, questions, the queue, the prompt and the status line.
-
-BESIDE: Final = 120
-"""From this width on the plan stands beside the conversation."""
+PLAN_BESIDE_WIDTH: Final = 120
+"""From this width on, the plan is beside the transcript."""
 
 
 class SessionView(Vertical):
-    """A session, and everything around it."""
+    """A session: title, transcript, plan, question, queue, prompt and status line."""
 
     DEFAULT_CSS = """
     SessionView { height: 1fr; }
@@ -171,7 +164,7 @@ class SessionView(Vertical):
     """
 
     class Changed(Message):
-        """Something that a list of sessions shows has changed: the title, what goes on, whether it waits for the user."""
+        """The title, the phase or the open question has changed."""
 
         def __init__(self, view: "SessionView") -> None:
             super().__init__()
@@ -179,29 +172,29 @@ class SessionView(Vertical):
 
     def __init__(self, start: ChatStart, *, clock: Clock = SYSTEM_CLOCK, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.start = start
-        self.clock = clock
-        self.status = Status(agent=start.name, folder=at_home(start.cwd))
-        self.queue = DraftQueue()
-        self.conversation: ChatSession | None = None
+        self.start: ChatStart = start
+        self.clock: Clock = clock
+        self.status: Status = Status(agent=start.name, folder=shorten_home(start.cwd))
+        self.queue: DraftQueue = DraftQueue()
+        self.chat_session: ChatSession | None = None
         self.dialog: Dialog | None = None
-        """The question on the screen."""
-        self.transcript = TranscriptView()
-        self.plan = PlanPanel()
-        self.side_plan = PlanPanel(beside=True)
-        self.waiting = PromptQueue(self.queue)
-        self.prompt = PromptBox(start.cwd, self._commands)
+        """The open question."""
+        self.transcript: TranscriptView = TranscriptView()
+        self.plan: PlanPanel = PlanPanel()
+        self.side_plan: PlanPanel = PlanPanel(beside=True)
+        self.queue_view: PromptQueue = PromptQueue(self.queue)
+        self.prompt: PromptBox = PromptBox(start.cwd, self._commands)
         self._title = TitleLine(self.status)
-        self._line = StatusLine(self.status)
+        self._status_line = StatusLine(self.status)
         self._shell = ShellCommands(start.cwd, self.transcript.changed)
-        self._ran: ShellItem | None = None
-        self.showing = ScreenDisplay(
+        self._shell_item: ShellItem | None = None
+        self.display_adapter: ScreenDisplay = ScreenDisplay(
             self.transcript,
             (self.plan, self.side_plan),
             self.status,
             clock,
             changed=self._show_status,
-            queue_changed=self.waiting.update,
+            queue_changed=self.queue_view.update,
         )
 
     def compose(self) -> "ComposeResult":
@@ -211,41 +204,41 @@ class SessionView(Vertical):
             yield self.side_plan
         yield self.plan
         yield Vertical(id="question")
-        yield self.waiting
+        yield self.queue_view
         yield self.prompt
-        yield self._line
+        yield self._status_line
 
-    # -- beginning and end --------------------------------------------------------------------------------------
+    # -- start and end --
 
     def on_mount(self) -> None:
         self.prompt.editor.focus()
         self.set_interval(0.5, self._tick)
-        self.call_after_refresh(self._begin)
+        self.call_after_refresh(self._start_connecting)
 
-    def _begin(self) -> None:
-        self.run_worker(self._connect(), group="life")
+    def _start_connecting(self) -> None:
+        self.run_worker(self._connect(), group="connection")
 
     async def _connect(self) -> None:
-        """The client is imported when the prompt is on the screen and can be used."""
+        """Import the client in a thread, after the prompt is usable, and connect."""
         module: Any = await asyncio.to_thread(import_module, "accord.tui.chat_session")
         dialogs: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
         await asyncio.to_thread(import_module, "accord.tui.transcript.transcript_follower")
-        leave_alone()
-        conversation = module.ChatSession(
-            self.start, self.showing, dialogs.DialogHandler(self), self.queue, self.clock
+        freeze_garbage()
+        chat_session = module.ChatSession(
+            self.start, self.display_adapter, dialogs.DialogHandler(self), self.queue, self.clock
         )
-        self.conversation = conversation
-        conversation.begin()
+        self.chat_session = chat_session
+        chat_session.begin()
         await asyncio.to_thread(warm_up)  # while the agent starts
 
     async def aclose(self) -> None:
-        """End the agent, and what the user started."""
+        """End the agent and the user's shell commands."""
         await self._shell.aclose()
-        if self.conversation is not None:
-            await self.conversation.aclose()
-        let_go()
+        if self.chat_session is not None:
+            await self.chat_session.aclose()
+        unfreeze_garbage()
 
-    # -- questions ----------------------------------------------------------------------------------------------
+    # -- questions --
 
     async def ask(self, dialog: "Dialog") -> Any:
         """Show a question and wait for its answer."""
@@ -253,7 +246,7 @@ class SessionView(Vertical):
         self.dialog = dialog
         try:
             await self.query_one("#question", Vertical).mount(dialog)
-            self._say_changed()
+            self._post_changed()
             return await dialog.answer
         finally:
             self.dialog = None
@@ -261,160 +254,161 @@ class SessionView(Vertical):
             dialog.remove()
             if had_focus:
                 self.prompt.editor.focus()
-            self._say_changed()
+            self._post_changed()
 
     def lend_terminal(self, run: "Callable[[], int]") -> int:
-        """Take the screen away until something else has had the terminal."""
+        """Hide the screen while `run` uses the terminal."""
         try:
             with app_of(self).suspend():
                 return run()
         except SuspendNotSupported:
             from accord.errors import UsageError
 
-            raise UsageError("this terminal cannot be left to another program; sign in outside") from None
+            raise UsageError(
+                "cannot run another program in this terminal; sign in outside of the chat"
+            ) from None
 
-    def come_up(self) -> None:
-        """It is the one that is shown."""
+    def activate(self) -> None:
+        """Focus the prompt. Called when the session becomes visible."""
         self.prompt.editor.focus()
-        self.look_again()
+        self.resume_dialog()
 
-    def look_again(self) -> None:
-        """Nothing is on top of it any more."""
+    def resume_dialog(self) -> None:
+        """Let the open question accept keys again. Called when no screen is on top."""
         if self.dialog is not None:
-            self.dialog.look_again()
+            self.dialog.resume()
 
-    def put_away(self) -> None:
-        """Another one is shown, or another screen is on top."""
+    def suspend_dialog(self) -> None:
+        """Keep the open question from accepting keys."""
         if self.dialog is not None:
-            self.dialog.put_away()
+            self.dialog.suspend()
 
-    # -- showing ------------------------------------------------------------------------------------------------
+    # -- display --
 
     @property
     def turns(self) -> int:
-        """Turns that are over."""
-        return self.showing.turns
+        """Number of ended turns."""
+        return self.display_adapter.turns
 
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
-        """Tell the user something."""
-        self.showing.note(text, tone, details)
+        self.display_adapter.note(text, tone, details)
 
     def _tick(self) -> None:
-        if self.conversation is not None and self.conversation.phase in ("running", "cancelling"):
-            self.showing.tick()
+        if self.chat_session is not None and self.chat_session.phase in ("running", "cancelling"):
+            self.display_adapter.tick()
 
     def _show_status(self) -> None:
         self._title.refresh()
-        self._line.refresh()
-        self._say_changed()
+        self._status_line.refresh()
+        self._post_changed()
 
-    def _say_changed(self) -> None:
+    def _post_changed(self) -> None:
         self.post_message(self.Changed(self))
 
     def on_resize(self, event: "events.Resize") -> None:
         if self.dialog is not None:
             self.dialog.fit()
-        beside = event.size.width >= BESIDE
-        self.plan.set_class(beside, "away")
-        self.side_plan.set_class(not beside, "away")
+        beside = event.size.width >= PLAN_BESIDE_WIDTH
+        self.plan.set_class(beside, "hidden")
+        self.side_plan.set_class(not beside, "hidden")
 
     def _commands(self) -> "Sequence[AvailableCommand]":
-        session = self.conversation.session if self.conversation is not None else None
+        session = self.chat_session.session if self.chat_session is not None else None
         return () if session is None else session.state.commands
 
     @property
-    def readable(self) -> TranscriptView:
-        """What the page keys scroll."""
-        about = None if self.dialog is None or not self.dialog.armed else self.dialog.about
-        return self.transcript if about is None else about
+    def scroll_target(self) -> TranscriptView:
+        """The widget that the page keys scroll."""
+        body = None if self.dialog is None or not self.dialog.armed else self.dialog.body
+        return self.transcript if body is None else body
 
-    # -- what the user does -------------------------------------------------------------------------------------
+    # -- user actions --
 
-    @on(PromptBox.Said)
-    def _said(self, event: PromptBox.Said) -> None:
+    @on(PromptBox.Submitted)
+    def _prompt_submitted(self, event: PromptBox.Submitted) -> None:
         event.stop()
         if event.draft:
-            self.say(event.draft)
+            self.submit(event.draft)
         elif self.queue.held:
             self._advance()
         self.transcript.action_bottom()
 
-    def say(self, draft: Draft) -> None:
-        """Send a prompt, or queue it behind the others."""
+    def submit(self, draft: Draft) -> None:
+        """Send a prompt, or queue it."""
         self.queue.add(draft)
         self._advance()
 
     def _advance(self) -> None:
         self.queue.held = False
-        if self.conversation is not None:
-            self.conversation.advance()
-        self.waiting.update()
+        if self.chat_session is not None:
+            self.chat_session.advance()
+        self.queue_view.update()
 
-    @on(PromptBox.Ran)
-    def _run(self, event: PromptBox.Ran) -> None:
+    @on(PromptBox.ShellCommand)
+    def _run(self, event: PromptBox.ShellCommand) -> None:
         event.stop()
-        self._ran = item = ShellItem(event.command)
+        self._shell_item = item = ShellItem(event.command)
         self.transcript.add(item)
         self.transcript.action_bottom()
-        self.prompt.say_hint("Ctrl+G hands the output to the agent")
+        self.prompt.set_hint("Ctrl+G attaches the output to the prompt")
         self.run_worker(self._shell.run(item), group="shell")
 
     @on(Editor.Typed)
     def _typed(self) -> None:
         if self.dialog is not None:
-            self.dialog.typed()
+            self.dialog.user_typed()
 
     @on(PromptQueue.Edited)
     def _edit(self, event: PromptQueue.Edited) -> None:
         event.stop()
-        self.prompt.hold(event.draft)
+        self.prompt.append(event.draft)
 
-    @on(PromptQueue.Dropped)
-    def _dropped(self, event: PromptQueue.Dropped) -> None:
+    @on(PromptQueue.Removed)
+    def _dropped(self, event: PromptQueue.Removed) -> None:
         event.stop()
         if not len(self.queue):
             self.prompt.editor.focus()
 
-    @on(TranscriptView.Copied)
-    def _copied(self, event: TranscriptView.Copied) -> None:
+    @on(TranscriptView.CopyRequested)
+    def _copied(self, event: TranscriptView.CopyRequested) -> None:
         event.stop()
         self.app.copy_to_clipboard(event.text)  # pyright: ignore[reportUnknownMemberType]
 
     def stop(self) -> None:
-        """Esc: stop the turn, or a command of the user's own, or return to the prompt."""
-        if self.conversation is not None and self.conversation.cancel():
+        """Esc: stop the turn, cancel the question, or stop a shell command and return to the prompt."""
+        if self.chat_session is not None and self.chat_session.cancel():
             return
         if self.dialog is not None:
-            self.dialog.settle(None)
+            self.dialog.set_answer(None)
             return
-        if self._ran is not None and self._ran.running:
+        if self._shell_item is not None and self._shell_item.running:
             self.run_worker(self._shell.stop(), group="shell")
         self.prompt.editor.focus()
 
     def restart(self) -> None:
-        """Start the agent again."""
-        if self.conversation is not None:
-            self.conversation.restart()
+        """Restart the agent."""
+        if self.chat_session is not None:
+            self.chat_session.restart()
 
-    def hand_over(self) -> None:
-        """Let the output of the last command go with the next prompt."""
-        if self._ran is None:
-            self.notify("Nothing to hand over: run a command with ! first")
+    def attach_output(self) -> None:
+        """Attach the output of the last shell command to the prompt."""
+        if self._shell_item is None:
+            self.notify("No output to attach: run a command with ! first")
             return
-        self.prompt.attach(self._ran.attachment())
-        self.prompt.say_hint("")
+        self.prompt.attach(self._shell_item.attachment())
+        self.prompt.set_hint("")
         self.prompt.editor.focus()
 
-    def fold_plan(self) -> None:
-        """Fold the plan, or show it whole."""
+    def toggle_plan(self) -> None:
+        """Fold or unfold the plan."""
         self.plan.toggle()
         self.side_plan.toggle()
 
-    def unfold(self) -> None:
-        """Show more or less of the marked item, else of the latest that has something to show."""
-        marked = self.transcript.marked
-        if marked is not None:
-            self.transcript.toggle(marked)
+    def toggle_item(self) -> None:
+        """Fold or unfold the selected item, or the latest tool call, thought or command."""
+        selected = self.transcript.selected
+        if selected is not None:
+            self.transcript.toggle(selected)
             return
         from accord.tui.transcript.transcript_items import CallItem, ThoughtItem
 
@@ -423,13 +417,13 @@ class SessionView(Vertical):
                 self.transcript.toggle(item)
                 return
 
-    def read(self) -> None:
-        """Go to the conversation, or back to the prompt."""
+    def toggle_focus(self) -> None:
+        """Move the focus to the transcript, or back to the prompt."""
         (self.prompt.editor if self.transcript.has_focus else self.transcript).focus()
 
-    def look_at_queue(self) -> None:
-        """Go to the prompts that wait."""
+    def focus_queue(self) -> None:
+        """Move the focus to the queued prompts."""
         if len(self.queue):
-            self.waiting.focus()
+            self.queue_view.focus()
         else:
-            self.notify("No prompt waits")
+            self.notify("No prompts are queued")

@@ -1,5 +1,6 @@
-"""`!command`: a command of the user's own, run in the session's folder, its output in the conversation. The agent sees nothing of it
-unless the user hands it over.
+"""`!command`: runs a shell command of the user and shows its output in the transcript.
+
+The agent sees nothing of it unless the user attaches the output to a prompt.
 """
 
 from collections.abc import Callable
@@ -13,12 +14,12 @@ from accord.tui.transcript.transcript_layout import Item
 if TYPE_CHECKING:
     from accord.workspace.terminals import ExitStatus, Terminals
 
-_LONGEST: Final = 100_000
-"""Characters that are handed over; of more, the end."""
+_MAX_ATTACHED: Final = 100_000
+"""Characters that are attached; of longer output, the end."""
 
 
 class ShellItem(Item):
-    """A command that the user runs."""
+    """A shell command in the transcript."""
 
     def __init__(self, command: str) -> None:
         super().__init__()
@@ -26,33 +27,32 @@ class ShellItem(Item):
         self.running = True
         self._pieces: list[str] = []
         self._head = CallPart()
-        self._head.how, self._head.kind, self._head.title = "in_progress", "execute", f"! {command}"
+        self._head.status, self._head.kind, self._head.title = "in_progress", "execute", f"! {command}"
         self._output = OutputPart()
         self.parts = [self._head, self._output]
 
-    def printed(self, text: str) -> None:
-        """It printed this."""
+    def add_output(self, text: str) -> None:
         self._pieces.append(text)
 
-    def ended(self, how: str) -> None:
-        """It has; `how` is empty for well."""
+    def finish(self, error: str) -> None:
+        """Mark the command as ended; `error` is empty if it succeeded."""
         self.running = False
-        self._head.how = "failed" if how else "completed"
-        self._output.ended = how
-        self._head.forget()
-        self._output.forget()
+        self._head.status = "failed" if error else "completed"
+        self._output.ending = error
+        self._head.invalidate()
+        self._output.invalidate()
 
     def refresh(self) -> bool:
-        text = "".join(self._pieces)[-_LONGEST * 2 :]
+        text = "".join(self._pieces)[-_MAX_ATTACHED * 2 :]
         self._pieces = [text]
         if text != self._output.text:
             self._output.text = text
-            self._output.forget()
+            self._output.invalidate()
         return True
 
     def toggle(self) -> bool:
         self._output.folded = not self._output.folded
-        self._output.forget()
+        self._output.invalidate()
         return True
 
     @property
@@ -60,74 +60,73 @@ class ShellItem(Item):
         return self._output.text
 
     def attachment(self) -> Attachment:
-        """What is handed to the agent."""
+        """Return the output as an attachment of a prompt."""
         from accord.safe_text import clean_text
 
         self.refresh()
-        text = clean_text(self._output.text).strip("\n")[-_LONGEST:]
-        ended = f"\n({self._output.ended})" if self._output.ended else ""
+        text = clean_text(self._output.text).strip("\n")[-_MAX_ATTACHED:]
+        ending = f"\n({self._output.ending})" if self._output.ending else ""
         name = f"! {self.command[:30]} ({count(text.count(chr(10)) + 1, 'line')})"
-        return Attachment(name, text=f"$ {self.command}\n```\n{text}\n```{ended}")
+        return Attachment(name, text=f"$ {self.command}\n```\n{text}\n```{ending}")
 
 
 class ShellCommands:
-    """Runs commands, one or several at once, each in a terminal of its own."""
+    """Runs commands, each in its own terminal."""
 
     def __init__(self, cwd: str, changed: Callable[[ShellItem], None]) -> None:
         self._cwd = cwd
         self._changed = changed
         self._terminals: Terminals | None = None
         self._items: dict[str, ShellItem] = {}
-        self._early: dict[str, list[str]] = {}
+        self._early_output: dict[str, list[str]] = {}
 
     async def run(self, item: ShellItem) -> None:
-        """Run it to its end."""
+        """Run a command until it ends."""
         from accord.errors import RpcError
         from accord.workspace.terminal_command import TerminalCommand
 
-        terminals = self._open()
+        terminals = self._open_terminals()
         try:
             terminal_id = await terminals.create(TerminalCommand(item.command, cwd=self._cwd))
             self._items[terminal_id] = item
-            for text in self._early.pop(terminal_id, ()):
-                item.printed(text)
+            for text in self._early_output.pop(terminal_id, ()):
+                item.add_output(text)
             status = await terminals.wait(terminal_id)
             await terminals.release(terminal_id)
-            item.ended(_how(status))
+            item.finish(_exit_error(status))
         except RpcError as error:
-            item.ended(str(error))
+            item.finish(str(error))
         self._changed(item)
 
     async def stop(self) -> bool:
-        """End what runs; whether anything did."""
+        """Kill the running commands; return whether there were any."""
         running = [terminal_id for terminal_id, item in self._items.items() if item.running]
         for terminal_id in running:
-            await self._open().kill(terminal_id)
+            await self._open_terminals().kill(terminal_id)
         return bool(running)
 
     async def aclose(self) -> None:
-        """End everything."""
         if self._terminals is not None:
             await self._terminals.aclose()
 
-    def _open(self) -> "Terminals":
+    def _open_terminals(self) -> "Terminals":
         from accord.workspace.roots import Roots
         from accord.workspace.terminals import Terminals
 
         if self._terminals is None:
-            self._terminals = Terminals(Roots(self._cwd), on_output=self._printed)
+            self._terminals = Terminals(Roots(self._cwd), on_output=self._output_received)
         return self._terminals
 
-    def _printed(self, terminal_id: str, text: str) -> None:
+    def _output_received(self, terminal_id: str, text: str) -> None:
         item = self._items.get(terminal_id)
         if item is None:
-            self._early.setdefault(terminal_id, []).append(text)
+            self._early_output.setdefault(terminal_id, []).append(text)
             return
-        item.printed(text)
+        item.add_output(text)
         self._changed(item)
 
 
-def _how(status: "ExitStatus") -> str:
+def _exit_error(status: "ExitStatus") -> str:
     if status.signal:
         return f"signal {status.signal}"
     return f"exit code {status.exit_code}" if status.exit_code else ""

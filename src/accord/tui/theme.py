@@ -1,4 +1,7 @@
-"""Theme colors for parts that are drawn line by line; the typed app of a widget; small values as labels."""
+"""Colors for text that is drawn line by line, and small formatting helpers.
+
+Loaded before the first paint: keep the client out.
+"""
 
 import json
 import os
@@ -14,15 +17,13 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
-# MERGED tui.palette: The colours of the conversation, taken from the theme of the app: what is drawn line by line cannot be styled by CSS.
-
-_MIX: Final = 0.16
-"""How much of a colour is in a background that only hints at it."""
+_TINT: Final = 0.16
+"""The share of a color in a tinted background."""
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Every style that parts of the conversation use."""
+    """The styles of the transcript, from the theme of the app: CSS cannot style drawn lines."""
 
     text: Style
     strong: Style
@@ -35,39 +36,39 @@ class Palette:
     heading: Style
     link: Style
     code: Style
-    """Code within a line."""
+    """Inline code."""
     block: Style
-    """The ground of a block of code."""
+    """The background of a code block."""
     user: Style
-    """The ground of what the user said."""
+    """The background of prompts and selected rows."""
     bar: Style
-    """The bar beside it."""
+    """The bar beside a prompt."""
     added: Style
     removed: Style
     added_word: Style
     removed_word: Style
     tokens: Mapping[str, Style]
-    """Code by what it is: keyword, name, string, number, comment, operator, type."""
+    """Styles of code: keyword, name, string, number, comment, operator, type."""
     diffs: str = "auto"
-    """How changes of files are shown: `beside` each other, `below`, or as there is room."""
+    """How diffs are shown: `beside`, `below`, or `auto` by width."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str], *, dark: bool, diffs: str = "auto") -> "Palette":
-        """The palette of a theme, given the variables it computes."""
+        """Return the palette for the variables of a theme."""
 
-        def colour(name: str, otherwise: str) -> str:
-            return _plain(variables.get(name, ""), otherwise)
+        def color(name: str, fallback: str) -> str:
+            return _hex_color(variables.get(name, ""), fallback)
 
-        ground = colour("background", "#121212" if dark else "#f5f5f5")
-        text = colour("foreground", "#e0e0e0" if dark else "#1f1f1f")
-        accent = colour("primary", "#4aa8ff" if dark else "#0060c0")
+        background = color("background", "#121212" if dark else "#f5f5f5")
+        text = color("foreground", "#e0e0e0" if dark else "#1f1f1f")
+        accent = color("primary", "#4aa8ff" if dark else "#0060c0")
         good, bad, warn = (
-            colour("success", "#4ebf71"),
-            colour("error", "#e06c75"),
-            colour("warning", "#e5c07b"),
+            color("success", "#4ebf71"),
+            color("error", "#e06c75"),
+            color("warning", "#e5c07b"),
         )
-        user = colour("secondary", accent)
-        muted, faint = _mix(text, ground, 0.62), _mix(text, ground, 0.36)
+        user = color("secondary", accent)
+        muted, faint = _mix(text, background, 0.62), _mix(text, background, 0.36)
         code = {name: Style(color=value) for name, value in (_DARK if dark else _LIGHT).items()}
         return cls(
             text=Style(color=text),
@@ -80,14 +81,14 @@ class Palette:
             warn=Style(color=warn),
             heading=Style(color=accent, bold=True),
             link=Style(color=accent, underline=True),
-            code=Style(color=code["string"].color, bgcolor=_mix(text, ground, 0.09)),
-            block=Style(bgcolor=_mix(text, ground, 0.05)),
-            user=Style(color=text, bgcolor=_mix(user, ground, 0.13)),
-            bar=Style(color=user, bgcolor=_mix(user, ground, 0.13)),
-            added=Style(bgcolor=_mix(good, ground, _MIX)),
-            removed=Style(bgcolor=_mix(bad, ground, _MIX)),
-            added_word=Style(bgcolor=_mix(good, ground, 0.38)),
-            removed_word=Style(bgcolor=_mix(bad, ground, 0.38)),
+            code=Style(color=code["string"].color, bgcolor=_mix(text, background, 0.09)),
+            block=Style(bgcolor=_mix(text, background, 0.05)),
+            user=Style(color=text, bgcolor=_mix(user, background, 0.13)),
+            bar=Style(color=user, bgcolor=_mix(user, background, 0.13)),
+            added=Style(bgcolor=_mix(good, background, _TINT)),
+            removed=Style(bgcolor=_mix(bad, background, _TINT)),
+            added_word=Style(bgcolor=_mix(good, background, 0.38)),
+            removed_word=Style(bgcolor=_mix(bad, background, 0.38)),
             tokens={**code, "comment": Style(color=muted, italic=True), "plain": Style(color=text)},
             diffs=diffs,
         )
@@ -111,49 +112,44 @@ _LIGHT: Final = {
 }
 
 
-def _plain(value: str, otherwise: str) -> str:
-    """A colour as #rrggbb; a theme may also say `auto`, or leave the ground to the terminal."""
+def _hex_color(value: str, fallback: str) -> str:
+    """Return a color as #rrggbb. Themes may also contain `auto` or terminal colors."""
     try:
         triplet = Color.parse(value.split()[0][:7]).triplet if value.startswith("#") else None
-    except Exception:  # noqa: BLE001 - whatever a theme of the user's holds, there is a colour to fall back on
+    except Exception:  # noqa: BLE001 - a theme of the user may contain any text
         triplet = None
-    return otherwise if triplet is None else triplet.hex
+    return fallback if triplet is None else triplet.hex
 
 
-def _mix(colour: str, ground: str, share: float) -> str:
+def _mix(color: str, background: str, share: float) -> str:
     mixed = [
-        round(int(colour[at : at + 2], 16) * share + int(ground[at : at + 2], 16) * (1 - share))
+        round(int(color[at : at + 2], 16) * share + int(background[at : at + 2], 16) * (1 - share))
         for at in (1, 3, 5)
     ]
     return "#{:02x}{:02x}{:02x}".format(*mixed)
 
 
-# MERGED tui.host: The app that a widget lives in, with a type that says so, and the colours of its theme.
-
-
 def app_of(widget: "Widget") -> "App[Any]":
-    """The app of a widget."""
+    """Return the app of a widget, with a type that pyright knows."""
     return widget.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def palette_of(widget: "Widget") -> Palette:
-    """The palette of the theme in force."""
+    """Return the palette of the current theme."""
     app = app_of(widget)
     return Palette.of(app.theme_variables, dark=app.current_theme.dark, diffs=getattr(app, "diffs", "auto"))
 
 
-# MERGED tui.words: Small things in words, for the screen: counts, tokens, values, errors.
-
-_LONGEST: Final = 20_000
+_MAX_VALUE: Final = 20_000
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """`1 line`, `2 lines`."""
+    """Format a count: `1 line`, `2 lines`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def tokens(number: int) -> str:
-    """`950`, `12.3k`, `1.2M`."""
+    """Format a number of tokens: `950`, `12.3k`, `1.2M`."""
     if number < 1_000:
         return str(number)
     return (
@@ -161,23 +157,27 @@ def tokens(number: int) -> str:
     )
 
 
-def shown(value: Any) -> str:
-    """Any JSON value, readable."""
+def format_value(value: Any) -> str:
+    """Format any JSON value for reading."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n… {len(text) - _LONGEST} characters more"
+    return (
+        text
+        if len(text) <= _MAX_VALUE
+        else f"{text[:_MAX_VALUE]}\n… {len(text) - _MAX_VALUE} more characters"
+    )
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return the first line of an error."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def at_home(path: str) -> str:
-    """A path, that of the user's own folder written short."""
+def shorten_home(path: str) -> str:
+    """Replace the home folder by `~`."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path
 
 
-def end_of(path: str, longest: int) -> str:
-    """A path, of a long one the end."""
-    return path if len(path) <= longest else f"…{path[1 - longest :]}" if longest > 1 else ""
+def path_end(path: str, length: int) -> str:
+    """Return the end of a long path."""
+    return path if len(path) <= length else f"…{path[1 - length :]}" if length > 1 else ""

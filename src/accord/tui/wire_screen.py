@@ -1,4 +1,4 @@
-"""The wire view: messages as they cross, a filter, one message in full.
+"""The wire view: all messages of a session, a filter, and the selected message in full.
 
 Imported on first use.
 """
@@ -18,7 +18,7 @@ from accord.safe_text import clean_line
 from accord.trace import RingEntry
 from accord.trace.step_summary import clean, clean_lines, cut, duration, size, summary
 from accord.tui.list_screen import ListRows
-from accord.tui.parts.part import highlighted
+from accord.tui.parts.part import highlight
 from accord.tui.theme import app_of, palette_of
 
 if TYPE_CHECKING:
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.wire.frames: Messages of the wire as rows, and one of them in full; cleaned of everything that a terminal would obey.
-
-LONGEST: Final = 60_000
+MAX_SHOWN: Final = 60_000
 """Characters of one message that are shown."""
-_WIDE: Final = 76
-_OTHERS: Final = {
-    "noise": "no message",
+_SUMMARY_WIDTH: Final = 76
+_KIND_LABELS: Final = {
+    "noise": "not JSON",
     "cut": "too long",
     "stderr": "stderr",
     "closed": "closed",
@@ -46,135 +44,133 @@ _OTHERS: Final = {
 
 
 class FrameRows(ListRows):
-    """One row for each."""
+    """One row per message."""
 
-    def line(self, row: Any, width: int, palette: "Palette", marked: bool) -> Text:
-        seen: RingEntry = row
-        sent = seen.sender == "client"
-        bad = seen.kind in ("error", "noise", "cut")
+    def line(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
+        entry: RingEntry = row
+        sent = entry.sender == "client"
+        bad = entry.kind in ("error", "noise", "cut")
         style = palette.bad if bad else palette.accent if sent else palette.good
-        if seen.sender == "stderr" or seen.kind in ("closed", "exit", "lost"):
+        if entry.sender == "stderr" or entry.kind in ("closed", "exit", "lost"):
             arrow, style = "·", palette.muted
         else:
             arrow = "→" if sent else "←"
-        line = Text(f"{seen.at:>9.3f} ", palette.faint).append(f"{arrow} ", style)
-        line.append(f"{name_of(seen):<28} ", palette.strong if marked else palette.text)
-        line.append(f"{size(seen.size) if seen.size else '':>8} ", palette.muted)
-        if width >= _WIDE:
-            took = "" if seen.took is None else duration(seen.took)
-            line.append(f"{took:>9}  ", palette.faint)
-            room = max(width - cell_len(line.plain), 0)
-            line.append(clean(summary(seen.step)[: room + 1]), palette.muted)
+        line = Text(f"{entry.at:>9.3f} ", palette.faint).append(f"{arrow} ", style)
+        line.append(f"{entry_label(entry):<28} ", palette.strong if selected else palette.text)
+        line.append(f"{size(entry.size) if entry.size else '':>8} ", palette.muted)
+        if width >= _SUMMARY_WIDTH:
+            elapsed = "" if entry.took is None else duration(entry.took)
+            line.append(f"{elapsed:>9}  ", palette.faint)
+            available = max(width - cell_len(line.plain), 0)
+            line.append(clean(summary(entry.step)[: available + 1]), palette.muted)
         return line
 
 
-def name_of(seen: RingEntry) -> str:
-    """What it is called: its method, and whether it answers."""
-    name = seen.method or _OTHERS.get(seen.kind, seen.kind)
-    sign = {"answer": "= ", "error": "✗ ", "request": "", "notification": ""}.get(seen.kind, "")
-    id = f" #{seen.id}" if seen.id is not None else ""
+def entry_label(entry: RingEntry) -> str:
+    """Return the method and id, with a sign for responses."""
+    name = entry.method or _KIND_LABELS.get(entry.kind, entry.kind)
+    sign = {"answer": "= ", "error": "✗ ", "request": "", "notification": ""}.get(entry.kind, "")
+    id = f" #{entry.id}" if entry.id is not None else ""
     return cut(f"{sign}{clean(name)}{clean(id)}", 28)
 
 
-def whole_text(seen: RingEntry) -> str:
-    """All of it, its JSON on lines; what was a secret is not in it."""
-    text = seen.entry.text if seen.kind not in ("closed", "exit", "lost") else summary(seen.step)
-    if seen.kind not in ("noise", "cut", "stderr", "closed", "exit", "lost"):
+def full_text(entry: RingEntry) -> str:
+    """Return the message as indented JSON. Secrets are already removed."""
+    text = entry.entry.text if entry.kind not in ("closed", "exit", "lost") else summary(entry.step)
+    if entry.kind not in ("noise", "cut", "stderr", "closed", "exit", "lost"):
         try:
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
         except (ValueError, RecursionError):
-            pass  # then as it came
+            pass  # show it as received
     return clean_lines(text)
 
 
-def drawn(seen: RingEntry, palette: "Palette") -> Text:
-    """The same, with its head and in colours."""
+def draw_entry(entry: RingEntry, palette: "Palette") -> Text:
+    """Draw a message with a header line."""
     sides = {"client": "client → agent", "agent": "agent → client", "stderr": "stderr of the agent"}
-    facts = [
-        f"#{seen.number}",
-        sides[seen.sender],
-        seen.kind,
-        clean(seen.method),
-        size(seen.size),
-        f"at {seen.at:.3f} s",
+    header = [
+        f"#{entry.number}",
+        sides[entry.sender],
+        entry.kind,
+        clean(entry.method),
+        size(entry.size),
+        f"at {entry.at:.3f} s",
     ]
-    if seen.took is not None:
-        facts.append(f"took {duration(seen.took)}")
-    if seen.session:
-        facts.append(f"session {clean(seen.session)}")
-    out = Text(" · ".join(filter(None, facts)), palette.muted).append("\n\n")
-    text = whole_text(seen)
-    for line in highlighted(text[:LONGEST], "json", palette):
+    if entry.took is not None:
+        header.append(f"took {duration(entry.took)}")
+    if entry.session:
+        header.append(f"session {clean(entry.session)}")
+    out = Text(" · ".join(filter(None, header)), palette.muted).append("\n\n")
+    text = full_text(entry)
+    for line in highlight(text[:MAX_SHOWN], "json", palette):
         out.append_text(line).append("\n")
-    if len(text) > LONGEST:
-        out.append(f"… {len(text) - LONGEST:,} characters more; F8 copies all of it", palette.warn)
+    if len(text) > MAX_SHOWN:
+        out.append(f"… {len(text) - MAX_SHOWN:,} more characters; F8 copies the whole message", palette.warn)
     return out
 
 
-# MERGED tui.wire.sieve: Which messages are shown: all words of the filter have to be in a message, `>` is what was sent, `<` what came, `!` what failed.
-
-
 class FrameFilter:
-    """One filter. What it found of a message is remembered: messages are long, and the list is drawn often."""
+    """A filter of messages: all words must occur, `-word` must not, `>` sent, `<` received, `!` failed.
+
+    Results are cached: messages are long, and the list is drawn often.
+    """
 
     def __init__(self, text: str = "") -> None:
         words = text.casefold().split()
-        self._without = [word[1:] for word in words if word.startswith("-") and len(word) > 1]
+        self._excluded = [word[1:] for word in words if word.startswith("-") and len(word) > 1]
         self._signs = [word for word in words if word in (">", "<", "!")]
-        self._with = [word for word in words if word not in self._signs and not word.startswith("-")]
-        self._known: dict[int, bool] = {}
+        self._words = [word for word in words if word not in self._signs and not word.startswith("-")]
+        self._results: dict[int, bool] = {}
 
-    def wants(self, seen: RingEntry) -> bool:
-        """Whether this one is to be shown."""
-        found = self._known.get(seen.number)
+    def matches(self, entry: RingEntry) -> bool:
+        """Whether a message is shown."""
+        found = self._results.get(entry.number)
         if found is None:
-            found = self._known[seen.number] = self._judged(seen)
+            found = self._results[entry.number] = self._match(entry)
         return found
 
-    def _judged(self, seen: RingEntry) -> bool:
+    def _match(self, entry: RingEntry) -> bool:
         for sign in self._signs:
             if not {
-                ">": seen.sender == "client",
-                "<": seen.sender == "agent",
-                "!": seen.kind in ("error", "noise", "cut", "stderr"),
+                ">": entry.sender == "client",
+                "<": entry.sender == "agent",
+                "!": entry.kind in ("error", "noise", "cut", "stderr"),
             }[sign]:
                 return False
-        if not self._with and not self._without:
+        if not self._words and not self._excluded:
             return True
-        head = f"{seen.method} {seen.kind} {seen.session} {seen.id} {seen.sender}".casefold()
-        if any(word in head for word in self._without):
+        head = f"{entry.method} {entry.kind} {entry.session} {entry.id} {entry.sender}".casefold()
+        if any(word in head for word in self._excluded):
             return False
-        missing = [word for word in self._with if word not in head]
+        missing = [word for word in self._words if word not in head]
         if not missing:
             return True
-        body = seen.entry.text.casefold()  # as it is shown: a secret is not found
+        body = entry.entry.text.casefold()  # without secrets
         return all(word in body for word in missing)
 
 
-# MERGED tui.wire.screen: The wire view on the screen: the messages of a session as they cross, a filter, and the marked one in full.
-
-BESIDE: Final = 130
-"""From this width on the message stands beside the list."""
-_GLANCE: Final = 0.1
+BESIDE_WIDTH: Final = 130
+"""From this width on, the message is beside the list."""
+_UPDATE_INTERVAL: Final = 0.1
 
 
 def show_wire(app: "ChatApp") -> None:
-    """Show the messages of the session that is shown."""
-    conversation = app.view.conversation
-    if conversation is None:
-        app.notify("Nothing has crossed yet", severity="warning")
+    """Open the wire view of the visible session."""
+    chat_session = app.view.chat_session
+    if chat_session is None:
+        app.notify("No messages yet", severity="warning")
     else:
-        app.push_screen(WireScreen(conversation.ring, app.view.status.agent))
+        app.push_screen(WireScreen(chat_session.ring, app.view.status.agent))
 
 
 class WireScreen(Screen[None]):
-    """Follows the end until the mark is moved off it."""
+    """Follows new messages until the user selects an earlier one."""
 
     DEFAULT_CSS = """
     WireScreen { background: $background; }
     WireScreen #head { height: 1; padding: 0 2; background: $surface; }
-    WireScreen #letters { height: 1; border: none; padding: 0 2; background: $background; }
-    WireScreen #letters:focus { border: none; }
+    WireScreen #filter { height: 1; border: none; padding: 0 2; background: $background; }
+    WireScreen #filter:focus { border: none; }
     WireScreen #both { height: 1fr; layout: vertical; }
     WireScreen #both.beside { layout: horizontal; }
     WireScreen FrameRows { height: 1fr; background: $background; }
@@ -190,7 +186,7 @@ class WireScreen(Screen[None]):
         Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("ctrl+home", "edge(0)", "First", show=False, priority=True),
         Binding("ctrl+end", "edge(1)", "Last", show=False, priority=True),
-        Binding("tab", "turn", "Read the message", show=False, priority=True),
+        Binding("tab", "switch_focus", "Scroll the message", show=False, priority=True),
         Binding("f8", "copy", "Copy", show=False),
     ]
 
@@ -198,119 +194,119 @@ class WireScreen(Screen[None]):
         super().__init__()
         self._ring = ring
         self._agent = agent
-        self._sieve = FrameFilter()
+        self._filter_rule = FrameFilter()
         self._following = True
-        self._looking = False
-        self._drawn: RingEntry | None = None
-        self.list = FrameRows(empty="Nothing fits")
-        self.letters = Input(
-            placeholder="Filter: words, -word, > sent, < received, ! failed", id="letters", compact=True
+        self._update_scheduled = False
+        self._shown_entry: RingEntry | None = None
+        self.list = FrameRows(empty="No matches")
+        self.filter_input = Input(
+            placeholder="Filter: words, -word, > sent, < received, ! failed", id="filter", compact=True
         )
         self._whole = Static(id="text", markup=False)
 
     def compose(self) -> "ComposeResult":
         yield Static(id="head", markup=False)
-        yield self.letters
+        yield self.filter_input
         with Horizontal(id="both"):
             yield self.list
             with VerticalScroll(id="whole"):
                 yield self._whole
         yield Static(
-            "↑ ↓ mark · Tab reads the message · Ctrl+End follows · F8 copies · Esc closes",
+            "↑ ↓ select · Tab scrolls the message · Ctrl+End follows · F8 copies · Esc closes",
             id="foot",
             markup=False,
         )
 
     def on_mount(self) -> None:
-        self.letters.focus()
-        self._unsubscribe = self._ring.subscribe(self._came)
+        self.filter_input.focus()
+        self._unsubscribe = self._ring.subscribe(self._entries_added)
         self._show()
 
     def on_unmount(self) -> None:
         self._unsubscribe()
 
     def on_resize(self, event: "events.Resize") -> None:
-        self.query_one("#both", Horizontal).set_class(event.size.width >= BESIDE, "beside")
+        self.query_one("#both", Horizontal).set_class(event.size.width >= BESIDE_WIDTH, "beside")
 
-    # -- what crosses -------------------------------------------------------------------------------------------
+    # -- messages --
 
-    def _came(self, news: "list[RingEntry]") -> None:
-        """However much crosses, it is looked at a few times a second only."""
-        if not self._looking:
-            self._looking = True
-            self.set_timer(_GLANCE, self._show)
+    def _entries_added(self, entries: "list[RingEntry]") -> None:
+        """Update the list at most ten times per second."""
+        if not self._update_scheduled:
+            self._update_scheduled = True
+            self.set_timer(_UPDATE_INTERVAL, self._show)
 
     def _show(self) -> None:
-        self._looking = False
-        everything = self._ring.seen
-        rows = [seen for seen in everything if self._sieve.wants(seen)]
-        marked: RingEntry | None = self.list.marked
+        self._update_scheduled = False
+        entries = self._ring.seen
+        rows = [entry for entry in entries if self._filter_rule.matches(entry)]
+        selected: RingEntry | None = self.list.selected
         at = len(rows) - 1
-        if not self._following and marked is not None:
-            at = next((number for number, seen in enumerate(rows) if seen.number >= marked.number), at)
+        if not self._following and selected is not None:
+            at = next((number for number, entry in enumerate(rows) if entry.number >= selected.number), at)
         self.list.show(rows, at)
         palette = palette_of(self)
         head = Text("Wire  ", palette.heading).append(clean_line(self._agent), palette.text)
-        head.append(f"  {len(rows):,} of {len(everything):,} messages", palette.muted)
+        head.append(f"  {len(rows):,} of {len(entries):,} messages", palette.muted)
         if self._ring.missed:
-            head.append(f", {self._ring.missed:,} older ones are gone", palette.warn)
+            head.append(f", {self._ring.missed:,} older messages dropped", palette.warn)
         if not self._following:
             head.append("  not following: Ctrl+End", palette.warn)
         self.query_one("#head", Static).update(head)
 
-    @on(ListRows.Marked)
-    def _marked(self, event: ListRows.Marked) -> None:
+    @on(ListRows.Selected)
+    def _selected(self, event: ListRows.Selected) -> None:
         event.stop()
-        seen: RingEntry | None = self.list.marked
-        if seen is not self._drawn:
-            self._drawn = seen
-            self._whole.update(Text() if seen is None else drawn(seen, palette_of(self)))
+        entry: RingEntry | None = self.list.selected
+        if entry is not self._shown_entry:
+            self._shown_entry = entry
+            self._whole.update(Text() if entry is None else draw_entry(entry, palette_of(self)))
             self.query_one("#whole", VerticalScroll).scroll_home(animate=False)
 
     @on(ListRows.Clicked)
     def _clicked(self, event: ListRows.Clicked) -> None:
         event.stop()
-        self._moved()
+        self._update_following()
 
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
         event.stop()
-        self._sieve = FrameFilter(event.value)
+        self._filter_rule = FrameFilter(event.value)
         self._show()
 
-    # -- keys ---------------------------------------------------------------------------------------------------
+    # -- keys --
 
-    def _moved(self) -> None:
-        following = self.list.at >= len(self.list.rows) - 1
+    def _update_following(self) -> None:
+        following = self.list.selected_index >= len(self.list.rows) - 1
         if following != self._following:
             self._following = following
             self._show()
 
     def action_leave(self) -> None:
-        """Esc takes the filter away, then the view."""
-        if self.letters.value:
-            self.letters.value = ""
+        """Esc: clear the filter, then close the view."""
+        if self.filter_input.value:
+            self.filter_input.value = ""
         else:
             self.dismiss(None)
 
     def action_move(self, by: int) -> None:
         self.list.move(by)
-        self._moved()
+        self._update_following()
 
     def action_page(self, by: int) -> None:
         self.list.page(by)
-        self._moved()
+        self._update_following()
 
     def action_edge(self, last: int) -> None:
         self.list.move(len(self.list.rows) if last else -len(self.list.rows))
-        self._moved()
+        self._update_following()
 
-    def action_turn(self) -> None:
-        """To the message, and back."""
+    def action_switch_focus(self) -> None:
+        """Move the focus to the message, or back to the filter."""
         whole = self.query_one("#whole", VerticalScroll)
-        (self.letters if whole.has_focus else whole).focus()
+        (self.filter_input if whole.has_focus else whole).focus()
 
     def action_copy(self) -> None:
-        """The marked message, whole."""
-        if self.list.marked is not None:
-            app_of(self).copy_to_clipboard(whole_text(self.list.marked))
+        """Copy the selected message."""
+        if self.list.selected is not None:
+            app_of(self).copy_to_clipboard(full_text(self.list.selected))

@@ -1,4 +1,4 @@
-"""File changes, inline or side by side; text to be judged with nothing hidden.
+"""Diffs, unified or side by side, and text in which nothing is hidden.
 
 Imported on first use.
 """
@@ -13,7 +13,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import clean_line, clean_text, visible
-from accord.tui.parts.part import DrawnPart, folded, highlighted, language_of, lines_of, strip_of
+from accord.tui.parts.part import DrawnPart, estimate_lines, highlight, language_of, strip_of, wrap_cells
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -21,36 +21,32 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.parts.diff: A change of a file: with numbers and colours, one line after the other, or side by side where there is room.
-#
-# The comparison is made once; of large files in a thread, since it takes time.
-
 CONTEXT: Final = 3
 FOLDED_LINES: Final = 40
 _MARGIN: Final = 4
 WIDE: Final = 130
-"""From this width on the two sides stand beside each other."""
+"""From this width on, diffs are side by side."""
 NARROW: Final = 60
-"""The same where the user wants it."""
+"""The same if the user has chosen side by side."""
 TOO_LONG: Final = 20_000
-"""Files of more lines are not compared line by line, and of a longer change so many lines are shown."""
+"""Longer files are not compared line by line, and at most so many lines of a change are shown."""
 AT_ONCE: Final = 400
-"""Files of so many lines are compared on the spot."""
+"""Files with up to so many lines are compared immediately; others in a thread."""
 
 
 class DiffRow(NamedTuple):
-    """A line on either side; the number is None where that side has none."""
+    """The line numbers on both sides; None if a side has no line."""
 
     before: int | None
     after: int | None
 
 
 Side: TypeAlias = tuple[int, bool | None]
-"""The number of a line, and True for one that comes, False for one that goes, None for one that stays."""
+"""A line number, and True if the line is added, False if removed, None if unchanged."""
 
 
 class Comparison(NamedTuple):
-    """What differs. A gap between rows that lie apart is None."""
+    """The rows of a diff. None is a gap between rows."""
 
     before: list[str]
     after: list[str]
@@ -60,10 +56,10 @@ class Comparison(NamedTuple):
 
 
 def compare(before: str | None, after: str) -> Comparison:
-    """Compare two texts, which are cleaned first."""
+    """Clean and compare two texts."""
     old, new = _lines(before or ""), _lines(after)
     if len(old) + len(new) > TOO_LONG:
-        return _roughly(old, new)
+        return _compare_ends(old, new)
     rows: list[DiffRow | None] = []
     added = removed = 0
     for group in difflib.SequenceMatcher(None, old, new, autojunk=len(old) > 500).get_grouped_opcodes(
@@ -82,26 +78,25 @@ def compare(before: str | None, after: str) -> Comparison:
     return Comparison(old, new, rows, added, removed)
 
 
-def _roughly(old: list[str], new: list[str]) -> Comparison:
-    """What lies between the lines that both begin and end with, as one change. What is cut off is cut off on both sides:
-    nobody agrees to a change of which they see only what goes."""
+def _compare_ends(old: list[str], new: list[str]) -> Comparison:
+    """Return one change between the common first and last lines. Cuts both sides if it is too long."""
     least = min(len(old), len(new))
     start = next((at for at in range(least) if old[at] != new[at]), least)
     end = next((at for at in range(least - start) if old[-1 - at] != new[-1 - at]), least - start)
-    gone, came = range(start, len(old) - end), range(start, len(new) - end)
+    removed, added = range(start, len(old) - end), range(start, len(new) - end)
     rows: list[DiffRow | None] = [DiffRow(at, at) for at in range(max(start - CONTEXT, 0), start)]
-    for numbers, goes in ((gone, True), (came, False)):
-        rows += [DiffRow(at, None) if goes else DiffRow(None, at) for at in numbers[: TOO_LONG // 2]]
+    for numbers, is_removed in ((removed, True), (added, False)):
+        rows += [DiffRow(at, None) if is_removed else DiffRow(None, at) for at in numbers[: TOO_LONG // 2]]
         if len(numbers) > TOO_LONG // 2:
             rows.append(None)
     rows += [DiffRow(len(old) - end + at, len(new) - end + at) for at in range(min(end, CONTEXT))]
-    return Comparison(old, new, rows, len(came), len(gone))
+    return Comparison(old, new, rows, len(added), len(removed))
 
 
 class DiffPart(DrawnPart):
-    """A change. `path` is what to show, `later` runs a function in a thread and then draws this anew."""
+    """A diff of a file. `later` compares the part in a thread and redraws it."""
 
-    gap = 0
+    gap: int = 0
 
     def __init__(
         self,
@@ -125,7 +120,7 @@ class DiffPart(DrawnPart):
             later(self)
 
     def compare(self) -> None:
-        """Make the comparison."""
+        """Compare the texts. Blocking."""
         self.compared = compare(self.before, self.after)
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
@@ -139,10 +134,10 @@ class DiffPart(DrawnPart):
         if max(compared.added, compared.removed) > TOO_LONG // 2:
             shown = sum(row is not None for row in compared.rows)
             if shown < compared.added + compared.removed:
-                head.append(f"  too long: of either side {TOO_LONG // 2} lines are shown", palette.warn)
+                head.append(f"  too long: only {TOO_LONG // 2} lines of each side are shown", palette.warn)
         head.truncate(width, overflow="ellipsis")
         left = 0
-        if self.folded and len(compared.rows) > AT_ONCE:  # most of it would be drawn in vain
+        if self.folded and len(compared.rows) > AT_ONCE:  # do not draw lines that are folded
             left = len(compared.rows) - AT_ONCE
             compared = compared._replace(rows=compared.rows[:AT_ONCE])
         drawing = _Drawing(self.path, compared, palette, width)
@@ -153,7 +148,7 @@ class DiffPart(DrawnPart):
         return [strip_of(head), *lines]
 
     def _beside(self, width: int, palette: "Palette") -> bool:
-        """Whether the sides stand beside each other: as the user wants it, where there is something to compare and room."""
+        """Whether to draw side by side, by the setting and the width."""
         least = NARROW if palette.diffs == "beside" else WIDE
         return palette.diffs != "below" and self.before is not None and width >= least
 
@@ -164,7 +159,7 @@ class DiffPart(DrawnPart):
 
 
 class _Drawing:
-    """One comparison on one palette."""
+    """Draws one comparison."""
 
     def __init__(self, path: str, compared: Comparison, palette: "Palette", width: int) -> None:
         self._compared = compared
@@ -172,20 +167,24 @@ class _Drawing:
         self._width = width
         self._digits = max(len(str(max(len(compared.before), len(compared.after)))), 2)
         language = language_of(path)
-        self._before = self._coloured(compared.before, [row.before for row in compared.rows if row], language)
-        self._after = self._coloured(compared.after, [row.after for row in compared.rows if row], language)
+        self._before = self._highlighted(
+            compared.before, [row.before for row in compared.rows if row], language
+        )
+        self._after = self._highlighted(compared.after, [row.after for row in compared.rows if row], language)
 
-    def _coloured(self, lines: list[str], wanted: list[int | None], language: str) -> dict[int, Text]:
-        """The lines that are shown, each with its colours; lexed as far as the last of them."""
+    def _highlighted(self, lines: list[str], wanted: list[int | None], language: str) -> dict[int, Text]:
+        """Return the visible lines, highlighted, by line number."""
         numbers = [number for number in wanted if number is not None]
         if not numbers:
             return {}
         first, last = min(numbers), max(numbers)
-        painted = highlighted("\n".join(lines[first : last + 1]), language, self._palette)
-        return {number: painted[number - first] for number in numbers if number - first < len(painted)}
+        lines_drawn = highlight("\n".join(lines[first : last + 1]), language, self._palette)
+        return {
+            number: lines_drawn[number - first] for number in numbers if number - first < len(lines_drawn)
+        }
 
     def below(self) -> list[Strip]:
-        """One side after the other."""
+        """Draw a unified diff."""
         out: list[Strip] = []
         for row in self._compared.rows:
             if row is None:
@@ -193,20 +192,20 @@ class _Drawing:
                 continue
             number = row.after if row.after is not None else row.before
             text = (self._after if row.after is not None else self._before).get(number or 0, Text())
-            sign, style, ground = self._look(row)
+            sign, style, background = self._style(row)
             lead = Text(f"{(number or 0) + 1:>{self._digits}} ", self._palette.faint)
             lead.append(f"{sign} ", style)
-            room = self._width - _MARGIN
-            for at, piece in enumerate(folded(text, max(room - len(lead), 1))):
+            available = self._width - _MARGIN
+            for at, piece in enumerate(wrap_cells(text, max(available - len(lead), 1))):
                 line = (lead.copy() if at == 0 else Text(" " * len(lead))).append_text(piece)
-                if ground is not None:
-                    line.append(" " * max(room - cell_len(line.plain), 0))
-                    line.stylize_before(ground)
+                if background is not None:
+                    line.append(" " * max(available - cell_len(line.plain), 0))
+                    line.stylize_before(background)
                 out.append(strip_of(Text(" " * _MARGIN).append_text(line)))
         return out
 
     def beside(self) -> list[Strip]:
-        """Both sides, line by line."""
+        """Draw side by side."""
         half = (self._width - 5) // 2
         out: list[Strip] = []
         for left, right in self._pairs():
@@ -225,52 +224,52 @@ class _Drawing:
         return out
 
     def _pairs(self) -> "list[tuple[Side | None, Side | None]]":
-        """What stands beside what."""
+        """Pair removed with added lines."""
         pairs: list[tuple[Side | None, Side | None]] = []
-        gone: list[int] = []
-        came: list[int] = []
+        removed: list[int] = []
+        added: list[int] = []
 
-        def settle() -> None:
-            befores = [(number, False) for number in gone]
-            afters = [(number, True) for number in came]
+        def flush() -> None:
+            befores = [(number, False) for number in removed]
+            afters = [(number, True) for number in added]
             pairs.extend(zip_longest(befores, afters))
-            gone.clear()
-            came.clear()
+            removed.clear()
+            added.clear()
 
         for row in self._compared.rows:
             if row is None:
-                settle()
+                flush()
                 pairs.append((None, None))
             elif row.before is not None and row.after is not None:
-                settle()
+                flush()
                 pairs.append(((row.before, None), (row.after, None)))
             elif row.before is not None:
-                if came:
-                    settle()
-                gone.append(row.before)
+                if added:
+                    flush()
+                removed.append(row.before)
             elif row.after is not None:
-                came.append(row.after)
-        settle()
+                added.append(row.after)
+        flush()
         return pairs
 
     def _cell(self, side: "Side | None", width: int, texts: dict[int, Text]) -> list[Text]:
         if side is None:
             return []
-        number, came = side
+        number, is_added = side
         text = texts.get(number, Text())
-        ground = None if came is None else self._palette.added if came else self._palette.removed
-        sign = " " if came is None else "+" if came else "−"
+        background = None if is_added is None else self._palette.added if is_added else self._palette.removed
+        sign = " " if is_added is None else "+" if is_added else "−"
         lead = f"{number + 1:>{self._digits}} {sign} "
         out: list[Text] = []
-        for at, piece in enumerate(folded(text, max(width - len(lead), 1))):
+        for at, piece in enumerate(wrap_cells(text, max(width - len(lead), 1))):
             line = Text(lead if at == 0 else " " * len(lead), self._palette.faint).append_text(piece)
             line.append(" " * max(width - cell_len(line.plain), 0))
-            if ground is not None:
-                line.stylize_before(ground)
+            if background is not None:
+                line.stylize_before(background)
             out.append(line)
         return out
 
-    def _look(self, row: DiffRow) -> "tuple[str, Style, Style | None]":
+    def _style(self, row: DiffRow) -> "tuple[str, Style, Style | None]":
         palette = self._palette
         if row.before is None:
             return "+", palette.good, palette.added
@@ -283,39 +282,37 @@ def _lines(text: str) -> list[str]:
     return clean_text(text).expandtabs(4).splitlines()
 
 
-# MERGED tui.parts.judged: What somebody is to judge: whole, with everything spelled out that could hide or rewrite something.
-
-_MOST_LINES: Final = 5_000
+_MAX_LINES: Final = 5_000
 
 
 class RevealedTextPart(DrawnPart):
-    """Some lines of that."""
+    """Text that the user has to judge: complete, with invisible characters escaped."""
 
-    gap = 0
+    gap: int = 0
 
     def __init__(self, text: str, *, strong: bool = False, code: bool = False, quoted: bool = False) -> None:
         super().__init__()
         self.text = text
         self._strong = strong
         self._code = code
-        self._quoted = quoted  # the agent's own words: nothing in them can pass for ours
+        self._quoted = quoted  # text of the agent, marked with a bar
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
         source = self.text.split("\n")
-        lines = [visible(line.expandtabs(4)) for line in source[:_MOST_LINES]]
-        if len(source) > _MOST_LINES:
-            lines.append(f"… and {len(source) - _MOST_LINES} lines more")
+        lines = [visible(line.expandtabs(4)) for line in source[:_MAX_LINES]]
+        if len(source) > _MAX_LINES:
+            lines.append(f"… and {len(source) - _MAX_LINES} more lines")
         style = palette.strong if self._strong else palette.text
         texts = (
-            highlighted("\n".join(lines), "bash", palette)
+            highlight("\n".join(lines), "bash", palette)
             if self._code
             else [Text(line, style) for line in lines]
         )
         lead = Text("│ ", palette.faint) if self._quoted else Text()
         out: list[Strip] = []
         for text in texts:
-            out += [strip_of(lead.copy().append_text(piece)) for piece in folded(text, max(width - 2, 1))]
+            out += [strip_of(lead.copy().append_text(piece)) for piece in wrap_cells(text, max(width - 2, 1))]
         return out
 
     def estimate(self, width: int) -> int:
-        return lines_of(self.text, width)
+        return estimate_lines(self.text, width)

@@ -1,4 +1,4 @@
-"""Drawn Markdown, notes of the client, and warm-up imports."""
+"""Markdown and notes as parts, and the warm-up of slow imports."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -11,7 +11,15 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import clean_text
-from accord.tui.parts.part import DrawnPart, folded, highlighted, indented, lines_of, strip_of, wrapped
+from accord.tui.parts.part import (
+    DrawnPart,
+    estimate_lines,
+    highlight,
+    indented,
+    strip_of,
+    wrap_cells,
+    wrap_words,
+)
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -19,34 +27,32 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.parts.markdown: A piece of Markdown, drawn: paragraphs, headings, lists, quotes, tables and code.
-
-WIDEST: Final = 110
-"""Prose is not set wider: long lines are hard to read."""
+MAX_WIDTH: Final = 110
+"""The maximum width of prose."""
 MARGIN: Final = 2
-"""Free cells to its left."""
-_DEEPEST: Final = 12
+"""Empty cells to the left."""
+_MAX_DEPTH: Final = 12
 
 
 class MarkdownPart(DrawnPart):
-    """Some blocks of Markdown that no longer change, or the ones being written."""
+    """Some blocks of Markdown."""
 
     def __init__(self, text: str, *, gap: int = 1) -> None:
         super().__init__()
-        self.text = text
-        self.gap = gap
+        self.text: str = text
+        self.gap: int = gap
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        room = min(width - MARGIN, WIDEST)
-        drawn = MarkdownDrawing(palette).of(self.text, room)
+        available = min(width - MARGIN, MAX_WIDTH)
+        drawn = MarkdownDrawing(palette).draw(self.text, available)
         return [strip_of(Text(" " * MARGIN).append_text(line)) for line in drawn]
 
     def estimate(self, width: int) -> int:
-        return lines_of(self.text, min(width, WIDEST))
+        return estimate_lines(self.text, min(width, MAX_WIDTH))
 
 
 class MarkdownDrawing:
-    """Draws a text with one palette."""
+    """Draws Markdown with one palette."""
 
     def __init__(self, palette: "Palette") -> None:
         self._palette = palette
@@ -63,21 +69,21 @@ class MarkdownDrawing:
             "table": self._table,
         }
 
-    def of(self, text: str, width: int) -> list[Text]:
-        """The lines."""
+    def draw(self, text: str, width: int) -> list[Text]:
+        """Return the lines."""
         from markdown_it.tree import SyntaxTreeNode
 
         root = SyntaxTreeNode(_parser().parse(text.expandtabs(4)))
-        return self._all(root.children, width, 0)
+        return self._draw_all(root.children, width, 0)
 
-    def _all(
+    def _draw_all(
         self, nodes: "Sequence[SyntaxTreeNode]", width: int, depth: int, *, tight: bool = False
     ) -> list[Text]:
         lines: list[Text] = []
         for node in nodes:
             draw = self._blocks.get(node.type)
-            if draw is None or depth > _DEEPEST:
-                drawn = wrapped(Text(_source(node), self._palette.text), width)
+            if draw is None or depth > _MAX_DEPTH:
+                drawn = wrap_words(Text(_source(node), self._palette.text), width)
             else:
                 drawn = draw(node, max(width, 8), depth)
             if lines and not tight:
@@ -87,12 +93,12 @@ class MarkdownDrawing:
 
     def _inline_block(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         inline = node.children[0] if node.type == "paragraph" and node.children else node
-        return wrapped(self._inline(inline, self._palette.text), width)
+        return wrap_words(self._inline(inline, self._palette.text), width)
 
     def _heading(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         style = self._palette.heading if node.tag in ("h1", "h2") else self._palette.strong
         inline = node.children[0] if node.children else node
-        return wrapped(self._inline(inline, style), width)
+        return wrap_words(self._inline(inline, style), width)
 
     def _list(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         lines: list[Text] = []
@@ -100,13 +106,13 @@ class MarkdownDrawing:
         for item in node.children:
             mark = f"{number}. " if node.type == "ordered_list" else ("• ", "◦ ", "▪ ")[min(depth, 2)]
             number += 1
-            drawn = self._all(item.children, width - len(mark), depth + 1, tight=True)
+            drawn = self._draw_all(item.children, width - len(mark), depth + 1, tight=True)
             lines += indented(drawn, Text(mark, self._palette.accent), " " * len(mark))
         return lines
 
     def _quote(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         bar = Text("▎ ", self._palette.faint)
-        drawn = self._all(node.children, width - 2, depth + 1)
+        drawn = self._draw_all(node.children, width - 2, depth + 1)
         for line in drawn:
             line.stylize_before(self._palette.muted)
         return indented(drawn, bar, bar)
@@ -129,9 +135,9 @@ class MarkdownDrawing:
                         for cell in row.children
                     ]
                 )
-        return _tabulated(rows, width, self._palette.faint)
+        return _draw_table(rows, width, self._palette.faint)
 
-    # -- within a line ------------------------------------------------------------------------------------------
+    # -- inline text --
 
     def _inline(self, node: "SyntaxTreeNode", style: Style) -> Text:
         out = Text(style=style)
@@ -166,11 +172,11 @@ class MarkdownDrawing:
 
     def _spans(self, node: "SyntaxTreeNode", style: Style, out: Text, depth: int) -> None:
         for child in node.children:
-            if depth < _DEEPEST:
+            if depth < _MAX_DEPTH:
                 self._span(child, style, out, depth + 1)
 
     def _link(self, node: "SyntaxTreeNode", style: Style, out: Text, depth: int) -> None:
-        """The words, and where they lead to: nobody has to trust what a link calls itself."""
+        """Draw the text and the target of a link, so that the text cannot mislead."""
         before = len(out)
         self._spans(node, style + self._palette.link, out, depth)
         target = str(node.attrs.get("href", ""))
@@ -179,10 +185,10 @@ class MarkdownDrawing:
 
 
 def code_block(code: str, language: str, width: int, palette: "Palette") -> list[Text]:
-    """Lines of code on their ground, filled to the width."""
+    """Return highlighted lines of code with a background, filled to the width."""
     lines: list[Text] = []
-    for line in highlighted(code, language, palette):
-        for piece in folded(line, max(width - 2, 1)):
+    for line in highlight(code, language, palette):
+        for piece in wrap_cells(line, max(width - 2, 1)):
             shown = Text(" ").append_text(piece)
             shown.append(" " * max(width - cell_len(shown.plain), 0))
             shown.stylize_before(palette.block)
@@ -190,18 +196,18 @@ def code_block(code: str, language: str, width: int, palette: "Palette") -> list
     return lines
 
 
-def _tabulated(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
+def _draw_table(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
     columns = max((len(row) for row in rows), default=0)
     if not columns:
         return []
     wanted = [
         max((cell_len(row[at].plain) for row in rows if at < len(row)), default=0) for at in range(columns)
     ]
-    room = max(width - 3 * (columns - 1), columns)
-    widths = _shares(wanted, room)
+    available = max(width - 3 * (columns - 1), columns)
+    widths = _column_widths(wanted, available)
     lines: list[Text] = []
     for number, row in enumerate(rows):
-        cells = [wrapped(row[at], widths[at]) if at < len(row) else [Text()] for at in range(columns)]
+        cells = [wrap_words(row[at], widths[at]) if at < len(row) else [Text()] for at in range(columns)]
         for line in range(max(map(len, cells))):
             out = Text()
             for at, cell in enumerate(cells):
@@ -218,17 +224,19 @@ def _tabulated(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
     return lines
 
 
-def _shares(wanted: list[int], room: int) -> list[int]:
-    """What each column gets: the narrow ones what they want, the wide ones equal parts of the rest."""
+def _column_widths(wanted: list[int], available: int) -> list[int]:
+    """Return the column widths: narrow columns get what they need, wide ones share the rest."""
     widths = [max(one, 1) for one in wanted]
-    while sum(widths) > room:
+    while sum(widths) > available:
         widest = max(widths)
         if widest == 1:
             break
         second = max((one for one in widths if one < widest), default=1)
         for at, one in enumerate(widths):
-            if one == widest and sum(widths) > room:
-                widths[at] = max(second, widest - max((sum(widths) - room) // widths.count(widest), 1), 1)
+            if one == widest and sum(widths) > available:
+                widths[at] = max(
+                    second, widest - max((sum(widths) - available) // widths.count(widest), 1), 1
+                )
     return widths
 
 
@@ -243,33 +251,31 @@ def _parser() -> Any:
     return MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
 
 
-# MERGED tui.parts.note: Lines that this client itself puts into the conversation: how a turn ended, what went wrong, what can be done about it.
-
 Tone: TypeAlias = Literal["quiet", "good", "warn", "bad"]
 
-_SIGNS = {"quiet": "·", "good": "✓", "warn": "!", "bad": "✗"}
+_SIGNS: Final[dict[Tone, str]] = {"quiet": "·", "good": "✓", "warn": "!", "bad": "✗"}
 
 
 class NotePart(DrawnPart):
-    """A note, and below it, indented, what belongs to it."""
+    """A note of the client, with indented details below it."""
 
     def __init__(self, text: str, tone: Tone = "quiet", details: str = "") -> None:
         super().__init__()
-        self.text = text
+        self.text: str = text
         self.tone: Tone = tone
-        self.details = details
+        self.details: str = details
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
         styles = {"quiet": palette.muted, "good": palette.good, "warn": palette.warn, "bad": palette.bad}
         style = styles[self.tone]
-        room = min(width - 4, WIDEST)
+        available = min(width - 4, MAX_WIDTH)
         lines: list[Text] = []
         for number, line in enumerate(clean_text(self.text).strip().split("\n")):
             sign = f"  {_SIGNS[self.tone]} " if number == 0 else "    "
-            lines += indented(wrapped(Text(line, style), room), Text(sign, style), "    ")
+            lines += indented(wrap_words(Text(line, style), available), Text(sign, style), "    ")
         for line in clean_text(self.details).strip("\n").split("\n") if self.details.strip() else ():
             lines += indented(
-                wrapped(Text(line, palette.muted), room - 2), Text("    │ ", palette.faint), "    │ "
+                wrap_words(Text(line, palette.muted), available - 2), Text("    │ ", palette.faint), "    │ "
             )
         return [strip_of(line) for line in lines]
 
@@ -277,11 +283,8 @@ class NotePart(DrawnPart):
         return 1 + self.details.count("\n")
 
 
-# MERGED tui.parts.warming: What would hold the keys up if it happened at its own time: imports, done in a thread, and the collection of garbage.
-
-
 def warm_up() -> None:
-    """Have the parser of Markdown and the lexers at hand."""
+    """Import the Markdown parser and the lexers in advance. Blocking: run it in a thread."""
     from markdown_it import MarkdownIt
     from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
 
@@ -289,14 +292,14 @@ def warm_up() -> None:
     find_lexer_class_for_filename("a.py")
     for name in ("python", "bash", "json", "diff", "typescript"):
         get_lexer_by_name(name)
-    leave_alone()
+    freeze_garbage()
 
 
-def leave_alone() -> None:
-    """What is there now stays: the collector, which stops everything while it looks, need not look at it again."""
+def freeze_garbage() -> None:
+    """Exclude all current objects from garbage collection, which would delay key presses."""
     gc.freeze()
 
 
-def let_go() -> None:
-    """A session is over: what it held may go."""
+def unfreeze_garbage() -> None:
+    """Include all objects in garbage collection again, after a session has closed."""
     gc.unfreeze()

@@ -1,4 +1,4 @@
-"""Prompts, thoughts, and agent messages that are still streaming.
+"""Prompts, thoughts, and streaming messages of the agent.
 
 Imported on first use.
 """
@@ -11,84 +11,78 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import TextCleaner, clean_text
-from accord.tui.parts.markdown_part import MARGIN, WIDEST, MarkdownPart, code_block
-from accord.tui.parts.part import DrawnPart, lines_of, strip_of, wrapped
+from accord.tui.parts.markdown_part import MARGIN, MAX_WIDTH, MarkdownPart, code_block
+from accord.tui.parts.part import DrawnPart, estimate_lines, strip_of, wrap_words
 
 if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.parts.said: What the user said, and what the agent thought.
-
-_LONGEST: Final = 40
-"""Lines of a prompt that are shown while it is folded."""
+_FOLDED_LINES: Final = 40
+"""Lines of a folded prompt."""
 
 
 class PromptPart(DrawnPart):
-    """A prompt, on a ground of its own."""
+    """A prompt of the user, with its own background."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.text = text
-        self.folded = True
+        self.text: str = text
+        self.folded: bool = True
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
         lines: list[Text] = []
         for line in clean_text(self.text).expandtabs(4).split("\n"):
-            lines += wrapped(Text(line, palette.text), min(width - 3, WIDEST))
-        if self.folded and len(lines) > _LONGEST:
-            left = len(lines) - _LONGEST
-            lines = [*lines[:_LONGEST], Text(f"… {left} more lines", palette.muted)]
+            lines += wrap_words(Text(line, palette.text), min(width - 3, MAX_WIDTH))
+        if self.folded and len(lines) > _FOLDED_LINES:
+            left = len(lines) - _FOLDED_LINES
+            lines = [*lines[:_FOLDED_LINES], Text(f"… {left} more lines", palette.muted)]
         return [
-            strip_of(Text("▌ ", palette.bar).append_text(line), ground=palette.user, width=width)
+            strip_of(Text("▌ ", palette.bar).append_text(line), background=palette.user, width=width)
             for line in lines
         ]
 
     def estimate(self, width: int) -> int:
-        return lines_of(self.text, min(width, WIDEST))
+        return estimate_lines(self.text, min(width, MAX_WIDTH))
 
 
 class DrawnThought(DrawnPart):
-    """A thought: one line that tells of it while it is folded."""
+    """A thought of the agent. Folded, it takes one line."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.text = ""
-        self.folded = True
-        self.took: str = ""
-        """How long it took, once it is over and that is known."""
-        self.going_on = False
+        self.text: str = ""
+        self.folded: bool = True
+        self.duration: str = ""
+        """Set when the thought has ended, if it is known."""
+        self.active: bool = False
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
         cleaned = clean_text(self.text).strip()
-        head = "Thinking…" if self.going_on else f"Thought for {self.took}" if self.took else "Thought"
+        head = "Thinking…" if self.active else f"Thought for {self.duration}" if self.duration else "Thought"
         line = Text("  ").append("▸ " if self.folded else "▾ ", palette.faint).append(head, palette.muted)
         if self.folded:
-            glimpse = (cleaned[-400:] if self.going_on else cleaned[:400]).split("\n")
-            words = next(
-                (text for text in (reversed(glimpse) if self.going_on else glimpse) if text.strip()), ""
+            preview = (cleaned[-400:] if self.active else cleaned[:400]).split("\n")
+            line_text = next(
+                (text for text in (reversed(preview) if self.active else preview) if text.strip()), ""
             )
-            line.append(f"  {words.strip()}", palette.faint)
+            line.append(f"  {line_text.strip()}", palette.faint)
             line.truncate(width, overflow="ellipsis")
             return [strip_of(line)]
         lines = [line]
         for text in cleaned.split("\n"):
-            pieces = wrapped(Text(text, palette.muted), min(width - 6, WIDEST))
+            pieces = wrap_words(Text(text, palette.muted), min(width - 6, MAX_WIDTH))
             lines += [Text("  │ ", palette.faint).append_text(piece) for piece in pieces]
         return [strip_of(line) for line in lines]
 
     def estimate(self, width: int) -> int:
-        return 1 if self.folded else lines_of(self.text, width)
+        return 1 if self.folded else estimate_lines(self.text, width)
 
 
-# MERGED tui.parts.segments: Markdown that is still being written, cut where it can no longer change: what lies before a cut is never drawn again.
-#
-# Works line by line and looks at each character once, however long the text becomes.
-
-LONGEST: Final = 6_000
-"""Characters after which a paragraph or a list that does not end is cut all the same."""
+MAX_SEGMENT: Final = 6_000
+"""Characters after which a long paragraph or list is cut."""
 CODE_LINES: Final = 80
-"""Lines after which a block of code goes on in the next segment."""
+"""Lines after which a code block continues in the next segment."""
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s*([^\s`]*)")
 _ITEM: Final = re.compile(r" {0,3}([-*+]|[0-9]{1,9}[.)])\s")
@@ -96,65 +90,68 @@ _HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
 
 
 class Segment(NamedTuple):
-    """A stretch of the text: prose, or lines of one block of code."""
+    """A piece of the text: prose, or lines of one code block."""
 
     text: str
     code: bool = False
     language: str = ""
     first: bool = True
-    """Whether it begins a paragraph, a list or a block of code, and does not go on with the one before."""
+    """Whether it starts a paragraph, list or code block instead of continuing the one before."""
     item: bool = False
-    """Whether it begins with an item of a list."""
+    """Whether it starts with a list item."""
 
 
-class Segments:
-    """Feed it the text; take what is finished, and what is open."""
+class MarkdownSplitter:
+    """Cuts streaming Markdown where it can no longer change, so that finished segments are drawn once.
+
+    Works line by line and reads each character once.
+    """
 
     def __init__(self) -> None:
-        self._line = ""  # the line that has no end yet
-        self._lines: list[str] = []  # of the open segment
+        self._line = ""  # the unfinished line
+        self._lines: list[str] = []  # lines of the open segment
         self._size = 0
-        self._fence = ""  # what opened the block of code that is open
-        self._inner = ""  # the same for code within an item of a list, which stays with its item
+        self._fence = ""  # the opening fence of the open code block
+        self._inner = ""  # the same within a list item
         self._language = ""
         self._first = True
         self._blank = False
         self._done: list[Segment] = []
 
     def feed(self, text: str) -> None:
-        """The next piece."""
+        """Add text."""
         lines = (self._line + text).split("\n")
         self._line = lines.pop()
         for line in lines:
-            self._take(line)
-        while not self._fence and self._size + len(self._line) > LONGEST:
-            at = self._line.rfind(" ", 0, LONGEST)
+            self._add_line(line)
+        while not self._fence and self._size + len(self._line) > MAX_SEGMENT:
+            at = self._line.rfind(" ", 0, MAX_SEGMENT)
             if at <= 0:
                 break
             self._lines.append(self._line[:at])
             self._line = self._line[at + 1 :]
             self._cut(first=False)
 
-    def finished(self) -> list[Segment]:
-        """What was finished since the last call."""
+    def take_finished(self) -> list[Segment]:
+        """Return the segments that were finished since the last call."""
         done, self._done = self._done, []
         return done
 
-    def open(self) -> Segment | None:
-        """What is being written, as far as it goes."""
+    def open_segment(self) -> Segment | None:
+        """Return the unfinished segment."""
         lines = [*self._lines, self._line] if self._line or not self._lines else self._lines
         if self._fence:
             if self._line and self._closes(self._line):
                 lines = self._lines
             return Segment("\n".join(lines), True, self._language, self._first)
         if _FENCE.match(self._line) and len(lines) > 1:
-            lines = lines[:-1]  # what code it will be is not known yet
+            lines = lines[:-1]  # the language is not known yet
         text = "\n".join(lines)
         return self._prose(text) if text.strip() else None
 
-    def _take(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         if self._fence:
-            self._take_code(line)
+            self._add_code_line(line)
             return
         if self._inner:
             if self._closes(line.strip(), self._inner):
@@ -169,7 +166,7 @@ class Segments:
         self._begin(line)
 
     def _begin(self, line: str) -> None:
-        """A line of prose, or one that opens something."""
+        """Add a line of prose, or start a code block."""
         fence = _FENCE.match(line)
         in_list = bool(self._lines) and _ITEM.match(self._lines[0]) is not None
         within = in_list and line.startswith("  ")
@@ -179,7 +176,7 @@ class Segments:
             self._fence, self._language = fence[1], fence[2]
             return
         ends = (self._blank and not within) or _HEADING.match(line) or self._was_heading()
-        full = self._size > LONGEST or (in_list and item and len(self._lines) > 30)
+        full = self._size > MAX_SEGMENT or (in_list and item and len(self._lines) > 30)
         if self._lines and (ends or full):
             self._cut(first=bool(ends))
         self._blank = False
@@ -187,13 +184,13 @@ class Segments:
             self._inner = inner[1]
         self._add(line)
 
-    def _take_code(self, line: str) -> None:
+    def _add_code_line(self, line: str) -> None:
         if self._closes(line):
             self._finish_code()
             self._fence, self._first, self._blank = "", True, False
             return
         self._add(line)
-        if len(self._lines) >= CODE_LINES or self._size > LONGEST * 4:
+        if len(self._lines) >= CODE_LINES or self._size > MAX_SEGMENT * 4:
             self._finish_code()
             self._first = False
 
@@ -226,20 +223,17 @@ class Segments:
 
 
 def segments_of(text: str) -> Iterator[Segment]:
-    """All of a text."""
-    segments = Segments()
+    """Split a complete text."""
+    segments = MarkdownSplitter()
     segments.feed(text)
-    yield from segments.finished()
-    last = segments.open()
+    yield from segments.take_finished()
+    last = segments.open_segment()
     if last is not None:
         yield last
 
 
-# MERGED tui.parts.prose: A message of the agent as parts: finished stretches of Markdown, and the one that is being written.
-
-
 class CodePart(DrawnPart):
-    """Lines of a block of code."""
+    """Lines of a code block."""
 
     def __init__(self, segment: Segment) -> None:
         super().__init__()
@@ -248,40 +242,45 @@ class CodePart(DrawnPart):
         self.gap = 1 if segment.first else 0
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        lines = code_block(self.text, self.language, min(width - MARGIN, WIDEST), palette)
+        lines = code_block(self.text, self.language, min(width - MARGIN, MAX_WIDTH), palette)
         return [strip_of(Text(" " * MARGIN).append_text(line)) for line in lines]
 
     def estimate(self, width: int) -> int:
-        return lines_of(self.text, min(width, WIDEST))
+        return estimate_lines(self.text, min(width, MAX_WIDTH))
 
 
 class StreamingMessage:
-    """The parts of a text that grows at its end."""
+    """The parts of a message that grows at its end."""
 
     def __init__(self) -> None:
         self.parts: list[DrawnPart] = []
         self._cleaner = TextCleaner()
-        self._segments = Segments()
-        self._taken = ""
+        self._segments = MarkdownSplitter()
+        self._text = ""
         self._open = False  # whether the last part may still change
-        self._item = False  # whether the last finished part was an item of a list
+        self._item = False  # whether the last finished part was a list item
 
     def show(self, text: str) -> bool:
-        """The whole text as it is now; whether anything changed. What is new at its end is cheap, another text is not."""
-        if text == self._taken:
+        """Set the whole text; return whether it changed. Appended text is cheap to add."""
+        if text == self._text:
             return False
-        if not text.startswith(self._taken):
+        if not text.startswith(self._text):
             self.parts.clear()
-            self._cleaner, self._segments, self._open, self._item = TextCleaner(), Segments(), False, False
-            self._taken = ""
-        piece = text[len(self._taken) :]
-        self._taken = text
+            self._cleaner, self._segments, self._open, self._item = (
+                TextCleaner(),
+                MarkdownSplitter(),
+                False,
+                False,
+            )
+            self._text = ""
+        piece = text[len(self._text) :]
+        self._text = text
         self._segments.feed(self._cleaner.feed(piece))
         if self._open:
             self.parts.pop()
-        for segment in self._segments.finished():
+        for segment in self._segments.take_finished():
             self._add(segment)
-        last = self._segments.open()
+        last = self._segments.open_segment()
         self._open = last is not None
         if last is not None:
             self.parts.append(self._part(last))

@@ -1,4 +1,4 @@
-"""The base of everything drawn as lines; highlighted code."""
+"""`DrawnPart`, the base of everything that is drawn as lines, and helpers for text and code."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -16,66 +16,63 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.parts.part: One part of the conversation: a piece that is drawn, measured and forgotten on its own.
-#
-# A part knows how to make its lines for a width. Whether they are kept is the layout's business, so what is far from the screen costs
-# only its text.
-
-
 class DrawnPart:
-    """Something that is drawn. `height` and `kept` belong to the layout."""
+    """A part of an item that draws its lines for a width.
 
-    gap = 1
-    """Empty lines above it."""
+    The layout sets `height` and `lines` and drops the lines of parts that are far from the screen.
+    """
+
+    gap: int = 1
+    """Empty lines above the part."""
 
     def __init__(self) -> None:
         self.height: int | None = None
-        self.kept: list[Strip] | None = None
+        self.lines: list[Strip] | None = None
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        """Its lines, none wider than the width."""
+        """Return the lines, none wider than `width`."""
         raise NotImplementedError
 
     def estimate(self, width: int) -> int:
-        """About how many lines that will be, without drawing them."""
+        """Estimate the number of lines without drawing them."""
         return 1
 
-    def forget(self) -> None:
-        """It has changed: it is drawn and measured anew."""
-        self.height = self.kept = None
+    def invalidate(self) -> None:
+        """Draw and measure the part again: it has changed."""
+        self.height = self.lines = None
 
 
 @lru_cache(maxsize=1)
 def console() -> Console:
-    """What rich's texts are rendered with; it writes nowhere."""
+    """Return the console that renders rich texts; it prints nothing."""
     return Console(
         width=1000, color_system="truecolor", force_terminal=True, file=StringIO(), legacy_windows=False
     )
 
 
-def strip_of(text: Text, *, ground: Style | None = None, width: int = 0) -> Strip:
-    """A text of one line as a strip; with a ground it is filled up to the width."""
+def strip_of(text: Text, *, background: Style | None = None, width: int = 0) -> Strip:
+    """Convert a text of one line to a strip; with a background, fill it up to the width."""
     if text.spans:
         segments = list(text.render(console()))
-    else:  # rich leaves the style of the whole to whoever prints it
+    else:  # rich does not apply the base style here
         segments = [Segment(text.plain, console().get_style(text.style))]
     strip = Strip(segments, cell_len(text.plain))
-    if ground is None:
+    if background is None:
         return strip
     if strip.cell_length < width:
         strip = strip.extend_cell_length(width)
-    return strip.apply_style(ground)
+    return strip.apply_style(background)
 
 
-def wrapped(text: Text, width: int) -> list[Text]:
-    """The text on lines of at most so many cells, broken between words where that goes."""
+def wrap_words(text: Text, width: int) -> list[Text]:
+    """Wrap a text between words."""
     if "\n" not in text.plain and cell_len(text.plain) <= width:
         return [text]
     return list(text.wrap(console(), max(width, 1), overflow="fold", tab_size=4)) or [text]
 
 
-def folded(text: Text, width: int) -> list[Text]:
-    """One line of code or output on as many lines as it needs, broken anywhere: its spaces stay as they are."""
+def wrap_cells(text: Text, width: int) -> list[Text]:
+    """Wrap one line of code or output at any character; keeps spaces."""
     if cell_len(text.plain) <= width:
         return [text]
     cuts: list[int] = []
@@ -90,7 +87,7 @@ def folded(text: Text, width: int) -> list[Text]:
 
 
 def indented(lines: Iterable[Text], first: Text, rest: str | Text) -> list[Text]:
-    """The lines with something in front of the first, and of the others."""
+    """Prefix the first line and the other lines."""
     out: list[Text] = []
     for number, line in enumerate(lines):
         lead = first.copy() if number == 0 else Text(rest) if isinstance(rest, str) else rest.copy()
@@ -98,17 +95,15 @@ def indented(lines: Iterable[Text], first: Text, rest: str | Text) -> list[Text]
     return out or [first]
 
 
-def lines_of(text: str, width: int) -> int:
-    """About how many lines a text takes."""
+def estimate_lines(text: str, width: int) -> int:
+    """Estimate the number of lines of a text."""
     return text.count("\n") + 1 + len(text) // max(width, 1)
 
 
-# MERGED tui.parts.code: Code with its colours: lexed by pygments, painted with the palette.
-
-LONGEST: Final = 200_000
-"""Characters; more is shown without colours."""
-_LONGEST_LINE: Final = 5_000
-_KINDS: Final = (
+MAX_HIGHLIGHTED: Final = 200_000
+"""Characters; longer code is not highlighted."""
+_MAX_LINE: Final = 5_000
+_TOKEN_KINDS: Final = (
     ("Comment", "comment"), ("Keyword.Type", "type"), ("Keyword.Constant", "number"), ("Keyword", "keyword"),
     ("Name.Class", "type"), ("Name.Builtin", "name"), ("Name.Function", "name"), ("Name.Decorator", "type"),
     ("Name.Tag", "keyword"), ("Name.Attribute", "name"), ("Name.Exception", "type"),
@@ -118,39 +113,39 @@ _KINDS: Final = (
 )  # fmt: skip
 
 
-def highlighted(code: str, language: str, palette: "Palette") -> list[Text]:
-    """The lines of some code, which has been cleaned. A language that nobody knows stays plain."""
+def highlight(code: str, language: str, palette: "Palette") -> list[Text]:
+    """Return the highlighted lines of cleaned code; plain lines if the language is unknown."""
     code = code.expandtabs(4)
-    lexer = _lexer(language) if language and len(code) <= LONGEST else None
+    lexer = _lexer(language) if language and len(code) <= MAX_HIGHLIGHTED else None
     plain = palette.tokens["plain"]
-    if lexer is None or _has_endless_line(code):
+    if lexer is None or _has_long_line(code):
         return [Text(line, plain) for line in code.split("\n")]
     lines = [Text(style=plain)]
     for kind, value in lexer.get_tokens(code):
-        style = palette.tokens.get(_kind(kind))
+        style = palette.tokens.get(_token_kind(kind))
         pieces = value.split("\n")
         for number, piece in enumerate(pieces):
             if number:
                 lines.append(Text(style=plain))
             if piece:
                 lines[-1].append(piece, style)
-    wanted = code.count("\n") + 1
-    del lines[wanted:]
-    lines += [Text(style=plain) for _ in range(wanted - len(lines))]
+    line_count = code.count("\n") + 1
+    del lines[line_count:]
+    lines += [Text(style=plain) for _ in range(line_count - len(lines))]
     return lines
 
 
 @lru_cache(maxsize=512)
 def language_of(path: str) -> str:
-    """The name of the language a file is in, by its name; "" where nobody knows."""
+    """Return the language of a file by its name; empty if it is unknown."""
     from pygments.lexers import find_lexer_class_for_filename
 
     found = find_lexer_class_for_filename(path.rpartition("/")[2][:200])
     return found.aliases[0] if found is not None and found.aliases else ""
 
 
-def _has_endless_line(code: str) -> bool:
-    return len(code) > _LONGEST_LINE and any(len(line) > _LONGEST_LINE for line in code.split("\n"))
+def _has_long_line(code: str) -> bool:
+    return len(code) > _MAX_LINE and any(len(line) > _MAX_LINE for line in code.split("\n"))
 
 
 @lru_cache(maxsize=64)
@@ -165,6 +160,6 @@ def _lexer(language: str) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _kind(token: Any) -> str:
+def _token_kind(token: Any) -> str:
     name = str(token).removeprefix("Token.")
-    return next((kind for prefix, kind in _KINDS if name.startswith(prefix)), "plain")
+    return next((kind for prefix, kind in _TOKEN_KINDS if name.startswith(prefix)), "plain")

@@ -1,4 +1,4 @@
-"""The headline of a tool call, and command output with its colors."""
+"""The headline of a tool call, and the output of commands with their colors."""
 
 import re
 from typing import TYPE_CHECKING, Final
@@ -10,13 +10,11 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import clean_text, one_line
-from accord.tui.parts.part import DrawnPart, folded, strip_of, wrapped
+from accord.tui.parts.part import DrawnPart, strip_of, wrap_cells, wrap_words
 
 if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
-
-# MERGED tui.parts.toolcall: The line of a tool call: how far it is, what sort, what, where, how long.
 
 KINDS: Final = {
     "read": "read",
@@ -29,7 +27,7 @@ KINDS: Final = {
     "fetch": "fetch",
     "switch_mode": "mode",
 }
-"""How a kind is called on the screen."""
+"""The names of tool kinds on the screen."""
 
 _SIGNS: Final = {
     "pending": "○",
@@ -42,17 +40,17 @@ _SIGNS: Final = {
 
 
 class CallPart(DrawnPart):
-    """The headline of a call."""
+    """The headline: status, kind, title, locations and duration."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.how = "pending"
-        self.kind = ""
-        self.title = ""
-        self.where = ""
-        self.took = ""
-        self.more = ""
-        """▸ where there is more to see, ▾ where it is shown."""
+        self.status: str = "pending"
+        self.kind: str = ""
+        self.title: str = ""
+        self.locations: str = ""
+        self.duration: str = ""
+        self.fold_mark: str = ""
+        """▸ if details are folded, ▾ if they are shown."""
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
         styles = {
@@ -61,43 +59,42 @@ class CallPart(DrawnPart):
             "completed": palette.good,
             "failed": palette.bad,
         }
-        style = styles.get(self.how, palette.warn)
-        head = Text("  ").append(_SIGNS.get(self.how, "·"), style).append(" ")
+        style = styles.get(self.status, palette.warn)
+        head = Text("  ").append(_SIGNS.get(self.status, "·"), style).append(" ")
         kind = KINDS.get(self.kind, one_line(self.kind, 12) if self.kind not in ("", "other") else "")
         if kind:
             head.append(f"{kind} ", palette.muted)
         tail = Text()
-        if self.how not in ("completed", "in_progress", "pending"):
-            tail.append(f"  {self.how}", style)
-        if self.took:
-            tail.append(f"  {self.took}", palette.faint)
-        if self.more:
-            tail.append(f" {self.more}", palette.faint)
-        words = Text(self.title, palette.text)
-        if self.where:
-            words.append(f"  {self.where}", palette.muted)
+        if self.status not in ("completed", "in_progress", "pending"):
+            tail.append(f"  {self.status}", style)
+        if self.duration:
+            tail.append(f"  {self.duration}", palette.faint)
+        if self.fold_mark:
+            tail.append(f" {self.fold_mark}", palette.faint)
+        title = Text(self.title, palette.text)
+        if self.locations:
+            title.append(f"  {self.locations}", palette.muted)
         lead = cell_len(head.plain)
-        pieces = wrapped(words, max(width - lead - cell_len(tail.plain), 20))
+        pieces = wrap_words(title, max(width - lead - cell_len(tail.plain), 20))
         lines = [head.append_text(pieces[0])]
         lines += [Text(" " * lead).append_text(piece) for piece in pieces[1:4]]
         lines[0].append_text(tail)
         return [strip_of(line) for line in lines]
 
 
-# MERGED tui.parts.ansi: What a command printed, with its colours: of all escape sequences only those for colours and weights count.
-#
-# Everything else is cleaned away, and nothing can be hidden: what a sequence would conceal is shown.
-
 _SGR: Final = re.compile(r"\x1b\[([0-9;:]{0,60})m")
 _OPEN, _CLOSE = "\ue000", "\ue001"
-"""Around the number of a colour sequence while the text is cleaned; private characters that a text has itself are taken out first."""
+"""Private characters around the number of a color sequence while the text is cleaned."""
 _MARK: Final = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _ON: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
 _OFF: Final = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 
 
-def painted(text: str) -> list[Text]:
-    """The lines as a terminal shows them in the end: what was written over on a line is gone."""
+def parse_ansi(text: str) -> list[Text]:
+    """Return the lines as a terminal shows them finally, with colors and weights.
+
+    Other escape sequences are removed, and text that a sequence would hide is shown.
+    """
     codes: list[str] = []
 
     def mark(found: re.Match[str]) -> str:
@@ -106,67 +103,67 @@ def painted(text: str) -> list[Text]:
 
     text = text.replace(_OPEN, "\ufffd").replace(_CLOSE, "\ufffd")
     marked = _SGR.sub(mark, text)
-    cleaned = clean_text("\n".join(map(_settled, marked.split("\n")))).expandtabs(8)
-    pen = _Pen()
+    cleaned = clean_text("\n".join(map(_after_returns, marked.split("\n")))).expandtabs(8)
+    ansi = _AnsiStyle()
     lines: list[Text] = []
     for line in cleaned.split("\n"):
         out = Text()
         for number, piece in enumerate(_MARK.split(line)):
             if number % 2:
-                pen.take(codes[int(piece)] if int(piece) < len(codes) else "")
+                ansi.apply(codes[int(piece)] if int(piece) < len(codes) else "")
             elif piece:
-                out.append(piece, pen.style)
+                out.append(piece, ansi.style)
         lines.append(out)
     return lines
 
 
-def _settled(line: str) -> str:
-    """What is left of a line that was written over; the colours before stay in force."""
+def _after_returns(line: str) -> str:
+    """Return the text after the last carriage return; keeps the colors set before it."""
     before, returned, last = line.rstrip("\r").rpartition("\r")
     if not returned:
         return line
     return "".join([found[0] for found in _MARK.finditer(before)]) + last
 
 
-class _Pen:
-    """The style in force."""
+class _AnsiStyle:
+    """The current style."""
 
     def __init__(self) -> None:
         self._attributes: dict[str, bool] = {}
-        self._colour: Color | None = None
-        self._ground: Color | None = None
+        self._color: Color | None = None
+        self._background: Color | None = None
         self.style = Style()
 
-    def take(self, codes: str) -> None:
-        """One sequence."""
+    def apply(self, codes: str) -> None:
+        """Apply the codes of one sequence."""
         numbers = [int(code) if code else 0 for code in codes.replace(":", ";").split(";") if len(code) <= 4]
         while numbers:
             number = numbers.pop(0)
             if number == 0:
-                self._attributes, self._colour, self._ground = {}, None, None
+                self._attributes, self._color, self._background = {}, None, None
             elif number in _ON:
                 self._attributes[_ON[number]] = True
             elif number in _OFF:
                 for name in _OFF[number]:
                     self._attributes.pop(name, None)
             elif number in (38, 48):
-                colour = _extended(numbers)
+                color = _extended_color(numbers)
                 if number == 38:
-                    self._colour = colour
+                    self._color = color
                 else:
-                    self._ground = colour
+                    self._background = color
             elif 30 <= number <= 37 or 90 <= number <= 97:
-                self._colour = Color.from_ansi(number - 30 if number < 90 else number - 82)
+                self._color = Color.from_ansi(number - 30 if number < 90 else number - 82)
             elif 40 <= number <= 47 or 100 <= number <= 107:
-                self._ground = Color.from_ansi(number - 40 if number < 100 else number - 92)
+                self._background = Color.from_ansi(number - 40 if number < 100 else number - 92)
             elif number == 39:
-                self._colour = None
+                self._color = None
             elif number == 49:
-                self._ground = None
-        self.style = Style(color=self._colour, bgcolor=self._ground, **self._attributes)  # pyright: ignore[reportArgumentType]
+                self._background = None
+        self.style = Style(color=self._color, bgcolor=self._background, **self._attributes)  # pyright: ignore[reportArgumentType]
 
 
-def _extended(numbers: list[int]) -> Color | None:
+def _extended_color(numbers: list[int]) -> Color | None:
     kind = numbers.pop(0) if numbers else 0
     if kind == 5 and numbers:
         return Color.from_ansi(min(numbers.pop(0), 255))
@@ -176,56 +173,54 @@ def _extended(numbers: list[int]) -> Color | None:
     return None
 
 
-# MERGED tui.parts.output: What a command printed: its colours, live, the last lines of it while it is folded.
-
 FOLDED_LINES: Final = 8
-MOST_LINES: Final = 2_000
-_CHARACTERS: Final = 16 * 1024
-_LONGEST_LINE: Final = 4_000
+MAX_LINES: Final = 2_000
+_FOLDED_CHARACTERS: Final = 16 * 1024
+_MAX_LINE: Final = 4_000
 
 
 class OutputPart(DrawnPart):
-    """Output, below the line of what printed it."""
+    """The output of a command. Folded, only its last lines."""
 
-    gap = 0
+    gap: int = 0
 
     def __init__(self, text: str = "") -> None:
         super().__init__()
-        self.text = text
-        self.folded = True
-        self.ended = ""
-        """How it ended, where that is worth a line."""
+        self.text: str = text
+        self.folded: bool = True
+        self.ending: str = ""
+        """Shown as the last line, if not empty."""
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        most = FOLDED_LINES if self.folded else MOST_LINES
-        text = self.text[-_CHARACTERS:] if self.folded else self.text
-        lines = painted(unfenced(text)) if text.strip() else []
+        most = FOLDED_LINES if self.folded else MAX_LINES
+        text = self.text[-_FOLDED_CHARACTERS:] if self.folded else self.text
+        lines = parse_ansi(unfenced(text)) if text.strip() else []
         while lines and not lines[-1].plain.strip():
             lines.pop()
         cut = len(text) < len(self.text)
         shown: list[Text] = []
         for line in lines[-most:]:
-            line.truncate(_LONGEST_LINE)
-            shown += folded(line, max(width - 7, 1))
+            line.truncate(_MAX_LINE)
+            shown += wrap_cells(line, max(width - 7, 1))
         shown = shown[-most:] if self.folded else shown
         left = len(lines) - min(len(lines), most)
         out = (
-            [Text(f"… {left} lines before" if not cut else "… more before", palette.faint)]
+            [Text(f"… {left} earlier lines" if not cut else "… earlier output", palette.faint)]
             if left or cut
             else []
         )
         out += shown
-        if self.ended:
-            out.append(Text(self.ended, palette.bad))
+        if self.ending:
+            out.append(Text(self.ending, palette.bad))
         return [strip_of(Text("    │ ", palette.faint).append_text(line)) for line in out]
 
     def estimate(self, width: int) -> int:
-        lines = self.text.count("\n", 0, _CHARACTERS) + 1
-        return min(lines, FOLDED_LINES + 1) if self.folded else min(lines, MOST_LINES)
+        lines = self.text.count("\n", 0, _FOLDED_CHARACTERS) + 1
+        return min(lines, FOLDED_LINES + 1) if self.folded else min(lines, MAX_LINES)
 
 
 def unfenced(text: str) -> str:
-    """Without the fence that agents put around output."""
+    """Remove the Markdown fence that agents put around output."""
     lines = text.strip("\n").split("\n")
     if lines and lines[0].startswith("```"):
         lines = lines[1:]

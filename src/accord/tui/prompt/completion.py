@@ -1,4 +1,4 @@
-"""Completion of commands and files, and its popup."""
+"""Completion of slash commands and files, and its popup."""
 
 import re
 from collections.abc import Iterable
@@ -17,34 +17,32 @@ if TYPE_CHECKING:
     from textual import events
 
 
-# MERGED tui.prompting.completing: What is being completed: a command of the agent at the beginning of a prompt, or a file behind an @.
-
 _COMMAND: Final = re.compile(r"/([^\s/]*)\Z")
 _FILE: Final = re.compile(r"""(?:^|(?<=[\s(\[{<"'`,;]))@([^\s@"'`<>]*)\Z""")
 
 
 class Completion(NamedTuple):
-    """One way to go on."""
+    """One completion."""
 
     value: str
-    """What stands there then."""
+    """The text that is inserted."""
     label: str
     hint: str = ""
     after: str = ""
-    """What is still to be written behind it, in words."""
+    """A hint about the arguments."""
 
 
 class CompletionQuery(NamedTuple):
-    """The word that is being written."""
+    """The word at the cursor."""
 
     kind: Literal["command", "file"]
     start: int
-    """Where in the line it begins."""
-    letters: str
+    """Its start in the line."""
+    text: str
 
 
-def completing(line: str, column: int, *, first: bool) -> CompletionQuery | None:
-    """What is completed at a place of a line; `first` says that nothing stands above the line."""
+def completion_query(line: str, column: int, *, first: bool) -> CompletionQuery | None:
+    """Return the word to complete at a column; `first` says whether it is the first line."""
     before = line[:column]
     if first and (found := _COMMAND.match(before)):
         return CompletionQuery("command", 0, found[1])
@@ -54,17 +52,15 @@ def completing(line: str, column: int, *, first: bool) -> CompletionQuery | None
 
 
 def mention(path: str) -> str:
-    """A file as it is written in a prompt."""
+    """Return the mention of a file in a prompt."""
     return f'@"{path}"' if re.search(r"[\s\"'`<>]", path) else f"@{path}"
 
 
-# MERGED tui.prompting.popup: The list of completions above the editor.
-
-ROWS: Final = 8
+MAX_ROWS: Final = 8
 
 
 class CompletionPopup(Widget):
-    """Shows completions; the editor keeps the keys and moves the mark."""
+    """Shows completions; the editor handles the keys."""
 
     DEFAULT_CSS = """
     CompletionPopup { display: none; height: auto; max-height: 8; margin: 0 1; padding: 0 1; background: $surface; }
@@ -72,7 +68,7 @@ class CompletionPopup(Widget):
     """
 
     class Chosen(Message):
-        """One was clicked."""
+        """A completion was clicked."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
@@ -81,38 +77,38 @@ class CompletionPopup(Widget):
     def __init__(self) -> None:
         super().__init__()
         self.completions: list[Completion] = []
-        self.at = 0
+        self.selected = 0
 
     @property
     def open(self) -> bool:
-        """Whether there is something to choose."""
+        """Whether there are completions."""
         return bool(self.completions)
 
     @property
     def current(self) -> Completion | None:
-        """The one that is marked."""
-        return self.completions[self.at] if self.completions else None
+        """The selected completion."""
+        return self.completions[self.selected] if self.completions else None
 
     def show(self, completions: list[Completion]) -> None:
-        """Offer these; none closes the list."""
+        """Show completions; an empty list closes the popup."""
         if completions != self.completions:
-            self.completions, self.at = completions, 0
+            self.completions, self.selected = completions, 0
         self.set_class(bool(completions), "open")
         self.refresh(layout=True)
 
     def move(self, by: int) -> None:
-        """Mark another."""
+        """Move the selection."""
         if self.completions:
-            self.at = (self.at + by) % len(self.completions)
+            self.selected = (self.selected + by) % len(self.completions)
             self.refresh()
 
     def render(self) -> Text:
         palette = palette_of(self)
         first = self._first
         out = Text(no_wrap=True, overflow="ellipsis")
-        width = max((len(one.label) for one in self.completions[first : first + ROWS]), default=0)
-        for number, one in enumerate(self.completions[first : first + ROWS], first):
-            chosen = number == self.at
+        width = max((len(one.label) for one in self.completions[first : first + MAX_ROWS]), default=0)
+        for number, one in enumerate(self.completions[first : first + MAX_ROWS], first):
+            chosen = number == self.selected
             if number > first:
                 out.append("\n")
             out.append("▸ " if chosen else "  ", palette.accent)
@@ -125,10 +121,14 @@ class CompletionPopup(Widget):
 
     @property
     def _first(self) -> int:
-        return min(max(self.at - ROWS + 1, 0), max(len(self.completions) - ROWS, 0)) if self.at >= ROWS else 0
+        return (
+            min(max(self.selected - MAX_ROWS + 1, 0), max(len(self.completions) - MAX_ROWS, 0))
+            if self.selected >= MAX_ROWS
+            else 0
+        )
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return min(len(self.completions), ROWS)
+        return min(len(self.completions), MAX_ROWS)
 
     def on_click(self, event: "events.Click") -> None:
         index = self._first + event.y
@@ -136,20 +136,14 @@ class CompletionPopup(Widget):
             self.post_message(self.Chosen(index))
 
 
-# MERGED tui.prompting.files: The files of the session's folder. What git ignores is left out.
-
-
 def list_files(folder: str) -> list[str]:
-    """Relative paths of files and folders, folders with a slash at their end. Blocking: for a thread.
+    """Return relative paths of files and folders, without those that git ignores. Blocking.
 
-    In very large trees some are not among them, and have to be written.
+    Folders end with a slash. In very large trees, some files are missing.
     """
     return sorted(islice(paths_of(folder), LOOKED_AT), key=lambda path: (path.count("/"), path))
 
 
-# MERGED tui.fuzzy: Finding things by a few letters of what they are called.
-
-
-def ranked(texts: Iterable[str], letters: str, most: int = 50) -> list[str]:
-    """The texts that have these letters in this order, the best first; without letters, the first as they come."""
-    return best_matches(letters, texts, most) if letters else list(islice(texts, most))
+def best_completions(texts: Iterable[str], query: str, limit: int = 50) -> list[str]:
+    """Return the best matches, best first; without a query, the first texts."""
+    return best_matches(query, texts, limit) if query else list(islice(texts, limit))

@@ -1,4 +1,7 @@
-"""The place where the user writes: editor, completions above it, what is attached, and what is being typed for."""
+"""The prompt box: editor, completion popup, attachments and hint.
+
+Loaded before the first paint: keep the client out.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,10 +17,10 @@ from accord.tui.prompt.completion import (
     Completion,
     CompletionPopup,
     CompletionQuery,
-    completing,
+    best_completions,
+    completion_query,
     list_files,
     mention,
-    ranked,
 )
 from accord.tui.prompt.prompt_editor import Editor, PromptHistory
 
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
 
     from accord.schema import AvailableCommand
 
-PLACEHOLDER: Final = "Say what to do   / commands   @ files   ! shell"
-_FRESH: Final = 20
-"""Completions of files after which the list is read anew."""
+PLACEHOLDER: Final = "What should the agent do?   / commands   @ files   ! shell"
+_REREAD_AFTER: Final = 20
+"""Number of file completions after which the list of files is read again."""
 
 
 class PromptBox(Vertical):
@@ -43,19 +46,19 @@ class PromptBox(Vertical):
     }
     PromptBox > #frame:focus-within { border: round $primary; }
     PromptBox.shell > #frame { border: round $warning; }
-    PromptBox #chips { height: auto; display: none; color: $text-muted; }
-    PromptBox #chips.some { display: block; }
+    PromptBox #attachments { height: auto; display: none; color: $text-muted; }
+    PromptBox #attachments.some { display: block; }
     """
 
-    class Said(Message):
-        """The user sent something."""
+    class Submitted(Message):
+        """The user sent a prompt."""
 
         def __init__(self, draft: Draft) -> None:
             super().__init__()
             self.draft = draft
 
-    class Ran(Message):
-        """The user wants a command run in their shell."""
+    class ShellCommand(Message):
+        """The user entered a `!command`."""
 
         def __init__(self, command: str) -> None:
             super().__init__()
@@ -68,8 +71,8 @@ class PromptBox(Vertical):
         self._cwd = cwd
         self._commands = commands
         self._files: list[str] | None = None
-        self._uses = 0
-        self._reading: Worker[None] | None = None
+        self._completions_used = 0
+        self._file_worker: Worker[None] | None = None
         self.popup = CompletionPopup()
         self.editor = Editor(self.history, self.popup)
         self.editor.placeholder = PLACEHOLDER
@@ -77,140 +80,144 @@ class PromptBox(Vertical):
     def compose(self) -> "ComposeResult":
         yield self.popup
         with Vertical(id="frame"):
-            yield Static(id="chips", markup=False)
+            yield Static(id="attachments", markup=False)
             yield self.editor
 
-    # -- what it holds ------------------------------------------------------------------------------------------
+    # -- contents --
 
     @property
     def draft(self) -> Draft:
-        """What stands there now."""
+        """The current contents."""
         return Draft(self.editor.text, list(self.attachments))
 
-    def hold(self, draft: Draft) -> None:
-        """Let this stand there, behind what does."""
+    def append(self, draft: Draft) -> None:
+        """Append a draft to the contents."""
         before = self.editor.text
         self.editor.write(f"{before.rstrip()}\n{draft.text}" if before.strip() else draft.text)
         self.attach(*draft.attachments)
         self.editor.focus()
 
     def attach(self, *attachments: Attachment) -> None:
-        """Let these go with it."""
+        """Add attachments."""
         known = {(one.path, one.text) for one in self.attachments}
         self.attachments += [one for one in attachments if (one.path, one.text) not in known]
-        self._show_chips()
+        self._update_attachments()
 
     def clear(self) -> None:
-        """Empty it; the text can be had again by the arrow up."""
+        """Clear the prompt; the text stays in the history."""
         self.history.add(self.editor.text)
         self.editor.write("")
-        self._take_off()
+        self._remove_attachments()
         self.popup.show([])
 
-    def _take_off(self) -> None:
+    def _remove_attachments(self) -> None:
         self.attachments = []
-        self._show_chips()
+        self._update_attachments()
 
-    def _show_chips(self) -> None:
-        chips = self.query_one("#chips", Static)
-        chips.update("  ".join(f"⊕ {one.name}" for one in self.attachments))
-        chips.set_class(bool(self.attachments), "some")
+    def _update_attachments(self) -> None:
+        label = self.query_one("#attachments", Static)
+        label.update("  ".join(f"⊕ {one.name}" for one in self.attachments))
+        label.set_class(bool(self.attachments), "some")
 
-    def say_hint(self, text: str) -> None:
-        """A few words at the edge of the box."""
+    def set_hint(self, text: str) -> None:
+        """Show a hint on the border."""
         self.query_one("#frame", Vertical).border_subtitle = text
 
-    # -- sending ------------------------------------------------------------------------------------------------
+    # -- sending --
 
     @on(Editor.Sent)
     def _send(self, event: Editor.Sent) -> None:
         event.stop()
         draft = Draft(event.text, list(self.attachments))
         self.history.add(draft.text)
-        self._take_off()
+        self._remove_attachments()
         command = draft.text.strip()
         if command.startswith("!") and command[1:].strip():
-            self.post_message(self.Ran(command[1:].strip()))
+            self.post_message(self.ShellCommand(command[1:].strip()))
         else:
-            self.post_message(self.Said(draft))
+            self.post_message(self.Submitted(draft))
 
     @on(Editor.Dropped)
     def _dropped(self, event: Editor.Dropped) -> None:
         event.stop()
         self.attach(*(Attachment(os.path.basename(path), path) for path in event.paths))
 
-    @on(Editor.Emptied)
-    def _emptied(self, event: Editor.Emptied) -> None:
+    @on(Editor.BackspaceAtStart)
+    def _backspace_at_start(self, event: Editor.BackspaceAtStart) -> None:
         event.stop()
         if self.attachments:
             self.attachments.pop()
-            self._show_chips()
+            self._update_attachments()
 
-    # -- completing ---------------------------------------------------------------------------------------------
+    # -- completion --
 
     @on(TextArea.Changed)
     def _changed(self) -> None:
         self.set_class(self.editor.text.lstrip().startswith("!"), "shell")
-        self._offer()
+        self._update_completions()
 
     @on(TextArea.SelectionChanged)
     def _moved(self) -> None:
         if self.popup.open:
-            self._offer()
+            self._update_completions()
 
-    def _offer(self) -> None:
-        """Offer what fits to the word at the cursor."""
+    def _update_completions(self) -> None:
+        """Show completions for the word at the cursor."""
         editor = self.editor
         row, column = editor.cursor_location
-        found = (
-            completing(editor.document[row], column, first=row == 0) if editor.selection.is_empty else None
+        query = (
+            completion_query(editor.document[row], column, first=row == 0)
+            if editor.selection.is_empty
+            else None
         )
-        if found is None or self.history.walking:
+        if query is None or self.history.browsing:
             self.popup.show([])
-            self._hint_for(editor.text)
-        elif found.kind == "command":
-            self.popup.show(self._fitting_commands(found.letters))
+            self._show_argument_hint(editor.text)
+        elif query.kind == "command":
+            self.popup.show(self._matching_commands(query.text))
         else:
-            self._offer_files(found)
+            self._complete_files(query)
 
-    def _fitting_commands(self, letters: str) -> list[Completion]:
+    def _matching_commands(self, query: str) -> list[Completion]:
         known = {command.name: command for command in self._commands()}
         return [
-            Completion(f"/{name} ", f"/{name}", known[name].description, _wanted(known[name]))
-            for name in ranked(known, letters)
+            Completion(f"/{name} ", f"/{name}", known[name].description, _argument_hint(known[name]))
+            for name in best_completions(known, query)
         ]
 
-    def _hint_for(self, text: str) -> None:
-        """What is still to be written behind a command."""
+    def _show_argument_hint(self, text: str) -> None:
+        """Show which arguments a command takes."""
         name, space, rest = text.partition(" ")
         hint = ""
         if name.startswith("/") and space and not rest.strip():
-            hint = next((_wanted(command) for command in self._commands() if command.name == name[1:]), "")
-        self.say_hint(hint)
+            hint = next(
+                (_argument_hint(command) for command in self._commands() if command.name == name[1:]), ""
+            )
+        self.set_hint(hint)
 
-    def _offer_files(self, found: CompletionQuery) -> None:
-        if self._files is None or self._uses > _FRESH:
-            self._uses = 0
-            if self._reading is None or self._reading.is_finished:
-                self._reading = self.run_worker(self._read_files, thread=True, exit_on_error=False)
-        paths = ranked(self._files or (), found.letters)
+    def _complete_files(self, query: CompletionQuery) -> None:
+        if self._files is None or self._completions_used > _REREAD_AFTER:
+            self._completions_used = 0
+            if self._file_worker is None or self._file_worker.is_finished:
+                self._file_worker = self.run_worker(self._read_files, thread=True, exit_on_error=False)
+        paths = best_completions(self._files or (), query.text)
         self.popup.show([Completion(f"{mention(path)} ", path) for path in paths])
 
     def _read_files(self) -> None:
         files = list_files(self._cwd)
 
-        def take() -> None:
+        def set_files() -> None:
             first, self._files = self._files is None, files
             if first:
-                self._offer()
+                self._update_completions()
 
         if self.is_attached:
-            self.call_later(take)
+            self.call_later(set_files)
 
     @on(CompletionPopup.Chosen)
     def _clicked(self, event: CompletionPopup.Chosen) -> None:
         event.stop()
-        self.popup.at = event.index
+        self.popup.selected = event.index
         self._complete()
         self.editor.focus()
 
@@ -227,18 +234,18 @@ class PromptBox(Vertical):
     def _complete(self) -> None:
         chosen, editor = self.popup.current, self.editor
         row, column = editor.cursor_location
-        found = completing(editor.document[row], column, first=row == 0)
-        if chosen is None or found is None:
+        query = completion_query(editor.document[row], column, first=row == 0)
+        if chosen is None or query is None:
             return
-        self._uses += 1
+        self._completions_used += 1
         value = chosen.value
         if value.endswith("/ "):
-            value = value[:-1]  # a folder: one may go on
-        editor.replace(value, (row, found.start), (row, column))
+            value = value[:-1]  # a folder: let the user continue
+        editor.replace(value, (row, query.start), (row, column))
         if not value.endswith("/"):
             self.popup.show([])
-        self._hint_for(editor.text)
+        self._show_argument_hint(editor.text)
 
 
-def _wanted(command: "AvailableCommand") -> str:
+def _argument_hint(command: "AvailableCommand") -> str:
     return command.input.hint if command.input and hasattr(command.input, "hint") else ""

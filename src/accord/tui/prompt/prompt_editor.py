@@ -1,4 +1,4 @@
-"""The prompt editor, its history, and dropped paths."""
+"""The prompt editor, the history of prompts, and dropped paths."""
 
 import hashlib
 import json
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from textual import events
 
 
-# MERGED tui.prompting.history: What was said before in this folder, to be said again: kept in a file of the user's own, the latest last.
-
-KEPT: Final = 500
-_LONGEST_HISTORY: Final = 20_000
-_LARGEST_FILE: Final = 4 * 1024 * 1024
+MAX_PROMPTS: Final = 500
+_MAX_PROMPT: Final = 20_000
+_MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 
 
 class PromptHistory:
-    """Walk back and forth; the text that was being written is at its end."""
+    """Earlier prompts of a folder, stored in a file. The current text comes after the latest."""
 
     def __init__(self, cwd: str) -> None:
         key = hashlib.sha256(os.path.realpath(cwd).encode("utf-8", "surrogateescape")).hexdigest()[:24]
@@ -39,33 +37,33 @@ class PromptHistory:
 
     @property
     def texts(self) -> list[str]:
-        """The oldest first."""
+        """All prompts, oldest first."""
         if self._texts is None:
             self._texts = _read(self._path)
             self._at = len(self._texts)
         return self._texts
 
     @property
-    def walking(self) -> bool:
-        """Whether an earlier text is shown."""
+    def browsing(self) -> bool:
+        """Whether an earlier prompt is shown."""
         return self._at < len(self.texts)
 
     def add(self, text: str) -> None:
-        """It was said."""
+        """Add a sent prompt."""
         texts = self.texts
-        if text.strip() and len(text) <= _LONGEST_HISTORY and (not texts or texts[-1] != text):
+        if text.strip() and len(text) <= _MAX_PROMPT and (not texts or texts[-1] != text):
             texts.append(text)
             self._write(text)
-        del texts[:-KEPT]
-        self.rest()
+        del texts[:-MAX_PROMPTS]
+        self.reset()
 
-    def rest(self) -> None:
-        """Go back to the end."""
+    def reset(self) -> None:
+        """Return to the current text."""
         self._at = len(self.texts)
         self._draft = ""
 
     def older(self, current: str) -> str | None:
-        """The text before the one that is shown; None at the beginning."""
+        """Return the previous prompt; None at the start."""
         texts = self.texts
         if self._at == 0 or not texts:
             return None
@@ -75,7 +73,7 @@ class PromptHistory:
         return texts[self._at]
 
     def newer(self) -> str | None:
-        """The text behind it, at last what was being written; None at the end."""
+        """Return the next prompt, finally the current text; None at the end."""
         texts = self.texts
         if self._at >= len(texts):
             return None
@@ -86,22 +84,22 @@ class PromptHistory:
         try:
             private_folder(self._path.parent)
             private_file(self._path)
-            if self._path.stat().st_size > _LARGEST_FILE:
-                kept = "".join(json.dumps(one) + "\n" for one in self.texts[-KEPT // 2 :])
+            if self._path.stat().st_size > _MAX_FILE_BYTES:
+                kept = "".join(json.dumps(one) + "\n" for one in self.texts[-MAX_PROMPTS // 2 :])
                 self._path.write_text(kept, encoding="utf-8")
                 return
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(text) + "\n")
         except OSError:
-            pass  # that it is not remembered costs nothing today
+            pass  # the history is optional
 
 
 def _read(path: Path) -> list[str]:
     texts: list[str] = []
     try:
-        if path.stat().st_size > _LARGEST_FILE * 2:
+        if path.stat().st_size > _MAX_FILE_BYTES * 2:
             return []
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-KEPT:]:
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-MAX_PROMPTS:]:
             try:
                 text = json.loads(line)
             except ValueError:
@@ -113,22 +111,23 @@ def _read(path: Path) -> list[str]:
     return texts
 
 
-# MERGED tui.prompting.paths: Text that is pasted or dropped and is nothing but paths: those files are meant.
-
-_LONGEST_PATH: Final = 4_000
-_MOST: Final = 20
+_MAX_PATHS_TEXT: Final = 4_000
+_MAX_PATHS: Final = 20
 
 
 def dropped_paths(text: str) -> list[str]:
-    """The absolute paths of existing files, if the text holds nothing else; terminals drop them quoted, escaped or as addresses."""
+    """Return the paths of existing files if a pasted text contains nothing else.
+
+    Terminals drop paths quoted, escaped or as file URLs.
+    """
     text = text.strip()
-    if not text or len(text) > _LONGEST_PATH or "\0" in text:
+    if not text or len(text) > _MAX_PATHS_TEXT or "\0" in text:
         return []
     if _is_file(text):
         return [_path(text)]
     lines = text.splitlines()
     words = [line.strip() for line in lines if line.strip()] if len(lines) > 1 else _words(text)
-    if not 0 < len(words) <= _MOST or not all(map(_is_file, words)):
+    if not 0 < len(words) <= _MAX_PATHS or not all(map(_is_file, words)):
         return []
     return list(dict.fromkeys(map(_path, words)))
 
@@ -154,19 +153,17 @@ def _is_file(word: str) -> bool:
         return False
 
 
-# MERGED tui.prompting.editor: The editor of the prompt: Enter sends, other Enters make a line, the arrows walk through what was said before.
-
 NEWLINE_KEYS: Final = frozenset(("shift+enter", "alt+enter", "ctrl+j", "ctrl+enter"))
 
 
-def know_alt_enter() -> None:
-    """Terminals without the newer key protocol send Escape and Return for Alt+Enter, which would be taken for Enter alone."""
-    known = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
-    known.setdefault("\x1b\r", (Keys.ControlJ,))
+def recognize_alt_enter() -> None:
+    """Recognize Alt+Enter in terminals that send Escape and Return for it."""
+    sequences = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
+    sequences.setdefault("\x1b\r", (Keys.ControlJ,))
 
 
 class Editor(TextArea):
-    """Where the prompt is written."""
+    """The text area of the prompt. Enter sends; up and down browse the history."""
 
     DEFAULT_CSS = """
     Editor {
@@ -177,7 +174,7 @@ class Editor(TextArea):
     """
 
     class Sent(Message):
-        """Enter was pressed on this text. The editor is empty by then: what is typed next belongs to the next prompt."""
+        """Enter was pressed on this text. The editor is already empty."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -191,17 +188,17 @@ class Editor(TextArea):
             self.paths = paths
 
     class Completed(Message):
-        """The marked completion is wanted; by Enter, what is complete already is sent."""
+        """The user accepted the selected completion; `send` is set for Enter."""
 
         def __init__(self, *, send: bool) -> None:
             super().__init__()
             self.send = send
 
-    class Emptied(Message):
-        """Backspace was pressed where there is nothing before the cursor."""
+    class BackspaceAtStart(Message):
+        """Backspace was pressed at the start of the text."""
 
-    class Asked(Message):
-        """A question mark where nothing is written: the keys are wanted."""
+    class HelpRequested(Message):
+        """A question mark was typed into the empty prompt."""
 
     class Typed(Message):
         """A key was pressed."""
@@ -214,60 +211,60 @@ class Editor(TextArea):
             tab_behavior="focus",
             highlight_cursor_line=False,
         )
-        self._history_of_prompts = history
+        self._prompt_history = history
         self._popup = popup
 
     async def _on_key(self, event: "events.Key") -> None:
         self.post_message(self.Typed())
         key = event.key
         if key in NEWLINE_KEYS:
-            self._taken(event)
+            self._consume(event)
             self.insert("\n")
         elif self._popup.open and key in ("up", "down", "tab", "enter", "escape"):
-            self._taken(event)
+            self._consume(event)
             self._complete(key)
         elif key == "question_mark" and not self.text:
-            self._taken(event)
-            self.post_message(self.Asked())
+            self._consume(event)
+            self.post_message(self.HelpRequested())
         elif key == "enter":
-            self._taken(event)
-            if self._continues():
+            self._consume(event)
+            if self._ends_with_backslash():
                 self.action_delete_left()
                 self.insert("\n")
             else:
                 self.send()
         elif key == "up" and self.cursor_at_first_line and not event.is_printable:
-            self._walk(event, self._history_of_prompts.older(self.text))
+            self._show_history(event, self._prompt_history.older(self.text))
         elif key == "down" and self.cursor_at_last_line:
-            self._walk(event, self._history_of_prompts.newer())
+            self._show_history(event, self._prompt_history.newer())
         elif key == "backspace" and self.cursor_at_start_of_text and not self.selected_text:
-            self._taken(event)
-            self.post_message(self.Emptied())
+            self._consume(event)
+            self.post_message(self.BackspaceAtStart())
         else:
             await super()._on_key(event)
 
     async def _on_paste(self, event: "events.Paste") -> None:
         paths = dropped_paths(event.text)
         if paths:
-            self._taken(event)
+            self._consume(event)
             self.post_message(self.Dropped(paths))
             return
         event.text = event.text.replace("\r\n", "\n").replace("\r", "\n")
         await super()._on_paste(event)
-        self._taken(event)
+        self._consume(event)
 
     def send(self) -> None:
-        """Give away the text, at once: keys that are already behind this one are no part of it."""
+        """Clear the editor and post its text. Keys that follow belong to the next prompt."""
         text = self.text
         self.write("")
         self.post_message(self.Sent(text))
 
     def write(self, text: str) -> None:
-        """Let this be the text, the cursor at its end."""
+        """Replace the text and move the cursor to its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
-    def _taken(self, event: "events.Key | events.Paste") -> None:
+    def _consume(self, event: "events.Key | events.Paste") -> None:
         event.stop()
         event.prevent_default()
 
@@ -279,13 +276,12 @@ class Editor(TextArea):
         else:
             self.post_message(self.Completed(send=key == "enter"))
 
-    def _continues(self) -> bool:
-        """Whether the line ends with a backslash, which asks for another line in terminals that know no Shift+Enter."""
+    def _ends_with_backslash(self) -> bool:
         row, column = self.cursor_location
         return self.selection.is_empty and column > 0 and self.document[row][:column].endswith("\\")
 
-    def _walk(self, event: "events.Key", text: str | None) -> None:
+    def _show_history(self, event: "events.Key", text: str | None) -> None:
         if text is None:
             return
-        self._taken(event)
+        self._consume(event)
         self.write(text)

@@ -1,4 +1,4 @@
-"""The prompts that wait for the running turn to end: shown, to be taken back for changes, or thrown away."""
+"""The list of queued prompts, to edit or remove them."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PromptQueue(Widget, can_focus=True):
-    """The queue."""
+    """Shows the queued prompts."""
 
     DEFAULT_CSS = """
     PromptQueue { display: none; height: auto; max-height: 6; margin: 0 1; padding: 0 1; }
@@ -26,27 +26,27 @@ class PromptQueue(Widget, can_focus=True):
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("enter,e", "edit", "Edit", show=False),
-        Binding("delete,backspace,x", "drop", "Remove", show=False),
+        Binding("delete,backspace,x", "remove", "Remove", show=False),
     ]
 
     class Edited(Message):
-        """This one goes back into the editor."""
+        """The user wants to edit a prompt."""
 
         def __init__(self, draft: Draft) -> None:
             super().__init__()
             self.draft = draft
 
-    class Dropped(Message):
-        """One was thrown away."""
+    class Removed(Message):
+        """A prompt was removed."""
 
     def __init__(self, queue: DraftQueue) -> None:
         super().__init__()
         self.queue = queue
-        self.at = 0
+        self.selected = 0
 
     def update(self) -> None:
-        """The queue has changed."""
-        self.at = min(self.at, max(len(self.queue) - 1, 0))
+        """Redraw after a change of the queue."""
+        self.selected = min(self.selected, max(len(self.queue) - 1, 0))
         self.set_class(len(self.queue) > 0, "some")
         self.refresh(layout=True)
 
@@ -55,11 +55,11 @@ class PromptQueue(Widget, can_focus=True):
         out = Text(no_wrap=True, overflow="ellipsis")
         held = self.queue.held
         for number, draft in enumerate(self.queue.drafts):
-            chosen = self.has_focus and number == self.at
+            chosen = self.has_focus and number == self.selected
             if number:
                 out.append("\n")
             out.append("▸ " if chosen else "· ", palette.accent if chosen else palette.faint)
-            out.append("held back  " if held else "next  " if number == 0 else "then  ", palette.faint)
+            out.append("held  " if held else "next  " if number == 0 else "then  ", palette.faint)
             out.append(clean_line(draft.line), palette.text if chosen else palette.muted)
             if chosen:
                 out.append("  Enter edits, x removes", palette.faint)
@@ -69,22 +69,22 @@ class PromptQueue(Widget, can_focus=True):
         return min(len(self.queue), 6)
 
     def action_move(self, by: int) -> None:
-        self.at = min(max(self.at + by, 0), max(len(self.queue) - 1, 0))
+        self.selected = min(max(self.selected + by, 0), max(len(self.queue) - 1, 0))
         self.refresh()
 
     def action_edit(self) -> None:
-        draft = self.queue.take(self.at)
+        draft = self.queue.remove(self.selected)
         if draft is not None:
             self.update()
             self.post_message(self.Edited(draft))
 
-    def action_drop(self) -> None:
-        if self.queue.take(self.at) is not None:
+    def action_remove(self) -> None:
+        if self.queue.remove(self.selected) is not None:
             self.update()
-            self.post_message(self.Dropped())
+            self.post_message(self.Removed())
 
     def on_click(self, event: "events.Click") -> None:
-        self.at = min(event.y, max(len(self.queue) - 1, 0))
+        self.selected = min(event.y, max(len(self.queue) - 1, 0))
         self.refresh()
 
     def on_focus(self) -> None:

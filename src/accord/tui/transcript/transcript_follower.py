@@ -1,4 +1,7 @@
-"""Keeps the conversation on the screen in step with the session: everything shown is read from the session's own state."""
+"""Updates the transcript after events; reads everything from the state of the session.
+
+Imported on first use: it loads accord.client.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +29,7 @@ from accord.session import (
     ToolCallState,
 )
 from accord.tui.parts.diff_part import DiffPart
-from accord.tui.parts.markdown_part import Tone, leave_alone
+from accord.tui.parts.markdown_part import Tone, freeze_garbage
 from accord.tui.transcript.transcript_items import (
     AnswerItem,
     CallItem,
@@ -40,126 +43,126 @@ if TYPE_CHECKING:
     from accord.clock import Clock
     from accord.tui.transcript.transcript_view import TranscriptView
 
-_SCREENFUL: Final = 60
-"""Entries that are shown at once when a session is opened; the ones before them follow."""
-_PORTION: Final = 100
-"""Entries that follow at a time."""
-_CHUNKS = {AgentMessageChunk: "agent", AgentThoughtChunk: "thought", UserMessageChunk: "user"}
+_FIRST_ENTRIES: Final = 60
+"""Entries that are shown immediately when a session opens; older ones follow."""
+_BATCH: Final = 100
+"""Older entries that are added at a time."""
+_CHUNK_KINDS: Final = {AgentMessageChunk: "agent", AgentThoughtChunk: "thought", UserMessageChunk: "user"}
 
 
 class TranscriptFollower:
-    """Follows one session."""
+    """Follows one session and keeps its items in the transcript."""
 
     def __init__(self, session: ClientSession, view: "TranscriptView", clock: "Clock") -> None:
         self._session = session
         self._view = view
         self._history: History | None = None
-        self._first = 0  # entry of the timeline that has its place
-        self._shown = 0  # entries up to which all behind it have theirs
-        self._items: dict[int, Item] = {}  # by the identity of the entry
+        self._first = 0  # index of the first entry with an item
+        self._shown = 0  # number of entries that were processed
+        self._items: dict[int, Item] = {}  # by the id() of the entry
         self._thought: ThoughtItem | None = None
-        self._comparing: set[asyncio.Future[Any]] = set()
-        self._around = ItemContext(session.state.cwd, session.terminals, clock, later=self._later)
-        self.whole()
-        self._around.live = True
+        self._comparisons: set[asyncio.Future[Any]] = set()
+        self._context = ItemContext(session.state.cwd, session.terminals, clock, later=self._compare_later)
+        self.rebuild()
+        self._context.live = True
 
-    def whole(self) -> None:
-        """Show the session from its beginning."""
+    def rebuild(self) -> None:
+        """Show the session again, its latest entries first."""
         self._history = self._session.state.history
         self._thought = None
         self._items.clear()
-        self._shown = self._first = max(len(self._session.state.timeline) - _SCREENFUL, 0)
-        live, self._around.live = self._around.live, False
+        self._shown = self._first = max(len(self._session.state.timeline) - _FIRST_ENTRIES, 0)
+        live, self._context.live = self._context.live, False
         self._view.show([], self._older if self._first else None)
-        self._grow()
-        self._around.live = live
+        self._add_new_entries()
+        self._context.live = live
 
     def _older(self) -> list[Item]:
-        """The entries in front of the first that has its place, some at a time."""
+        """Return items for the next batch of older entries."""
         items: dict[int, Item] = {}
-        live, self._around.live = self._around.live, False
+        live, self._context.live = self._context.live, False
         while self._first and not items:
-            stop, self._first = self._first, max(self._first - _PORTION, 0)
+            stop, self._first = self._first, max(self._first - _BATCH, 0)
             for entry in self._session.state.timeline[self._first : stop]:
                 item = self._item(entry)
                 if item is not None:
                     items[id(entry)] = item
-        self._around.live = live
+        self._context.live = live
         self._items.update(items)
         if not self._first:
-            leave_alone()
+            freeze_garbage()
         return list(items.values())
 
-    def take(self, event: ClientEvent) -> None:
-        """Something happened; the state knows it already."""
+    def apply(self, event: ClientEvent) -> None:
+        """Update the items after an event. The state has already applied it."""
         history = self._session.state.history
         if history is not self._history:
             if not self._session.replaying:
-                self.whole()
+                self.rebuild()
             return
-        self._grow()
-        kind = _CHUNKS.get(type(event))  # pyright: ignore[reportArgumentType]
+        self._add_new_entries()
+        kind = _CHUNK_KINDS.get(type(event))  # pyright: ignore[reportArgumentType]
         if kind is not None:
-            self._touch(self._last_message(kind, getattr(event, "message_id", None) or None))
+            self._refresh(self._last_message(kind, getattr(event, "message_id", None) or None))
         elif isinstance(event, ToolCallChanged):
-            self._touch(self._session.state.tool_calls.get(event.call.tool_call_id))
+            self._refresh(self._session.state.tool_calls.get(event.call.tool_call_id))
         elif isinstance(event, TerminalPrinted):
-            self._touch_terminal(event.terminal_id)
+            self._refresh_terminal(event.terminal_id)
         elif isinstance(event, MessageChanged):
-            self._touch(self._last_message(event.kind, event.message_id))
+            self._refresh(self._last_message(event.kind, event.message_id))
         elif isinstance(event, CompactionUpdate | CompactionSummaryChunk):
-            self._touch(history.compactions.get(event.compaction_id))
+            self._refresh(history.compactions.get(event.compaction_id))
         elif isinstance(event, PermissionAnswered):
             for item in self._calls():
-                item.waited()
+                item.restart_timer()
         elif isinstance(event, Notice):
-            self._notice(event)
+            self._add_notice(event)
         elif isinstance(event, SubagentUpdate):
-            self._touch(history.subagents.get(event.session_id))
+            self._refresh(history.subagents.get(event.session_id))
 
     def tick(self) -> None:
-        """Time has passed: calls that run tell for how long."""
+        """Update the durations of running tool calls."""
         for item in self._calls():
-            if item.going_on:
+            if item.active:
                 self._view.changed(item)
 
     def turn_ended(self) -> None:
-        """Nothing of the turn goes on."""
-        self._grow()
+        """Stop all timers of the turn."""
+        self._add_new_entries()
         self._end_thought()
         for item in self._calls():
-            if item.going_on:
+            if item.active:
                 self._view.changed(item)
 
     def _calls(self) -> list[CallItem]:
-        """The calls of the latest turn."""
+        """Return the tool calls of the latest turn."""
         latest = self._session.state.history.latest_turn
         found = [self._items.get(id(entry)) for entry in latest if isinstance(entry, ToolCallState)]
         return [item for item in found if isinstance(item, CallItem)]
 
-    def _grow(self) -> None:
+    def _add_new_entries(self) -> None:
         timeline = self._session.state.timeline
         if len(timeline) <= self._shown:
             return
-        fresh: list[Item] = []
+        new_items: list[Item] = []
         for entry in timeline[self._shown :]:
             item = self._item(entry)
             if item is not None:
                 self._end_thought()
                 self._items[id(entry)] = item
-                fresh.append(item)
+                new_items.append(item)
                 if isinstance(item, ThoughtItem):
                     self._thought = item
         self._shown = len(timeline)
-        if fresh:
-            self._view.add(*fresh)
-        if not self._around.live:
+        if new_items:
+            self._view.add(*new_items)
+        if not self._context.live:
             self._end_thought()
 
     def _end_thought(self) -> None:
         if self._thought is not None:
-            self._thought.over()
-            self._view.redrawn(self._thought.parts[0])
+            self._thought.end()
+            self._view.redraw(self._thought.parts[0])
             self._thought = None
 
     def _item(self, entry: Entry) -> Item | None:
@@ -167,17 +170,17 @@ class TranscriptFollower:
             case Message(kind="user"):
                 return PromptItem(entry)
             case Message(kind="thought"):
-                return ThoughtItem(entry, self._around)
+                return ThoughtItem(entry, self._context)
             case Message():
                 return AnswerItem(entry)
             case ToolCallState():
-                return CallItem(entry, self._around)
+                return CallItem(entry, self._context)
             case CompactionState():
                 return CompactionItem(entry)
             case SubagentState():
-                return NoteItem(f"A helper works on: {entry.title or entry.session_id}")
+                return NoteItem(f"Subagent: {entry.title or entry.session_id}")
             case PlanState():
-                return None  # the plan has a place of its own
+                return None  # shown in the plan panel
             case _:
                 return NoteItem(entry.text) if entry.text.strip() else None
 
@@ -191,26 +194,26 @@ class TranscriptFollower:
                 return entry
         return None
 
-    def _touch(self, entry: Entry | None) -> None:
+    def _refresh(self, entry: Entry | None) -> None:
         item = None if entry is None else self._items.get(id(entry))
         if item is not None:
             self._view.changed(item)
 
-    def _touch_terminal(self, terminal_id: str) -> None:
+    def _refresh_terminal(self, terminal_id: str) -> None:
         for item in self._calls():
             if terminal_id in item.call.terminal_ids:
                 self._view.changed(item)
 
-    def _notice(self, notice: Notice) -> None:
+    def _add_notice(self, notice: Notice) -> None:
         tones: dict[str, Tone] = {"warning": "warn", "error": "bad"}
         self._view.add(NoteItem(notice.title, tones.get(notice.severity, "quiet"), notice.description or ""))
 
-    def _later(self, part: DiffPart) -> None:
+    def _compare_later(self, part: DiffPart) -> None:
         future = asyncio.get_running_loop().run_in_executor(None, part.compare)
-        self._comparing.add(future)
+        self._comparisons.add(future)
 
-        def done(_: Any) -> None:
-            self._comparing.discard(future)
-            self._view.redrawn(part)
+        def on_done(_: Any) -> None:
+            self._comparisons.discard(future)
+            self._view.redraw(part)
 
-        future.add_done_callback(done)
+        future.add_done_callback(on_done)

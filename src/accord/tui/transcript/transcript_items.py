@@ -1,4 +1,4 @@
-"""Items for messages, thoughts, tool calls and compactions.
+"""The transcript items of messages, thoughts, tool calls and compactions.
 
 Imported on first use.
 """
@@ -16,14 +16,12 @@ from accord.tui.parts.markdown_part import NotePart
 from accord.tui.parts.message_parts import DrawnThought, PromptPart, StreamingMessage
 from accord.tui.parts.part import DrawnPart
 from accord.tui.parts.tool_parts import CallPart, OutputPart
-from accord.tui.theme import shown
+from accord.tui.theme import format_value
 from accord.tui.transcript.transcript_layout import Item, ItemContext
 
-# MERGED tui.transcript.messages: Messages in the conversation: what the user said, what the agent says, what it thinks, and what was summed up.
 
-
-def said(body: GrowingContent) -> str:
-    """All of it in words; pictures and files are named."""
+def content_text(body: GrowingContent) -> str:
+    """Return the text of a message; images and files appear by their names."""
     blocks = body.blocks
     if all(type(block) is TextContent for block in blocks):
         return body.text
@@ -31,7 +29,7 @@ def said(body: GrowingContent) -> str:
 
 
 class MessageItem(Item):
-    """A message that is one part, which can be folded."""
+    """A message with one part that can be folded."""
 
     def __init__(self, message: Message, part: PromptPart | DrawnThought) -> None:
         super().__init__()
@@ -41,16 +39,16 @@ class MessageItem(Item):
         self.refresh()
 
     def refresh(self) -> bool:
-        text = said(self._message)
+        text = content_text(self._message)
         if text == self._part.text:
             return False
         self._part.text = text
-        self._part.forget()
+        self._part.invalidate()
         return True
 
     def toggle(self) -> bool:
         self._part.folded = not self._part.folded
-        self._part.forget()
+        self._part.invalidate()
         return True
 
     @property
@@ -59,54 +57,54 @@ class MessageItem(Item):
 
 
 class PromptItem(MessageItem):
-    """What the user said."""
+    """A prompt of the user."""
 
     def __init__(self, message: Message) -> None:
         super().__init__(message, PromptPart(""))
 
 
 class AnswerItem(Item):
-    """What the agent says: it grows at its end."""
+    """A message of the agent, which grows at its end."""
 
     def __init__(self, message: Message) -> None:
         super().__init__()
         self._message = message
-        self._prose = StreamingMessage()
-        self._said = ""
+        self._streaming = StreamingMessage()
+        self._text = ""
         self.refresh()
 
     def refresh(self) -> bool:
-        self._said = said(self._message)
-        changed = self._prose.show(self._said)
-        self.parts = self._prose.parts
+        self._text = content_text(self._message)
+        changed = self._streaming.show(self._text)
+        self.parts = self._streaming.parts
         return changed
 
     @property
     def text(self) -> str:
-        return self._said
+        return self._text
 
 
 class ThoughtItem(MessageItem):
-    """What the agent thinks: one line until somebody wants to read it."""
+    """A thought of the agent."""
 
-    def __init__(self, message: Message, around: ItemContext) -> None:
+    def __init__(self, message: Message, context: ItemContext) -> None:
         self._thought = DrawnThought()
-        self._thought.going_on = around.live
-        self._around = around
-        self._began = around.clock.now()
+        self._thought.active = context.live
+        self._context = context
+        self._started_at = context.clock.now()
         super().__init__(message, self._thought)
 
-    def over(self) -> None:
-        """Something else has begun."""
+    def end(self) -> None:
+        """Mark the thought as ended."""
         thought = self._thought
-        if thought.going_on:
-            thought.going_on = False
-            thought.took = seconds(self._around.clock.now() - self._began)
-            thought.forget()
+        if thought.active:
+            thought.active = False
+            thought.duration = seconds(self._context.clock.now() - self._started_at)
+            thought.invalidate()
 
 
 class CompactionItem(Item):
-    """The agent shortened its context."""
+    """A compaction of the context."""
 
     def __init__(self, compaction: CompactionState) -> None:
         super().__init__()
@@ -118,16 +116,16 @@ class CompactionItem(Item):
 
     def refresh(self) -> bool:
         compaction = self._compaction
-        words = {"in_progress": "Shortening the context…", "completed": "The context was shortened"}
-        text = words.get(compaction.status, f"Shortening the context: {compaction.status}")
+        labels = {"in_progress": "Compacting the context…", "completed": "The context was compacted"}
+        text = labels.get(compaction.status, f"Compaction of the context: {compaction.status}")
         if compaction.error:
             text += f": {compaction.error}"
-        details = "" if self._folded else said(compaction)
+        details = "" if self._folded else content_text(compaction)
         if (text, details) == (self._part.text, self._part.details):
             return False
         self._part.text, self._part.details = text, details
         self._part.tone = "warn" if compaction.error else "quiet"
-        self._part.forget()
+        self._part.invalidate()
         return True
 
     def toggle(self) -> bool:
@@ -136,46 +134,44 @@ class CompactionItem(Item):
 
     @property
     def text(self) -> str:
-        return said(self._compaction)
+        return content_text(self._compaction)
 
 
-# MERGED tui.transcript.calls: Tool calls in the conversation: a headline, and below it what they change, print and give.
-
-_LONGEST_TITLE: Final = 400
-_LOCATIONS: Final = 3
-_LOUD: Final = frozenset(("execute",))
-"""Kinds whose output is worth showing unasked."""
+_MAX_TITLE: Final = 400
+_MAX_LOCATIONS: Final = 3
+_OUTPUT_KINDS: Final = frozenset(("execute",))
+"""Tool kinds whose output is shown even if folded."""
 
 
 class CallItem(Item):
-    """One tool call."""
+    """A tool call: a headline, then diffs, output and details."""
 
-    def __init__(self, call: ToolCallState, around: ItemContext) -> None:
+    def __init__(self, call: ToolCallState, context: ItemContext) -> None:
         super().__init__()
         self.call = call
         self.folded = True
-        self._around = around
+        self._context = context
         self._head = CallPart()
-        self._began = around.clock.now() if around.live else None
-        self._took: float | None = None
-        self._seen: Any = None
+        self._started_at = context.clock.now() if context.live else None
+        self._duration: float | None = None
+        self._last_state: Any = None
         self._diffs: dict[tuple[str, int, int], DiffPart] = {}
         self._outputs: list[OutputPart] = []
         self.refresh()
 
     @property
-    def going_on(self) -> bool:
-        return self._began is not None and self._took is None
+    def active(self) -> bool:
+        return self._started_at is not None and self._duration is None
 
-    def waited(self) -> None:
-        """It waited for an answer until now: that is not its own time."""
-        if self.going_on:
-            self._began = self._around.clock.now()
+    def restart_timer(self) -> None:
+        """Do not count the time that the call waited for permission."""
+        if self.active:
+            self._started_at = self._context.clock.now()
 
     def refresh(self) -> bool:
         call = self.call
         changed = self._refresh_head()
-        seen = (
+        state = (
             self.folded,
             call.status,
             id(call.content),
@@ -183,8 +179,8 @@ class CallItem(Item):
             [len(view.text) if view else -1 for view in map(self._view, call.terminal_ids)],
             id(call.raw_output),
         )
-        if seen != self._seen:
-            self._seen = seen
+        if state != self._last_state:
+            self._last_state = state
             self.parts = [self._head, *self._details()]
             changed = True
         return changed
@@ -193,7 +189,7 @@ class CallItem(Item):
         self.folded = not self.folded
         for diff in self._diffs.values():
             diff.folded = self.folded
-            diff.forget()
+            diff.invalidate()
         return self.refresh()
 
     @property
@@ -205,21 +201,21 @@ class CallItem(Item):
 
     def _refresh_head(self) -> bool:
         call, head = self.call, self._head
-        if self.going_on and not call.open and self._began is not None:
-            self._took = self._around.clock.now() - self._began
-        took = self._took if self._took is not None else None
-        if self.going_on and self._began is not None and call.status == "in_progress":
-            took = self._around.clock.now() - self._began
-        before = (head.how, head.kind, head.title, head.where, head.took, head.more)
-        head.how = outcome(call)
+        if self.active and not call.open and self._started_at is not None:
+            self._duration = self._context.clock.now() - self._started_at
+        duration = self._duration if self._duration is not None else None
+        if self.active and self._started_at is not None and call.status == "in_progress":
+            duration = self._context.clock.now() - self._started_at
+        before = (head.status, head.kind, head.title, head.locations, head.duration, head.fold_mark)
+        head.status = outcome(call)
         head.kind = call.display_kind
-        head.title = one_line(clean_text(call.label), _LONGEST_TITLE)
-        head.where = self._where(head.title)
-        head.took = "" if took is None or took < 0.05 else seconds(took)
-        head.more = ("▸" if self.folded else "▾") if call.content or self._raw() else ""
-        if before == (head.how, head.kind, head.title, head.where, head.took, head.more):
+        head.title = one_line(clean_text(call.label), _MAX_TITLE)
+        head.locations = self._location_text(head.title)
+        head.duration = "" if duration is None or duration < 0.05 else seconds(duration)
+        head.fold_mark = ("▸" if self.folded else "▾") if call.content or self._raw() else ""
+        if before == (head.status, head.kind, head.title, head.locations, head.duration, head.fold_mark):
             return False
-        head.forget()
+        head.invalidate()
         return True
 
     def _details(self) -> list[DrawnPart]:
@@ -231,34 +227,34 @@ class CallItem(Item):
                 parts.append(self._diff(item))
             elif isinstance(item, Terminal):
                 parts.append(self._terminal(item.terminal_id))
-            elif self._tells():
+            elif self._shows_text():
                 parts.append(self._output(words_of(item.content)))
         if not self.folded and (raw := self._raw()):
             parts.append(self._output(raw))
         return parts
 
-    def _tells(self) -> bool:
-        """Whether its text is shown: what a command printed and why something failed always is, the rest when asked for."""
-        return not self.folded or self.call.status == "failed" or self.call.kind in _LOUD
+    def _shows_text(self) -> bool:
+        """Whether to show text content: always for commands and failures, otherwise if unfolded."""
+        return not self.folded or self.call.status == "failed" or self.call.kind in _OUTPUT_KINDS
 
     def _diff(self, diff: Diff) -> DiffPart:
         before = diff.old_text if isinstance(diff.old_text, str) else None
         key = (diff.path, hash(before), hash(diff.new_text))
         part = self._diffs.get(key)
         if part is None:
-            path = short(diff.path, self._around.cwd)
-            part = DiffPart(path, before, diff.new_text, later=self._around.later, folded=self.folded)
+            path = short(diff.path, self._context.cwd)
+            part = DiffPart(path, before, diff.new_text, later=self._context.later, folded=self.folded)
             self._diffs[key] = part
         return part
 
     def _terminal(self, terminal_id: str) -> OutputPart:
         view = self._view(terminal_id)
         if view is None:
-            return self._output("(a terminal that is not here)")
+            return self._output("(unknown terminal)")
         part = self._output(view.text)
         status = view.exit_status
         if status is not None and (status.exit_code or status.signal):
-            part.ended = one_line(
+            part.ending = one_line(
                 f"signal {status.signal}" if status.signal else f"exit code {status.exit_code}"
             )
         return part
@@ -270,26 +266,26 @@ class CallItem(Item):
         return part
 
     def _view(self, terminal_id: str) -> Any:
-        views = self._around.terminals
+        views = self._context.terminals
         return None if views is None else views.get(terminal_id)
 
     def _raw(self) -> str:
-        """What it was called with, and what it gave where nothing else tells."""
+        """Return the raw input, and the raw output if there is no content."""
         call = self.call
-        parts = [] if not call.raw_input else [f"input {shown(call.raw_input)}"]
+        parts = [] if not call.raw_input else [f"input {format_value(call.raw_input)}"]
         if call.raw_output and not call.content:
-            parts.append(f"output {shown(call.raw_output)}")
+            parts.append(f"output {format_value(call.raw_output)}")
         return "\n".join(parts)
 
-    def _where(self, title: str) -> str:
+    def _location_text(self, title: str) -> str:
         names: list[str] = []
-        for location in self.call.locations[:_LOCATIONS]:
-            name = one_line(clean_text(short(location.path, self._around.cwd)))
+        for location in self.call.locations[:_MAX_LOCATIONS]:
+            name = one_line(clean_text(short(location.path, self._context.cwd)))
             if location.line:
                 name += f":{location.line}"
             if name not in title and name not in names and os.path.basename(location.path) not in title:
                 names.append(name)
-        more = len(self.call.locations) - _LOCATIONS
+        more = len(self.call.locations) - _MAX_LOCATIONS
         if names and more > 0:
             names.append(f"+{more}")
         return " ".join(names)

@@ -1,4 +1,7 @@
-"""Items from top to bottom, and where each of their lines is."""
+"""The items of a transcript, and the layout that maps lines to parts.
+
+Heights are estimated until a part is visible. Only lines near the screen are kept.
+"""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -18,20 +21,16 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-# MERGED tui.transcript.heights: Many heights on top of each other: where each begins and which one is at a line, while any of them may change.
-#
-# They are summed up in blocks, so that a change costs the blocks behind it, not everything.
-
 _BLOCK: Final = 256
 
 
 class HeightIndex:
-    """A list of heights that knows its sums."""
+    """A list of heights with fast sums: kept in blocks, so that a change costs only the blocks behind it."""
 
     def __init__(self) -> None:
         self._heights: list[int] = []
-        self._sums: list[int] = []  # of each block
-        self._tops: list[int] | None = None  # where each block begins, and where all ends
+        self._sums: list[int] = []  # the sum of each block
+        self._tops: list[int] | None = None  # the first line of each block, then the total
 
     def __len__(self) -> int:
         return len(self._heights)
@@ -45,7 +44,7 @@ class HeightIndex:
         self._tops = None
 
     def splice(self, start: int, stop: int, heights: Iterable[int]) -> None:
-        """Put these in the place of those from `start` to `stop`."""
+        """Replace the heights from `start` to `stop`."""
         self._heights[start:stop] = heights
         first = start // _BLOCK
         del self._sums[first:]
@@ -55,16 +54,16 @@ class HeightIndex:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all heights."""
         return self._edges()[-1]
 
     def top(self, index: int) -> int:
-        """Where one begins; for the number of all, where they end."""
+        """Return the first line of an index; for the length of the list, the total."""
         block = index // _BLOCK
         return self._edges()[block] + sum(self._heights[block * _BLOCK : index])
 
     def at(self, line: int) -> int:
-        """The one that a line belongs to; the first for lines above, the last for lines below."""
+        """Return the index for a line, limited to the first and the last."""
         edges = self._edges()
         block = min(max(bisect_right(edges, line) - 1, 0), len(self._sums) - 1)
         index, last = block * _BLOCK, len(self._heights) - 1
@@ -80,75 +79,71 @@ class HeightIndex:
         return self._tops
 
 
-# MERGED tui.transcript.layout: Where every line of the conversation lies: heights known or guessed, and drawn lines for what is near the screen only.
-#
-# A part is guessed until it comes on the screen. What was drawn is forgotten when it is far again.
-
 KEPT_LINES: Final = 1_000
-"""Drawn lines that are kept."""
+"""Number of drawn lines that are kept."""
 
 
 class Layout:
-    """The parts of a conversation from top to bottom, for one width and palette."""
+    """The parts from top to bottom, for one width and palette."""
 
     def __init__(self, palette: "Palette", width: int = 80) -> None:
         self._palette = palette
         self._width = width
         self._parts: list[DrawnPart] = []
-        self._heights = HeightIndex()  # of each part, its gap included
+        self._heights = HeightIndex()  # of each part, including its gap
         self._kept: OrderedDict[int, tuple[DrawnPart, list[Strip]]] = OrderedDict()
         self._kept_lines = 0
 
     @property
     def parts(self) -> Sequence[DrawnPart]:
-        """From top to bottom."""
+        """All parts, from top to bottom."""
         return self._parts
 
     @property
     def width(self) -> int:
-        """The cells of a line."""
+        """The width in cells."""
         return self._width
 
     @property
     def height(self) -> int:
-        """Lines in all, as far as one knows."""
+        """The number of lines, partly estimated."""
         return self._heights.total
 
     def show(self, parts: Sequence[DrawnPart]) -> None:
-        """These are the parts now."""
+        """Replace all parts."""
         self.splice(0, len(self._parts), parts)
 
     def splice(self, start: int, stop: int, parts: Sequence[DrawnPart]) -> None:
-        """Put these parts in the place of those from `start` to `stop`."""
+        """Replace the parts from `start` to `stop`."""
         self._parts[start:stop] = parts
         end = start + len(parts)
         if start == 0 and end < len(self._parts):
-            stop, end = stop + 1, end + 1  # whether there is a gap above the next one may have changed
+            stop, end = stop + 1, end + 1  # the first part has no gap
         self._heights.splice(start, stop, [self._height(index) for index in range(start, end)])
 
     def change(self, width: int, palette: "Palette") -> None:
-        """Draw everything anew."""
+        """Redraw everything for another width or palette."""
         self._width, self._palette = max(width, 10), palette
         self._kept.clear()
         self._kept_lines = 0
         for part in self._parts:
-            part.forget()
+            part.invalidate()
         self.show(list(self._parts))
 
     def top(self, index: int) -> int:
-        """The line where a part begins, its gap included."""
+        """Return the first line of a part, including its gap."""
         return self._heights.top(index)
 
     def first_line(self, index: int) -> int:
-        """The line where a part begins, below its gap."""
+        """Return the first line of a part below its gap."""
         return self._heights.top(index) + self._gap(index)
 
     def at(self, line: int) -> int:
-        """The part that a line belongs to; there must be one."""
+        """Return the index of the part at a line; there must be a part."""
         return self._heights.at(line)
 
     def line(self, y: int) -> Strip | None:
-        """What is on a line; None for an empty one."""
+        """Return a line; None if it is empty."""
         if not self._parts or not 0 <= y < self.height:
             return None
         index = self.at(y)
@@ -159,7 +154,7 @@ class Layout:
         return drawn[within] if within < len(drawn) else None
 
     def measure(self, index: int) -> int:
-        """Draw a part if it is not; by how much its height differs from what was taken for it."""
+        """Draw a part if necessary; return the difference to its estimated height."""
         if self._parts[index].height is not None:
             return 0
         before = self._heights[index]
@@ -168,9 +163,9 @@ class Layout:
 
     def _drawn(self, index: int) -> list[Strip]:
         part = self._parts[index]
-        drawn = part.kept
+        drawn = part.lines
         if drawn is None:
-            drawn = part.kept = part.draw(self._width, self._palette)
+            drawn = part.lines = part.draw(self._width, self._palette)
             part.height = len(drawn)
             height = part.height + self._gap(index)
             if self._heights[index] != height:
@@ -189,8 +184,8 @@ class Layout:
         while self._kept_lines > KEPT_LINES and len(self._kept) > 1:
             _, (oldest, lines) = self._kept.popitem(last=False)
             self._kept_lines -= len(lines)
-            if oldest.kept is lines:
-                oldest.kept = None
+            if oldest.lines is lines:
+                oldest.lines = None
 
     def _gap(self, index: int) -> int:
         return self._parts[index].gap if index else 0
@@ -201,29 +196,26 @@ class Layout:
         return self._gap(index) + (max(part.estimate(self._width), 1) if known is None else known)
 
 
-# MERGED tui.transcript.sheet: The items of the conversation from top to bottom, and where the parts they are drawn of lie.
-
-
 class ScrollAnchor(NamedTuple):
-    """A place that stays where it is on the screen, whatever changes around it."""
+    """A position that stays on the screen when parts around it change."""
 
     part: "DrawnPart"
     within: int
-    """Lines of the part, its gap included, above that place."""
+    """Lines of the part above the position, including its gap."""
 
 
 class ItemList:
-    """Change `items` as you like, say which ones changed, and arrange."""
+    """The items of a transcript. Change `items`, then call `arrange`."""
 
     def __init__(self, palette: "Palette") -> None:
         self.items: list[Item] = []
-        self.layout = Layout(palette)
-        self._laid: list[Item] = []  # the items as they were arranged last
-        self._starts: list[int] = [0]  # the first part of each of them, and the number of all parts
+        self.layout: Layout = Layout(palette)
+        self._arranged: list[Item] = []  # the items at the last call of `arrange`
+        self._starts: list[int] = [0]  # the index of the first part of each, then the number of parts
 
     def arrange(self, changed: "set[int]") -> None:
-        """Bring the layout up to date. `changed` has the ids of the items whose parts may be others."""
-        old, new = self._laid, self.items
+        """Update the layout. `changed` contains the id() of each item whose parts may have changed."""
+        old, new = self._arranged, self.items
         least = min(len(old), len(new))
         above = 0
         while above < least and old[above] is new[above] and id(new[above]) not in changed:
@@ -238,32 +230,32 @@ class ItemList:
         start, stop = self._starts[above], self._starts[len(old) - below]
         parts = [part for item in new[above : len(new) - below] for part in item.parts]
         self._starts = [0, *accumulate(len(item.parts) for item in new)]
-        self._laid = list(new)
-        same = 0  # a text that grows at its end keeps the parts above
+        self._arranged = list(new)
+        same = 0  # a growing text keeps its first parts
         for before, after in zip(self.layout.parts[start:stop], parts, strict=False):
             if before is not after:
                 break
             same += 1
         self.layout.splice(start + same, stop, parts[same:])
 
-    # -- places -------------------------------------------------------------------------------------------------
+    # -- positions --
 
     def item_at(self, line: int) -> "Item | None":
-        """The item that a line belongs to."""
+        """Return the item at a line."""
         if not self.layout.parts or not 0 <= line < self.layout.height:
             return None
-        return self._laid[bisect_right(self._starts, self.layout.at(line)) - 1]
+        return self._arranged[bisect_right(self._starts, self.layout.at(line)) - 1]
 
     def first_line(self, item: "Item") -> int | None:
-        """Where an item begins; None if it is not there or shows nothing."""
-        for index, laid in enumerate(self._laid):
-            if laid is item:
+        """Return the first line of an item; None if it has no lines."""
+        for index, arranged in enumerate(self._arranged):
+            if arranged is item:
                 first = self._starts[index]
                 return self.layout.first_line(first) if first < self._starts[index + 1] else None
         return None
 
     def anchor(self, line: int) -> ScrollAnchor | None:
-        """The place at a line."""
+        """Return the position at a line."""
         layout = self.layout
         if not layout.parts:
             return None
@@ -271,16 +263,16 @@ class ItemList:
         return ScrollAnchor(layout.parts[index], line - layout.top(index))
 
     def line_of(self, anchor: ScrollAnchor) -> int | None:
-        """Where a place is now; None if its part is gone."""
+        """Return the current line of a position; None if its part was removed."""
         for index, part in enumerate(self.layout.parts):
             if part is anchor.part:
                 return self.layout.top(index) + anchor.within
         return None
 
-    # -- measuring ----------------------------------------------------------------------------------------------
+    # -- measuring --
 
     def measure_up(self, height: int) -> None:
-        """Measure so many lines at the end."""
+        """Measure the last lines."""
         layout = self.layout
         index = len(layout.parts) - 1
         while index >= 0 and layout.height - layout.top(index + 1) < height:
@@ -288,7 +280,7 @@ class ItemList:
             index -= 1
 
     def measure_down(self, line: int, height: int) -> int:
-        """Measure so many lines from a line on; by how much what lies below them moved."""
+        """Measure lines from a line on; return by how much the lines below moved."""
         layout = self.layout
         if not layout.parts:
             return 0
@@ -300,58 +292,55 @@ class ItemList:
         return moved
 
     def measure_all(self) -> None:
-        """Measure everything."""
+        """Measure all parts."""
         for index in range(len(self.layout.parts)):
             self.layout.measure(index)
 
 
-# MERGED tui.transcript.item: One thing in the conversation: an entry of the session, or something of this client's own, and the parts it is drawn of.
-
-
 @dataclass(slots=True)
 class ItemContext:
-    """What items look at beside their own entry."""
+    """What items need besides their own entry."""
 
     cwd: str = ""
     terminals: "Mapping[str, TerminalView] | None" = None
     clock: Clock = SYSTEM_CLOCK
     live: bool = False
-    """Whether what appears now happens now: only then is it known how long it takes."""
+    """Whether new entries happen now, so that durations can be measured."""
     later: Callable[[Any], None] | None = None
-    """Compares a large change in a thread."""
+    """Compares a large diff in a thread."""
 
 
 class Item:
-    """Something in the conversation."""
+    """One entry of the transcript and its parts."""
 
     def __init__(self) -> None:
         self.parts: list[DrawnPart] = []
 
     def refresh(self) -> bool:
-        """Look at the entry again; whether anything changed. Parts that changed have forgotten their lines."""
+        """Update the parts from the entry; return whether anything changed."""
         return False
 
     def toggle(self) -> bool:
-        """Show more, or less again; whether there is anything to show."""
+        """Fold or unfold; return whether that is possible."""
         return False
 
     @property
-    def going_on(self) -> bool:
-        """Whether it changes with time alone."""
+    def active(self) -> bool:
+        """Whether it changes with time."""
         return False
 
     @property
     def text(self) -> str:
-        """What copying it gives."""
+        """The text to copy."""
         return ""
 
 
 class NoteItem(Item):
-    """A note of this client."""
+    """A note of the client."""
 
     def __init__(self, text: str, tone: Tone = "quiet", details: str = "") -> None:
         super().__init__()
-        self.note = NotePart(text, tone, details)
+        self.note: NotePart = NotePart(text, tone, details)
         self.parts = [self.note]
 
     @property

@@ -1,4 +1,7 @@
-"""The transcript widget: virtual scroll, selection, folding, copying."""
+"""The transcript widget: virtual scrolling, selection, folding, copying.
+
+Changes are collected and drawn together, at most about 30 times per second and less often if a frame is slow.
+"""
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -23,19 +26,17 @@ if TYPE_CHECKING:
     from accord.tui.parts.part import DrawnPart
 
 
-# MERGED tui.transcript.painting: What lies over a drawn line: the mark of an item, and what the mouse has selected.
-
-_MOST_COPIED: Final = 20_000
-"""Lines of a selection that are copied."""
+_MAX_COPIED: Final = 20_000
+"""Number of lines of a mouse selection that are copied."""
 
 
-def marked(strip: Strip, style: Style) -> Strip:
-    """With the mark at its left edge."""
+def with_bar(strip: Strip, style: Style) -> Strip:
+    """Return the line with a bar at its left edge."""
     return Strip.join([Strip([Segment("▎", style)], 1), strip.crop(1)])
 
 
-def selected(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
-    """With the selected cells, up to -1 for its end, in the style of the selection."""
+def with_selection(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
+    """Return the line with the selected cells highlighted; -1 is the end of the line."""
     if span is None:
         return strip
     start, end = span
@@ -45,11 +46,11 @@ def selected(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
 
 
 def selected_text(selection: "Selection", height: int, text_at: Callable[[int], str]) -> str:
-    """What is selected of so many lines."""
+    """Return the selected text."""
     first = 0 if selection.start is None else selection.start.y
     last = height - 1 if selection.end is None else selection.end.y
     lines: list[str] = []
-    for line in range(first, min(last, first + _MOST_COPIED) + 1):
+    for line in range(first, min(last, first + _MAX_COPIED) + 1):
         span = selection.get_span(line)
         if span is not None:
             start, end = span
@@ -58,21 +59,17 @@ def selected_text(selection: "Selection", height: int, text_at: Callable[[int], 
     return "\n".join(lines)
 
 
-# MERGED tui.transcript.paper: A sheet of items on the screen: draws only the lines on the screen, follows its end, and changes at most some thirty times a second.
-#
-# What changed is gathered and shown together. The more a frame costs, the rarer frames become: keys always come through in between.
-
 FRAME: Final = 1 / 30
-"""Seconds between two changes of the screen, at least."""
-_SHARE: Final = 3
-"""A frame that took so long is followed by a pause so many times as long."""
+"""Minimum seconds between two frames."""
+_PAUSE_FACTOR: Final = 3
+"""The pause after a frame, as a multiple of the time that it took."""
 
 Older: TypeAlias = Callable[[], Sequence[Item]]
-"""Gives some more items, which lie in front of all there are; none when that was all."""
+"""Returns the next older items; empty if there are no more."""
 
 
 class VirtualScroll(ScrollView):
-    """Items from top to bottom."""
+    """Shows items and draws only the visible lines."""
 
     DEFAULT_CSS = """
     VirtualScroll {
@@ -94,180 +91,180 @@ class VirtualScroll(ScrollView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.following = True
-        """Whether the end stays in view."""
-        self.palette = palette_of(self)
-        self.sheet = ItemList(self.palette)
+        self.following: bool = True
+        """Whether to stay at the end."""
+        self.palette: Palette = palette_of(self)
+        self.item_list: ItemList = ItemList(self.palette)
         self._older: Older | None = None
         self._changed: dict[int, Item] = {}
-        self._reshaped = False
-        self._waiting = False
-        self._cost = 0.0
-        self.ground = Style()
+        self._needs_layout = False
+        self._frame_scheduled = False
+        self._frame_seconds = 0.0
+        self.background = Style()
 
-    # -- what it shows ------------------------------------------------------------------------------------------
+    # -- items --
 
     @property
     def items(self) -> list[Item]:
-        """From top to bottom. Those that are being fetched from the past are not among them yet."""
-        return self.sheet.items
+        """All items, from top to bottom, without older ones that are not loaded yet."""
+        return self.item_list.items
 
     def add(self, *items: Item) -> None:
-        """Put items at the end."""
+        """Append items."""
         self.items.extend(items)
-        self._reshape()
+        self._schedule_layout()
 
     def show(self, items: Sequence[Item], older: Older | None = None) -> None:
-        """These and no others; and, little by little, what `older` gives in front of them."""
+        """Replace all items; load older ones with `older` step by step."""
         self.items[:] = items
         self._older = older
         self._changed.clear()
-        self._reshape()
+        self._schedule_layout()
         if older is not None:
-            self.set_timer(FRAME, self._fetch)
+            self.set_timer(FRAME, self._load_older)
 
     def changed(self, item: Item) -> None:
-        """The entry of this item has changed."""
+        """Refresh an item at the next frame."""
         self._changed[id(item)] = item
-        self._soon()
+        self._schedule_frame()
 
-    def redrawn(self, part: "DrawnPart") -> None:
-        """A part can be drawn better now."""
-        part.forget()
-        self._reshape()
+    def redraw(self, part: "DrawnPart") -> None:
+        """Draw a part again."""
+        part.invalidate()
+        self._schedule_layout()
 
-    def fetch_all(self) -> None:
-        """Have everything here that is older."""
+    def load_all(self) -> None:
+        """Load all older items."""
         while self._older is not None:
-            self._fetch_some(self._older)
+            self._load_batch(self._older)
         self.frame()
 
     @property
     def drawn_lines(self) -> int:
-        """Lines in all, as far as one knows."""
-        return self.sheet.layout.height
+        """The number of lines, partly estimated."""
+        return self.item_list.layout.height
 
     def height_for(self, width: int) -> int:
-        """The lines that everything takes at a width."""
-        if width != self.sheet.layout.width:
-            self.sheet.layout.change(width, self.palette)
-        self.sheet.measure_all()
+        """Return the number of lines at a width."""
+        if width != self.item_list.layout.width:
+            self.item_list.layout.change(width, self.palette)
+        self.item_list.measure_all()
         return self.drawn_lines
 
     def lines(self) -> list[str]:
-        """Everything, line by line, as it is drawn. Nothing moves on the screen by that."""
-        self.fetch_all()
+        """Return all lines as text, without scrolling."""
+        self.load_all()
         anchor = self._anchor()
-        self.sheet.measure_all()
-        self._settle(anchor)
+        self.item_list.measure_all()
+        self._restore_position(anchor)
         return [self.text_at(line) for line in range(self.drawn_lines)]
 
     def text_at(self, line: int) -> str:
-        """What stands on a line."""
-        strip = self.sheet.layout.line(line)
+        """Return the text of a line."""
+        strip = self.item_list.layout.line(line)
         return "" if strip is None else strip.text.rstrip()
 
-    # -- frames -------------------------------------------------------------------------------------------------
+    # -- frames --
 
-    def _reshape(self) -> None:
-        self._reshaped = True
-        self._soon()
+    def _schedule_layout(self) -> None:
+        self._needs_layout = True
+        self._schedule_frame()
 
-    def _soon(self) -> None:
-        if not self._waiting and self.is_attached:
-            self._waiting = True
-            self.set_timer(max(FRAME, self._cost * _SHARE), self.frame)
+    def _schedule_frame(self) -> None:
+        if not self._frame_scheduled and self.is_attached:
+            self._frame_scheduled = True
+            self.set_timer(max(FRAME, self._frame_seconds * _PAUSE_FACTOR), self.frame)
 
     def frame(self) -> None:
-        """Show what has changed."""
-        self._waiting = False
+        """Apply all changes now."""
+        self._frame_scheduled = False
         if not self.is_attached:
             return
-        began = perf_counter()
+        start = perf_counter()
         refreshed = {key for key, item in self._changed.items() if item.refresh()}
         self._changed.clear()
-        if self._reshaped or refreshed:
-            self._reshaped = False
+        if self._needs_layout or refreshed:
+            self._needs_layout = False
             anchor = self._anchor()
-            self.sheet.arrange(refreshed)
-            self._settle(anchor)
-        self._cost = perf_counter() - began
+            self.item_list.arrange(refreshed)
+            self._restore_position(anchor)
+        self._frame_seconds = perf_counter() - start
 
-    def reshape(self, item: Item) -> None:
-        """Show at once that an item has other parts."""
+    def update_layout(self, item: Item) -> None:
+        """Update the layout of an item immediately."""
         anchor = self._anchor()
-        self.sheet.arrange({id(item)})
-        self._settle(anchor)
+        self.item_list.arrange({id(item)})
+        self._restore_position(anchor)
 
-    def _fetch(self) -> None:
-        """Some more of the past, as long as there is any."""
+    def _load_older(self) -> None:
+        """Load a batch of older items, then schedule the next."""
         if self._older is not None and self.is_attached:
-            self._fetch_some(self._older)
+            self._load_batch(self._older)
             self.frame()
-            self.set_timer(max(FRAME, self._cost * _SHARE), self._fetch)
+            self.set_timer(max(FRAME, self._frame_seconds * _PAUSE_FACTOR), self._load_older)
 
-    def _fetch_some(self, older: Older) -> None:
+    def _load_batch(self, older: Older) -> None:
         items = older()
         if items:
             self.items[:0] = items
-            self._reshaped = True
+            self._needs_layout = True
         else:
             self._older = None
 
     def _anchor(self) -> ScrollAnchor | None:
-        """What is at the top of the screen, unless the end is what stays."""
-        return None if self.following else self.sheet.anchor(self.scroll_offset.y)
+        """Return the position at the top of the screen, unless the view follows the end."""
+        return None if self.following else self.item_list.anchor(self.scroll_offset.y)
 
-    def _settle(self, anchor: ScrollAnchor | None) -> None:
-        """Measure what is on the screen and keep it in its place."""
-        sheet, height = self.sheet, self.scrollable_content_region.height
+    def _restore_position(self, anchor: ScrollAnchor | None) -> None:
+        """Measure the visible parts and keep the position."""
+        item_list, height = self.item_list, self.scrollable_content_region.height
         if self.following:
-            sheet.measure_up(height)
+            item_list.measure_up(height)
             line = self.drawn_lines
         else:
-            line = sheet.line_of(anchor) if anchor is not None else None
+            line = item_list.line_of(anchor) if anchor is not None else None
             line = self.scroll_offset.y if line is None else line
-            sheet.measure_down(line, height)
-        self._resize()
+            item_list.measure_down(line, height)
+        self._update_virtual_size()
         self.go_to(line)
         self.refresh()
 
-    def _resize(self) -> None:
-        size = Size(self.sheet.layout.width, self.drawn_lines)
+    def _update_virtual_size(self) -> None:
+        size = Size(self.item_list.layout.width, self.drawn_lines)
         if self.virtual_size == size:
             return
         if self.styles.auto_dimensions:
             self.virtual_size = size
-        else:  # nothing else on the screen moves by that: laying it all out again would cost more than the frame
+        else:  # avoid a layout of the whole screen: nothing else moves
             self.set_reactive(VirtualScroll.virtual_size, size)  # pyright: ignore[reportArgumentType]
             self._scroll_update(size)
 
     def go_to(self, line: int) -> None:
-        """Have a line at the top of the screen."""
+        """Scroll a line to the top."""
         self.scroll_to(y=max(line, 0), animate=False, immediate=True, force=True)
 
-    # -- drawing ------------------------------------------------------------------------------------------------
+    # -- drawing --
 
     def render_lines(self, crop: "Region") -> list[Strip]:
-        self.ground = self.rich_style  # the same for all the lines, and not cheap to find out
+        self.background = self.rich_style  # compute it once for all lines
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         line = self.scroll_offset.y + y
         width = self.size.width
-        strip = self.sheet.layout.line(line)
+        strip = self.item_list.layout.line(line)
         if strip is None:
-            return Strip.blank(width, self.ground)
-        strip = strip.crop_extend(0, width, self.ground).apply_style(self.ground)
-        strip = self.paint_over(strip, line)
+            return Strip.blank(width, self.background)
+        strip = strip.crop_extend(0, width, self.background).apply_style(self.background)
+        strip = self.decorate(strip, line)
         selection = self.text_selection
         if selection is not None:
             style = self.screen.get_component_rich_style("screen--selection")
-            strip = selected(strip, selection.get_span(line), style)
+            strip = with_selection(strip, selection.get_span(line), style)
         return strip.apply_offsets(0, line)
 
-    def paint_over(self, strip: Strip, line: int) -> Strip:
-        """For those who mark something on a line."""
+    def decorate(self, strip: Strip, line: int) -> Strip:
+        """Change a drawn line; for subclasses."""
         return strip
 
     def get_selection(self, selection: "Selection") -> tuple[str, str] | None:
@@ -276,62 +273,58 @@ class VirtualScroll(ScrollView):
     def selection_updated(self, selection: "Selection | None") -> None:
         self.refresh()
 
-    def palette_now(self) -> Palette:
-        """The palette of the theme in force."""
+    def _update_palette(self) -> Palette:
         self.palette = palette_of(self)
         return self.palette
 
     def restyle(self) -> None:
-        """The theme has changed."""
-        self._draw_anew(self.sheet.layout.width)
+        """Redraw everything with the current theme."""
+        self._redraw_all(self.item_list.layout.width)
 
     def on_resize(self, event: "events.Resize") -> None:
         width = self.scrollable_content_region.width
-        if width != self.sheet.layout.width:
-            self._draw_anew(width)
+        if width != self.item_list.layout.width:
+            self._redraw_all(width)
         else:
-            self._settle(self._anchor())
+            self._restore_position(self._anchor())
 
-    def _draw_anew(self, width: int) -> None:
+    def _redraw_all(self, width: int) -> None:
         anchor = self._anchor()
-        self.sheet.layout.change(width, self.palette_now())
-        self._settle(anchor)
+        self.item_list.layout.change(width, self._update_palette())
+        self._restore_position(anchor)
 
-    # -- scrolling ----------------------------------------------------------------------------------------------
+    # -- scrolling --
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if not self.is_attached or not self.sheet.layout.parts:
+        if not self.is_attached or not self.item_list.layout.parts:
             return
         top = self.scroll_offset.y
-        moved = self.sheet.measure_down(top, self.scrollable_content_region.height)
+        moved = self.item_list.measure_down(top, self.scrollable_content_region.height)
         if moved:
-            self._resize()
+            self._update_virtual_size()
         if moved and new_value < old_value:
-            self.go_to(top + moved)  # what was on the screen before stays next to what is there now
+            self.go_to(top + moved)  # keep the lines that were visible next to the new ones
         self.following = self.scroll_offset.y >= self.max_scroll_y
 
     def page(self, by: int) -> None:
-        """Scroll by a page; two lines of what was seen stay."""
+        """Scroll by a page; keeps two lines."""
         height = max(self.scrollable_content_region.height - 2, 1)
         self.scroll_relative(y=by * height, animate=False, force=True)
 
     def go_to_top(self) -> None:
-        """To the very beginning."""
-        self.fetch_all()
+        """Load all items and scroll to the start."""
+        self.load_all()
         self.go_to(0)
 
     def go_to_end(self) -> None:
-        """To the end, and stay with it."""
+        """Scroll to the end and follow it."""
         self.following = True
-        self._settle(None)
-
-
-# MERGED tui.transcript.view: The view of the conversation: what is on the paper can be marked, unfolded and copied, by keys and with the mouse.
+        self._restore_position(None)
 
 
 class TranscriptView(VirtualScroll, can_focus=True):
-    """The conversation."""
+    """The transcript of a session: select, unfold and copy items with keys or mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup", "page(-1)", "Page up", show=False),
@@ -340,12 +333,12 @@ class TranscriptView(VirtualScroll, can_focus=True):
         Binding("end", "bottom", "End", show=False),
         Binding("k,ctrl+up", "step(-1)", "Previous", show=False),
         Binding("j,ctrl+down", "step(1)", "Next", show=False),
-        Binding("enter,space", "more", "Show more or less", show=False),
+        Binding("enter,space", "toggle_item", "Fold or unfold", show=False),
         Binding("c", "copy_item", "Copy", show=False),
     ]
 
-    class Copied(Message):
-        """Somebody wants this text on the clipboard."""
+    class CopyRequested(Message):
+        """The user wants to copy a text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -353,16 +346,16 @@ class TranscriptView(VirtualScroll, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.marked: Item | None = None
-        """The item that keys act upon."""
+        self.selected: Item | None = None
+        """The item that keys act on."""
 
     def show(self, items: "Sequence[Item]", older: Older | None = None) -> None:
-        self.marked = None
+        self.selected = None
         super().show(items, older)
 
-    def paint_over(self, strip: Strip, line: int) -> Strip:
-        if self.marked is not None and self.has_focus and self.sheet.item_at(line) is self.marked:
-            return marked(strip, self.ground + self.palette.accent)
+    def decorate(self, strip: Strip, line: int) -> Strip:
+        if self.selected is not None and self.has_focus and self.item_list.item_at(line) is self.selected:
+            return with_bar(strip, self.background + self.palette.accent)
         return strip
 
     def on_focus(self) -> None:
@@ -381,16 +374,16 @@ class TranscriptView(VirtualScroll, can_focus=True):
         self.go_to_end()
 
     def action_step(self, by: int) -> None:
-        """Mark the item before or behind."""
+        """Select the previous or next item."""
         items = self.items
         if items:
-            at = items.index(self.marked) if self.marked in items else len(items) if by < 0 else -1
-            self.mark(items[min(max(at + by, 0), len(items) - 1)])
+            at = items.index(self.selected) if self.selected in items else len(items) if by < 0 else -1
+            self.select(items[min(max(at + by, 0), len(items) - 1)])
 
-    def mark(self, item: "Item | None") -> None:
-        """Mark an item and bring it into view."""
-        self.marked = item
-        first = None if item is None else self.sheet.first_line(item)
+    def select(self, item: "Item | None") -> None:
+        """Select an item and scroll to it."""
+        self.selected = item
+        first = None if item is None else self.item_list.first_line(item)
         if first is not None:
             height = self.scrollable_content_region.height
             if not self.scroll_offset.y <= first < self.scroll_offset.y + height:
@@ -398,26 +391,26 @@ class TranscriptView(VirtualScroll, can_focus=True):
                 self.go_to(first - 2)
         self.refresh()
 
-    def action_more(self) -> None:
-        """Show more or less of the marked item."""
-        self.toggle(self.marked)
+    def action_toggle_item(self) -> None:
+        """Fold or unfold the selected item."""
+        self.toggle(self.selected)
 
     def toggle(self, item: "Item | None") -> None:
-        """Show more or less of an item."""
+        """Fold or unfold an item."""
         if item is not None and item.toggle():
             self.following = False
-            self.reshape(item)
+            self.update_layout(item)
 
     def action_copy_item(self) -> None:
-        if self.marked is not None and self.marked.text:
-            self.post_message(self.Copied(self.marked.text))
+        if self.selected is not None and self.selected.text:
+            self.post_message(self.CopyRequested(self.selected.text))
 
     def on_click(self, event: "events.Click") -> None:
         if event.chain != 1 or self.text_selection is not None:
             return
         line = self.scroll_offset.y + event.get_content_offset_capture(self).y
-        self.marked = item = self.sheet.item_at(line)
-        first = None if item is None else self.sheet.first_line(item)
+        self.selected = item = self.item_list.item_at(line)
+        first = None if item is None else self.item_list.first_line(item)
         if first is not None and line <= first:
             self.toggle(item)
         self.refresh()
