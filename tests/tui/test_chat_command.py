@@ -100,7 +100,7 @@ def test_multiline_prompts_and_a_crashed_agent_on_a_terminal(tmp_path: Path, hom
         tmux.type("die", "Enter")
         tmux.wait_for_text("The agent has ended", "the disk is full", "Ctrl+R")
         tmux.type("C-r")
-        tmux.wait_for_text("The agent runs again", "ready")
+        tmux.wait_for_text("The agent was restarted", "ready")
         tmux.type("C-q")
         tmux.wait_for_text("left with 0")
 

@@ -142,14 +142,14 @@ async def test_no_key_counts_when_the_answers_do_not_fit(tmp_path: Path) -> None
         await chat.wait_ready()
         await chat.send("ask")
         dialog = await chat.wait_until(lambda: chat.view.dialog)
-        await chat.wait_until(lambda: "a larger window" in chat.screen)
+        await chat.wait_until(lambda: "make the window larger" in chat.screen)
         await chat.clock.advance(5)
         await chat.pilot.press("1")
         assert not dialog.armed
         assert not dialog.answer.done()
         await chat.pilot.resize_terminal(80, 24)
         await chat.wait_for_dialog()
-        assert "a larger window" not in chat.screen
+        assert "make the window larger" not in chat.screen
         await chat.pilot.resize_terminal(30, 7)
         await chat.wait_until(lambda: not dialog.armed)
         assert not dialog.answer.done()

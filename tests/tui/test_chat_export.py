@@ -70,7 +70,7 @@ async def test_a_text_too_long_for_the_clipboard_is_only_in_the_file(tmp_path: P
         chat.app.copy_to_clipboard("x" * (MAX_CLIPBOARD + 1))
         assert chat.app.clipboard == ""
         assert len(copied_file().read_text()) == MAX_CLIPBOARD + 1
-        await chat.wait_until(lambda: "too many for the clipboard" in "".join(chat.notifications))
+        await chat.wait_until(lambda: "too long for the terminal clipboard" in "".join(chat.notifications))
 
 
 async def test_copying_works_when_the_file_cannot_be_written(tmp_path: Path, home: Path) -> None:
@@ -80,7 +80,7 @@ async def test_copying_works_when_the_file_cannot_be_written(tmp_path: Path, hom
         (home / "data" / "chat").write_text("in the way")
         chat.app.copy_to_clipboard("hello")
         assert chat.app.clipboard == "hello"
-        await chat.wait_until(lambda: "cannot be written" in "".join(chat.notifications))
+        await chat.wait_until(lambda: "cannot write" in "".join(chat.notifications))
 
 
 async def test_the_session_is_exported_to_a_new_file(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ async def test_the_command_palette_opens_the_options(tmp_path: Path) -> None:
         await chat.pilot.press("ctrl+p")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 2)
         await chat.type("options of")
-        await chat.wait_until(lambda: "Options of the agent" in chat.screen)
+        await chat.wait_until(lambda: "Agent options" in chat.screen)
         await chat.pilot.press("down", "enter")
         await wait_for_list(chat, OptionsScreen)
 
@@ -140,7 +140,7 @@ async def test_an_agent_without_settings_shows_a_notice(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
         await chat.pilot.press("f3", "f5")
-        expected = ["The agent lets nobody choose a model", "The agent has nothing to set"]
+        expected = ["The agent does not offer a choice of models", "The agent has no options"]
         await chat.wait_until(lambda: chat.notifications == expected)
 
 

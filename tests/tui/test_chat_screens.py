@@ -26,11 +26,11 @@ def test_every_screen_opens_closes_and_resizes(tmp_path: Path, home: Path, size:
     with terminal(tmp_path, home, size, "--", *KEEPER) as tmux:
         tmux.wait_for_text("ready", "Small 2 · Ask first")
         tmux.type("?")
-        tmux.wait_for_text("Keys", "Writing")
+        tmux.wait_for_text("Keys", "insert a new line")
         tmux.run("resize-window", "-t", "chat", "-x", "100", "-y", "30")
-        tmux.wait_for_text("Keys", "Writing")
+        tmux.wait_for_text("Keys", "insert a new line")
         tmux.type("Escape")
-        wait_until_gone(tmux, "Writing")
+        wait_until_gone(tmux, "insert a new line")
         tmux.type("F3")
         tmux.wait_for_text("Fast ones", "▸ ● Small 2", "Enter chooses")
         tmux.run("resize-window", "-t", "chat", "-x", "80", "-y", "24")
@@ -40,7 +40,7 @@ def test_every_screen_opens_closes_and_resizes(tmp_path: Path, home: Path, size:
         tmux.type("F9")
         tmux.wait_for_text("Settings", "Notifications", "chat.json")
         tmux.type("theme", "Enter")
-        tmux.wait_for_text("as the terminal is")
+        tmux.wait_for_text("like the terminal")
         tmux.type("solarized-light", "Enter")
         tmux.wait_for_text("Written to")
         tmux.type("Escape")
@@ -94,7 +94,7 @@ def test_invalid_settings_are_a_one_line_error(tmp_path: Path, home: Path) -> No
     (home / "config" / "chat.json").write_text('{"them": "dark"}')
     with in_terminal("chat", "--", *DEMO_AGENT, env=environment(home, TERM="xterm")) as pty:
         place = home / "config" / "chat.json"
-        pty.expect(f"accord chat: {place}: them: there is no such setting; did you mean theme?")
+        pty.expect(f"accord chat: {place}: unknown setting them; did you mean theme?")
         assert pty.end() == 2
         assert "Traceback" not in pty.shown
     done = chat(tmp_path, home, "hello\n", "--", *DEMO_AGENT)

@@ -213,4 +213,4 @@ async def test_a_missing_folder_is_reported(file: Path) -> None:
         screen = await open_list(chat)
         await chat.type("docs")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "is not there any more" in str(screen.message.render()))
+        await chat.wait_until(lambda: "no longer exists" in str(screen.message.render()))

@@ -20,13 +20,15 @@ async def test_an_agent_method_signs_in_and_opens_the_session(tmp_path: Path) ->
     async with running_chat(tmp_path, SIGN_IN_AGENT, env=sign_in_env(tmp_path, "agent variable")) as chat:
         await chat.wait_for_dialog()
         await chat.wait_until(
-            lambda: "wants you to sign in" in chat.screen and "Sign in first" in chat.screen
+            lambda: "requires you to sign in" in chat.screen and "Sign in first" in chat.screen
         )
         assert "By browser, opens a page" in chat.screen
         assert "API key (set DEMO_API_KEY)" in chat.screen
         await chat.pilot.press("1")
         await chat.wait_ready()
-        await chat.wait_for_text("Signed in by 'By browser'", "open https://example.com/device and type ABCD")
+        await chat.wait_for_text(
+            "Signed in with 'By browser'", "open https://example.com/device and type ABCD"
+        )
         assert (tmp_path / "key").read_text() == "own"
         await chat.send("friend")
         await chat.wait_for_text("welcome, friend")
@@ -51,7 +53,7 @@ async def test_a_missing_environment_variable_is_explained(tmp_path: Path) -> No
         await chat.pilot.press("2")
         await chat.wait_until(lambda: chat.phase == "failed")
         await chat.wait_for_text(
-            "wants DEMO_API_KEY in its environment", "set DEMO_API_KEY in your environment", "acp.json"
+            "needs DEMO_API_KEY in its environment", "set DEMO_API_KEY in your environment", "acp.json"
         )
 
 
@@ -92,7 +94,7 @@ def test_a_sign_in_program_runs_on_the_terminal(tmp_path: Path, home: Path) -> N
         tmux.type("1")
         tmux.wait_for_text("the word, please:")
         tmux.type("sesame", "Enter")
-        tmux.wait_for_text("Signed in by 'In the terminal'", "ready")
+        tmux.wait_for_text("Signed in with 'In the terminal'", "ready")
         tmux.type("friend", "Enter")
         tmux.wait_for_text("welcome, friend")
         tmux.type("C-q")

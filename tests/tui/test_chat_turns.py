@@ -59,7 +59,7 @@ async def test_esc_cancels_the_turn_and_holds_the_queue(tmp_path: Path) -> None:
         await chat.wait_for_text("cancelled")
         await chat.wait_ready()
         assert chat.view.queue.held
-        assert "held back  later" in chat.screen
+        assert "held  later" in chat.screen
         await chat.pilot.press("enter")
         await chat.wait_for_text("heard later")
 
@@ -78,7 +78,7 @@ async def test_an_agent_that_cannot_be_started_is_reported(tmp_path: Path) -> No
     async with running_chat(tmp_path, ["/no/such/agent"]) as chat:
         await chat.wait_until(lambda: chat.phase == "failed")
         await chat.wait_for_text("/no/such/agent")
-        assert "Ctrl+R tries again" in chat.screen
+        assert "Ctrl+R retries" in chat.screen
 
 
 async def test_a_crashed_agent_shows_its_stderr_and_restarts_by_key(tmp_path: Path) -> None:

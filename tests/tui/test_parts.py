@@ -160,7 +160,7 @@ def test_private_use_characters_are_not_colors() -> None:
 def test_folded_output_shows_its_end() -> None:
     part = OutputPart("\n".join(map(str, range(100))))
     lines = [strip.text for strip in part.draw(40, PALETTE)]
-    assert "92 lines before" in lines[0]
+    assert "92 earlier lines" in lines[0]
     assert lines[-1].endswith("99")
     part.folded = False
     assert len(part.draw(40, PALETTE)) == 100
@@ -201,7 +201,7 @@ def test_a_shortened_diff_reports_how_much_is_shown() -> None:
     part = DiffPart("a.txt", "x\n" * 15_000, "y\n" * 15_000)
     head = part.draw(80, PALETTE)[0].text
     assert "+15000 −15000" in head
-    assert "10000 lines are shown" in head
+    assert "only 10000 lines of each side" in head
 
 
 # -- layout ----------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ async def test_the_list_is_filtered(tmp_path: Path) -> None:
         ):
             screen.filter_input.value = text
             await chat.wait_until(lambda expected=expected: names(screen) == expected)
-        await chat.wait_until(lambda: "Nothing fits" in chat.screen)
+        await chat.wait_until(lambda: "No matches" in chat.screen)
         await chat.pilot.press("escape")
         await chat.wait_until(lambda: len(names(screen)) == 6)
 
