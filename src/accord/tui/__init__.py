@@ -2,8 +2,8 @@
 
 | files | job |
 |---|---|
-| `chat_app`, `actions`, `theme` | the app, the table of actions behind keys and help, the colors |
-| `session_tabs`, `session_view`, `session_panels` | the tabs, one session on the screen, the lines around it |
+| `chat_app`, `actions`, `theme` | the app, the table of actions, the colors |
+| `session_tabs`, `session_view`, `session_panels` | the tabs, one session, the lines around it |
 | `chat_session` | connects a session, prompts it, restarts it; knows the screen only as a `SessionDisplay` |
 | `transcript/`, `parts/` | the scrolling transcript, and the parts that its items are drawn of |
 | `prompt/` | the prompt box: editor, completion, attachments, queue |

@@ -1,6 +1,7 @@
 """Copy a message or a code block, and export the session as Markdown.
 
-Copies go through the terminal (OSC 52). Not every terminal supports it, so each copy is also written to a file.
+Copies go through the terminal (OSC 52). Not every terminal supports it, so each copy is
+also written to a file.
 """
 
 from collections.abc import Sequence
@@ -116,15 +117,15 @@ def _line_count(text: str) -> str:
 
 def export(app: "ChatApp") -> None:
     """Ask for a path and write the session to it as Markdown."""
-    conversation = app.view.chat_session
-    if conversation is None or conversation.session is None:
+    chat_session = app.view.chat_session
+    if chat_session is None or chat_session.session is None:
         app.notify("There is no session yet", severity="warning")
         return
     from accord.errors import UsageError
     from accord.frontend.transcript import SessionListEntry, StoredTranscript, free_place, markdown, write_new
     from accord.tui.list_screen import LineScreen
 
-    session, server = conversation.session, conversation.server
+    session, server = chat_session.session, chat_session.server
     entry = SessionListEntry(
         agent=server.name if server is not None else app.view.status.agent,
         session_id=session.id,

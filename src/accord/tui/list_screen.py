@@ -100,7 +100,8 @@ class ListRows(ScrollView, can_focus=False):
     DEFAULT_CSS = """
     ListRows {
         height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; background: $surface;
-        scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface;
+        scrollbar-background: $surface; scrollbar-background-hover: $surface;
+        scrollbar-background-active: $surface;
     }
     """
 

@@ -50,11 +50,11 @@ def pick_option(app: "ChatApp") -> None:
 
 
 def _session(app: "ChatApp") -> "ClientSession | None":
-    conversation = app.view.chat_session
-    if conversation is None or conversation.session is None or conversation.phase in ("dead", "failed"):
+    chat_session = app.view.chat_session
+    if chat_session is None or chat_session.session is None or chat_session.phase in ("dead", "failed"):
         app.notify("No session is open", severity="warning")
         return None
-    return conversation.session
+    return chat_session.session
 
 
 class SettingScreen(ListScreen):

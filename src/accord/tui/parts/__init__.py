@@ -1,1 +1,1 @@
-"""What a conversation is drawn of: parts that turn themselves into lines for a width, each file one sort of them."""
+"""The parts that transcript items are drawn of: each turns itself into lines of a given width."""

@@ -1,1 +1,1 @@
-"""Where the user writes: the editor, its history, completions of commands and files, what is attached, what is queued."""
+"""The prompt box: editor, history, completion, attachments and the queue of prompts."""

@@ -63,7 +63,8 @@ class CompletionPopup(Widget):
     """Shows completions; the editor handles the keys."""
 
     DEFAULT_CSS = """
-    CompletionPopup { display: none; height: auto; max-height: 8; margin: 0 1; padding: 0 1; background: $surface; }
+    CompletionPopup { display: none; height: auto; max-height: 8; margin: 0 1; padding: 0 1;
+        background: $surface; }
     CompletionPopup.open { display: block; }
     """
 

@@ -1,1 +1,1 @@
-"""The conversation on the screen: what is in it, where each line lies, and the view that shows the lines near the screen."""
+"""The transcript on the screen: its items, the layout of their lines, and the scrolling view."""
