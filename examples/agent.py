@@ -1,4 +1,4 @@
-"""A small agent: it plans, reads a file through the client, asks before it writes the file, and reports the result.
+"""A small agent: it plans, reads a file through the client, asks before it writes, and reports the result.
 
 Start it from a client, for example with `python examples/client.py`. It speaks ACP on its stdin and stdout.
 """

@@ -1,10 +1,10 @@
-"""Send one prompt to an agent in each of many folders, a few agents at a time. Exits with 1 if one of them failed.
+"""Send one prompt to an agent in each of many folders, a few at a time. Exits with 1 if one of them failed.
 
 python examples/batch.py "list . then search TODO" folder1 folder2 ...
 AGENT="claude-agent-acp" python examples/batch.py "Fix the failing test" repos/*
 
-Rules decide permission requests, because the batch runs without a user. An agent that hangs, dies or is refused a
-permission affects only its own folder.
+Rules decide permission requests, because the batch runs without a user. An agent that hangs, dies or is
+refused a permission affects only its own folder.
 """
 
 import asyncio
@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import accord
-from accord.frontend.policy_handler import by_policy
-from accord.policy import Policy, Rule, Rules
 
 AGENT = shlex.split(os.environ.get("AGENT", "")) or [sys.executable, "-m", "accord.cli", "agent"]
 AT_ONCE = 4
 SECONDS = 600
 
-POLICY = Policy(
-    Rules(
-        allow=("edit", Rule(kind="execute", command=("pytest *", "npm test"))),
-        deny=(Rule(path=("deploy/**", "*.lock")),),
+POLICY = accord.Policy(
+    accord.Rules(
+        allow=("edit", accord.Rule(kind="execute", command=("pytest *", "npm test"))),
+        deny=(accord.Rule(path=("deploy/**", "*.lock")),),
         default="reads",
     )
 )
@@ -43,7 +41,7 @@ class Done:
 async def work(folder: Path, prompt: str, free: asyncio.Semaphore) -> Done:
     """Run one turn of one agent in a folder."""
     handlers = accord.ClientHandlers(
-        permissions=by_policy(POLICY), workspace=accord.local_workspace, offer=("read",)
+        permissions=accord.by_policy(POLICY), workspace=accord.local_workspace, offer=("read",)
     )
     async with free:
         try:

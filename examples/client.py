@@ -24,9 +24,9 @@ def on_permission(request: accord.PermissionRequest) -> str | None:
 def show(event: accord.ClientEvent) -> None:
     match event:
         case accord.AgentThoughtChunk():
-            print(f"  (thinks: {accord.text_of(event)})")
+            print(f"  (thinks: {event.text})")
         case accord.AgentMessageChunk():
-            print(f"  says: {accord.text_of(event)!r}")
+            print(f"  says: {event.text!r}")
         case accord.PlanChanged(plan=PlanItems(entries=entries)):
             print(f"  plan: {', '.join(f'{entry.content} [{entry.status}]' for entry in entries)}")
         case accord.ToolCallChanged(call=call):

@@ -31,7 +31,7 @@ async def main(prompt: str) -> None:
             async for event in session.prompt(prompt):
                 match event:
                     case accord.AgentMessageChunk():
-                        print(accord.text_of(event), end="")
+                        print(event.text, end="")
                     case accord.ToolCallChanged(call=call) if call.status in ("completed", "failed"):
                         print(f"  tool: {call.label} [{call.status}]")
                     case accord.TurnEnded(raw_reason=reason):

@@ -1,5 +1,7 @@
 """The public names, what importing them loads, and the errors that users raise."""
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 
@@ -9,6 +11,75 @@ import accord
 import accord.testing
 from accord.errors import InternalError, NotFound, RpcError, UsageError
 
+PUBLIC_NAMES = [
+    "AccordError",
+    "Agent",
+    "AgentEnded",
+    "AgentFeatures",
+    "AgentMessageChunk",
+    "AgentOptions",
+    "AgentSession",
+    "AgentThoughtChunk",
+    "AuthRequired",
+    "BadAnswer",
+    "ClientEvent",
+    "ClientHandlers",
+    "ClientOptions",
+    "ClientRequest",
+    "ClientSession",
+    "ConnectionClosed",
+    "Crashed",
+    "HandshakeFailed",
+    "Killed",
+    "LocalWorkspace",
+    "MessageChanged",
+    "NeverStarted",
+    "NotOffered",
+    "Notice",
+    "PermissionAnswer",
+    "PermissionAnswered",
+    "PermissionAsked",
+    "PermissionRequest",
+    "PlanChanged",
+    "Policy",
+    "RemoteAgent",
+    "RequestTimeout",
+    "RestartPolicy",
+    "RpcError",
+    "Rule",
+    "Rules",
+    "SessionState",
+    "TextContent",
+    "TimeLimits",
+    "ToolCallChanged",
+    "ToolCallScope",
+    "Turn",
+    "TurnEnded",
+    "TurnResult",
+    "TurnSilent",
+    "TurnStarted",
+    "UsageError",
+    "UsageUpdate",
+    "UserMessageChunk",
+    "Workspace",
+    "__version__",
+    "allow_all",
+    "allow_reads",
+    "by_policy",
+    "connect",
+    "connect_transport",
+    "local_workspace",
+    "reject_all",
+    "run_in_terminal",
+    "unknown_session",
+]
+"""Changing this list changes the public API: update the changelog, and the documentation."""
+
+
+def test_the_public_names_of_accord_are_pinned() -> None:
+    assert accord.__all__ == PUBLIC_NAMES
+    assert len(accord.__all__) <= 60
+
 
 @pytest.mark.parametrize("module", [accord, accord.testing], ids=lambda module: module.__name__)
 def test_every_public_name_can_be_imported(module: object) -> None:
@@ -16,6 +87,16 @@ def test_every_public_name_can_be_imported(module: object) -> None:
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         module.no_such_name  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "package", ["accord", "accord.agent", "accord.client", "accord.schema", "accord.session", "accord.store"]
+)
+def test_no_public_name_is_also_a_module(package: str) -> None:
+    """A type checker takes `accord.client.connect` for a module if one has that name."""
+    loaded = importlib.import_module(package)
+    modules = {module.name for module in pkgutil.iter_modules(loaded.__path__)}
+    assert modules & set(loaded.__all__) == set()
 
 
 def loaded_after(code: str) -> set[str]:
@@ -58,5 +139,7 @@ def test_an_rpc_error_has_a_text_and_optionally_a_code_and_data() -> None:
 
 @pytest.mark.rule(27, 28)
 def test_an_rpc_error_with_a_code_as_text_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"an RpcError begins with its text: RpcError\('why', code=-32000\)"):
+    with pytest.raises(
+        UsageError, match=r"the first argument of an RpcError is its text: RpcError\('why', code=-32000\)"
+    ):
         RpcError(-32000, "out of paper")  # pyright: ignore[reportArgumentType]

@@ -1,18 +1,16 @@
-"""Accord: the Agent Client Protocol (ACP) for Python, both sides of it.
+"""Accord: the Agent Client Protocol (ACP) for Python, for agents and clients.
 
-Everything public is here by name and imported on first use, so that an agent never loads the client's side.
+The names below are what most programs need. They are imported on first use, so that an agent never loads the
+client. The packages (`accord.agent`, `accord.client`, `accord.schema`, ...) have more.
 """
 
 from typing import TYPE_CHECKING
-
-__version__ = "0.1.0"
 
 from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from accord.agent import (
         Agent,
-        AgentConnection,
         AgentFeatures,
         AgentOptions,
         AgentSession,
@@ -23,26 +21,14 @@ if TYPE_CHECKING:
         unknown_session,
     )
     from accord.client import (
-        DECLINED,
-        AgentCommand,
         AgentEnded,
-        AgentEvent,
-        AgentRestarted,
-        AuthStatusChanged,
         ClientEvent,
-        ClientFeatures,
         ClientHandlers,
         ClientOptions,
         ClientSession,
-        DialectReport,
-        ElicitationForm,
-        ElicitationUrl,
         PermissionRequest,
         RemoteAgent,
         RestartPolicy,
-        SessionLost,
-        SessionReattached,
-        TerminalPrinted,
         TimeLimits,
         TurnResult,
         allow_all,
@@ -60,134 +46,94 @@ if TYPE_CHECKING:
         ConnectionClosed,
         Crashed,
         HandshakeFailed,
-        InternalError,
-        InvalidParams,
-        InvalidRequest,
         Killed,
-        LimitReached,
-        MethodNotFound,
-        MissingExtra,
         NeverStarted,
-        NotFound,
         NotOffered,
-        ParseError,
-        RequestCancelled,
         RequestTimeout,
         RpcError,
-        SessionInUse,
-        StoreError,
         TurnSilent,
         UsageError,
     )
+    from accord.frontend.policy_handler import (
+        by_policy,
+    )
+    from accord.policy import (
+        Policy,
+        Rule,
+        Rules,
+    )
     from accord.schema import (
-        UNSET,
         AgentMessageChunk,
         AgentThoughtChunk,
-        AvailableCommandsUpdate,
-        CompactionUpdate,
-        ConfigOptionUpdate,
         Notice,
-        SessionInfoUpdate,
         TextContent,
-        Unknown,
         UsageUpdate,
         UserMessageChunk,
     )
     from accord.session import (
-        Event,
         MessageChanged,
-        ModeChanged,
         PermissionAnswered,
         PermissionAsked,
         PlanChanged,
         SessionState,
         ToolCallChanged,
-        TurnCancelling,
         TurnEnded,
         TurnStarted,
-        text_of,
     )
-    from accord.workspace import LocalWorkspace, Roots, Workspace
+    from accord.workspace import (
+        LocalWorkspace,
+        Workspace,
+    )
 
+__version__ = "0.1.0"
 
 __all__ = [
-    "DECLINED",
-    "UNSET",
     "AccordError",
     "Agent",
-    "AgentCommand",
-    "AgentConnection",
     "AgentEnded",
-    "AgentEvent",
     "AgentFeatures",
     "AgentMessageChunk",
     "AgentOptions",
-    "AgentRestarted",
     "AgentSession",
     "AgentThoughtChunk",
     "AuthRequired",
-    "AuthStatusChanged",
-    "AvailableCommandsUpdate",
     "BadAnswer",
     "ClientEvent",
-    "ClientFeatures",
     "ClientHandlers",
     "ClientOptions",
     "ClientRequest",
     "ClientSession",
-    "CompactionUpdate",
-    "ConfigOptionUpdate",
     "ConnectionClosed",
     "Crashed",
-    "DialectReport",
-    "ElicitationForm",
-    "ElicitationUrl",
-    "Event",
     "HandshakeFailed",
-    "InternalError",
-    "InvalidParams",
-    "InvalidRequest",
     "Killed",
-    "LimitReached",
     "LocalWorkspace",
     "MessageChanged",
-    "MethodNotFound",
-    "MissingExtra",
-    "ModeChanged",
     "NeverStarted",
-    "NotFound",
     "NotOffered",
     "Notice",
-    "ParseError",
     "PermissionAnswer",
     "PermissionAnswered",
     "PermissionAsked",
     "PermissionRequest",
     "PlanChanged",
+    "Policy",
     "RemoteAgent",
-    "RequestCancelled",
     "RequestTimeout",
     "RestartPolicy",
-    "Roots",
     "RpcError",
-    "SessionInUse",
-    "SessionInfoUpdate",
-    "SessionLost",
-    "SessionReattached",
+    "Rule",
+    "Rules",
     "SessionState",
-    "StoreError",
-    "TerminalPrinted",
     "TextContent",
     "TimeLimits",
     "ToolCallChanged",
     "ToolCallScope",
     "Turn",
-    "TurnCancelling",
     "TurnEnded",
     "TurnResult",
     "TurnSilent",
     "TurnStarted",
-    "Unknown",
     "UsageError",
     "UsageUpdate",
     "UserMessageChunk",
@@ -195,12 +141,12 @@ __all__ = [
     "__version__",
     "allow_all",
     "allow_reads",
+    "by_policy",
     "connect",
     "connect_transport",
     "local_workspace",
     "reject_all",
     "run_in_terminal",
-    "text_of",
     "unknown_session",
 ]
 
@@ -208,32 +154,28 @@ __getattr__ = lazy_names(
     __name__,
     {
         "accord.agent": (
-            "Agent AgentConnection AgentFeatures AgentOptions AgentSession ClientRequest PermissionAnswer "
-            "ToolCallScope Turn unknown_session"
+            "Agent AgentFeatures AgentOptions AgentSession ClientRequest PermissionAnswer ToolCallScope "
+            "Turn unknown_session"
         ),
         "accord.client": (
-            "AgentCommand AgentEnded AgentEvent AgentRestarted AuthStatusChanged ClientEvent "
-            "ClientFeatures ClientHandlers ClientOptions ClientSession DECLINED DialectReport "
-            "ElicitationForm ElicitationUrl PermissionRequest RemoteAgent RestartPolicy SessionLost "
-            "SessionReattached TerminalPrinted TimeLimits TurnResult allow_all allow_reads connect "
+            "AgentEnded ClientEvent ClientHandlers ClientOptions ClientSession PermissionRequest "
+            "RemoteAgent RestartPolicy TimeLimits TurnResult allow_all allow_reads connect "
             "connect_transport local_workspace reject_all run_in_terminal"
         ),
         "accord.errors": (
-            "AccordError AuthRequired BadAnswer ConnectionClosed Crashed HandshakeFailed InternalError "
-            "InvalidParams InvalidRequest Killed LimitReached MethodNotFound MissingExtra NeverStarted "
-            "NotFound NotOffered ParseError RequestCancelled RequestTimeout RpcError SessionInUse "
-            "StoreError TurnSilent UsageError"
+            "AccordError AuthRequired BadAnswer ConnectionClosed Crashed HandshakeFailed Killed "
+            "NeverStarted NotOffered RequestTimeout RpcError TurnSilent UsageError"
         ),
+        "accord.frontend.policy_handler": "by_policy",
+        "accord.policy": "Policy Rule Rules",
         "accord.schema": (
-            "AgentMessageChunk AgentThoughtChunk AvailableCommandsUpdate CompactionUpdate "
-            "ConfigOptionUpdate Notice SessionInfoUpdate TextContent UNSET Unknown UsageUpdate "
-            "UserMessageChunk"
+            "AgentMessageChunk AgentThoughtChunk Notice TextContent UsageUpdate UserMessageChunk"
         ),
         "accord.session": (
-            "Event MessageChanged ModeChanged PermissionAnswered PermissionAsked PlanChanged SessionState "
-            "ToolCallChanged TurnCancelling TurnEnded TurnStarted text_of"
+            "MessageChanged PermissionAnswered PermissionAsked PlanChanged SessionState ToolCallChanged "
+            "TurnEnded TurnStarted"
         ),
-        "accord.workspace": "LocalWorkspace Roots Workspace",
+        "accord.workspace": "LocalWorkspace Workspace",
     },
 )
 

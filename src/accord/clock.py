@@ -1,37 +1,37 @@
-"""Time as a seam: everything in Accord that waits asks a `Clock`, so that tests can turn the hands themselves."""
+"""`Clock`: everything in Accord that waits uses one, so that tests can control time."""
 
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class Timer(Protocol):
-    """Something scheduled that can still be called off."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Call it off; harmless when it already ran."""
+        """Cancel it; does nothing if it already ran."""
         ...
 
 
 class Clock(Protocol):
-    """Monotonic seconds, and being woken at a moment."""
+    """Monotonic time and timers."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """The current time in seconds; it never goes back."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Run the callback on the event loop after so many seconds."""
+        """Run the callback on the event loop after this time."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Return after this time."""
         ...
 
 
 class SystemClock:
-    """The real one."""
+    """The clock of the operating system."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -43,22 +43,22 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-SYSTEM_CLOCK = SystemClock()
+SYSTEM_CLOCK: Final[Clock] = SystemClock()
 
 
 async def within(clock: Clock, seconds: float, future: "asyncio.Future[Any]") -> bool:
-    """Wait for the future, so long at most; whether it is done. It is left alone either way."""
+    """Wait for the future for at most `seconds`; return whether it is done. The future is never canceled."""
     if future.done():
         return True
-    bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timeout: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def ring() -> None:
-        if not bell.done():
-            bell.set_result(None)
+    def expire() -> None:
+        if not timeout.done():
+            timeout.set_result(None)
 
-    timer = clock.call_later(seconds, ring)
+    timer = clock.call_later(seconds, expire)
     try:
-        await asyncio.wait((future, bell), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((future, timeout), return_when=asyncio.FIRST_COMPLETED)
     finally:
         timer.cancel()
     return future.done()

@@ -1,10 +1,10 @@
-"""Every error that Accord raises, as one tree. The type says whose fault it was; the message says what was tried.
+"""Every error that Accord raises, as one tree. The type says whose fault it is.
 
     AccordError
-    +-- UsageError                 ours: the caller asked for something that cannot be done
+    +-- UsageError                 the caller asked for something that cannot be done
     |   +-- NotOffered             the peer did not advertise the capability that this call needs
     |   +-- MissingExtra           an optional part of Accord is not installed
-    +-- RpcError                   an error answer, sent or received: code, message, data
+    +-- RpcError                   a JSON-RPC error, sent or received: code, message, data
     |   +-- ParseError             -32700
     |   +-- InvalidRequest         -32600
     |   +-- MethodNotFound         -32601
@@ -13,22 +13,22 @@
     |   +-- RequestCancelled       -32800
     |   +-- AuthRequired           -32000
     |   +-- NotFound               -32002
-    |   +-- LimitReached           -32029, a limit of the gateway; lives in `accord.gateway.access.resource_limits`
-    +-- Refused                    the gateway's door let nobody in; lives in `accord.gateway.access`
-    +-- StoreError                 the session log cannot be read or written; names the file
+    |   +-- LimitReached           -32029, a limit of the gateway; in `accord.gateway.access.resource_limits`
+    +-- Refused                    the gateway rejected a client; in `accord.gateway.access`
+    +-- StoreError                 a session log cannot be read or written
     |   +-- SessionInUse           another process writes to this session
-    +-- ModelError                 a model gave no whole answer; lives in `accord.coder.models`
-    +-- BadAnswer                  theirs: the peer answered, but not in the shape the protocol names
-    +-- ConnectionClosed           the other side is gone; says how it ended
-    |   +-- NeverStarted           the program could not be launched
-    |   +-- HandshakeFailed        it ran, but never completed `initialize`
-    |   +-- Crashed                it exited by itself while it was needed
-    |   +-- Killed                 a signal ended it
-    +-- LimitReached               a time limit ran out
-        +-- RequestTimeout         an ordinary request stayed unanswered
-        +-- TurnSilent             a prompt turn showed no sign of life
+    +-- ModelError                 a model gave no complete answer; in `accord.coder.models`
+    +-- BadAnswer                  the peer's result does not have the shape of the protocol
+    +-- ConnectionClosed           the peer is gone; says how it ended
+    |   +-- NeverStarted           the program could not be started
+    |   +-- HandshakeFailed        it ran, but `initialize` was not completed
+    |   +-- Crashed                it exited while it was needed
+    |   +-- Killed                 a signal killed it
+    +-- LimitReached               a time limit expired
+        +-- RequestTimeout         a request was not answered
+        +-- TurnSilent             the agent sent nothing during a turn
 
-`to_rpc_error` is the one place where an exception becomes a JSON-RPC error.
+`to_rpc_error` turns an exception into a JSON-RPC error.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _NO_DATA: Final = object()
 
 
 class AccordError(Exception):
-    """The root of everything Accord raises on purpose."""
+    """The base class of all errors of Accord."""
 
 
 class UsageError(AccordError):
@@ -59,39 +59,40 @@ class NotOffered(UsageError):
 
 
 class MissingExtra(UsageError):
-    """An optional part of Accord is not installed; the message carries the install command."""
+    """An optional part of Accord is not installed; the message contains the install command."""
 
     def __init__(self, extra: str, needed_by: str) -> None:
         super().__init__(
             f"{needed_by} needs the [{extra}] extra, which is not installed: pip install 'accord[{extra}]'"
         )
-        self.extra = extra
+        self.extra: str = extra
 
 
 class RpcError(AccordError):
-    """An error answer: raise it in a handler to send one; a failed request raises the one received."""
+    """A JSON-RPC error. Raise it in a handler to send it; a failed request raises the received one."""
 
     default_code: ClassVar[int] = INTERNAL_ERROR
     default_message: ClassVar[str] = "Internal error"
 
     def __init__(self, message: str | None = None, data: Any = _NO_DATA, *, code: int | None = None) -> None:
-        if message is not None and not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(message, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(
-                f"an RpcError begins with its text: {type(self).__name__}('why', code={message!r})"
+                "the first argument of an RpcError is its text: "
+                f"{type(self).__name__}('why', code={message!r})"
             )
-        self.code = self.default_code if code is None else code
-        self.message = self.default_message if message is None else message
+        self.code: int = self.default_code if code is None else code
+        self.message: str = self.default_message if message is None else message
         self._data = data
         super().__init__(self.message)
 
     @property
     def has_data(self) -> bool:
-        """Whether the answer carries a `data` member; `null` counts."""
+        """Whether the error has a `data` member; `null` counts."""
         return self._data is not _NO_DATA
 
     @property
     def data(self) -> Any:
-        """The `data` member, or None where there is none."""
+        """The `data` member, or None."""
         return None if self._data is _NO_DATA else self._data
 
     def __str__(self) -> str:
@@ -100,69 +101,69 @@ class RpcError(AccordError):
 
     @staticmethod
     def of(code: int, message: str, data: Any = _NO_DATA) -> "RpcError":
-        """The member of the tree for this code; unknown codes give a plain RpcError."""
+        """An error of the class for this code; a plain RpcError for an unknown code."""
         return _BY_CODE.get(code, RpcError)(message, data, code=code)
 
 
 class ParseError(RpcError):
-    """The line was not JSON."""
+    """The message is not JSON."""
 
     default_code = PARSE_ERROR
     default_message = "Parse error"
 
 
 class InvalidRequest(RpcError):
-    """JSON, but no valid message; or a method used out of order."""
+    """JSON, but not a valid message; or a method that is not allowed now."""
 
     default_code = INVALID_REQUEST
     default_message = "Invalid request"
 
 
 class MethodNotFound(RpcError):
-    """A method that this side does not serve, or whose capability was not advertised."""
+    """The method is not served, or its capability was not advertised."""
 
     default_code = METHOD_NOT_FOUND
     default_message = "Method not found"
 
 
 class InvalidParams(RpcError):
-    """Parameters that are missing, mistyped, or name something that does not exist."""
+    """Parameters are missing, have a wrong type, or name something that does not exist."""
 
     default_code = INVALID_PARAMS
     default_message = "Invalid params"
 
 
 class InternalError(RpcError):
-    """An unexpected failure inside the handler."""
+    """An unexpected failure in the handler."""
 
     default_code = INTERNAL_ERROR
     default_message = "Internal error"
 
 
 class RequestCancelled(RpcError):
-    """The work was given up: by `$/cancel_request`, by shutdown, or by the side that did it."""
+    """The request was canceled: by `$/cancel_request`, by shutdown, or by its handler."""
 
     default_code = REQUEST_CANCELLED
     default_message = "Request cancelled"
 
 
 class AuthRequired(RpcError):
-    """The agent wants the user to sign in first."""
+    """The user must sign in first."""
 
     default_code = AUTH_REQUIRED
     default_message = "Authentication required"
     methods: tuple[Any, ...] = ()
-    """At a client: the ways to sign in that the agent advertised, as `accord.schema.AuthMethod`."""
+    """At a client: the sign-in methods of the agent, as `accord.schema.AuthMethod`."""
 
 
 class NotFound(RpcError):
-    """A named thing does not exist: a session, a file, a terminal."""
+    """A session, file or terminal does not exist."""
 
     default_code = NOT_FOUND
     default_message = "Resource not found"
 
 
-_BY_CODE: dict[int, type[RpcError]] = {
+_BY_CODE: Final[dict[int, type[RpcError]]] = {
     cls.default_code: cls
     for cls in (
         ParseError,
@@ -178,7 +179,7 @@ _BY_CODE: dict[int, type[RpcError]] = {
 
 
 class StoreError(AccordError):
-    """A file of session logs cannot be read or written as asked. The message names it and says what to do."""
+    """A session log cannot be read or written. The message names the file and says what to do."""
 
 
 class SessionInUse(StoreError):
@@ -186,19 +187,19 @@ class SessionInUse(StoreError):
 
 
 class BadAnswer(AccordError):
-    """The peer answered, but the result does not have the shape the protocol names."""
+    """The peer's result does not have the shape that the protocol requires."""
 
 
 class ConnectionClosed(AccordError):
-    """The other side is gone. `exit_code`, `signal` and `stderr` say how, as far as it is known."""
+    """The peer is gone. `exit_code`, `signal` and `stderr` say how it ended, if that is known."""
 
     def __init__(
         self, message: str, *, exit_code: int | None = None, signal: str | None = None, stderr: str = ""
     ) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
-        self.signal = signal
-        self.stderr = stderr
+        self.exit_code: int | None = exit_code
+        self.signal: str | None = signal
+        self.stderr: str = stderr
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -207,7 +208,7 @@ class ConnectionClosed(AccordError):
 
 
 class NeverStarted(ConnectionClosed):
-    """The program could not be launched."""
+    """The program could not be started, or the address not reached."""
 
 
 class HandshakeFailed(ConnectionClosed):
@@ -215,27 +216,27 @@ class HandshakeFailed(ConnectionClosed):
 
 
 class Crashed(ConnectionClosed):
-    """The program exited by itself while it was needed."""
+    """The program exited while it was needed."""
 
 
 class Killed(ConnectionClosed):
-    """A signal ended the program."""
+    """A signal killed the program."""
 
 
 class LimitReached(AccordError):
-    """A time limit ran out."""
+    """A time limit expired."""
 
 
 class RequestTimeout(LimitReached):
-    """An ordinary request stayed unanswered for its time limit."""
+    """A request was not answered within its time limit."""
 
 
 class TurnSilent(LimitReached):
-    """A prompt turn showed no sign of life for the silence limit."""
+    """The agent sent nothing during a turn for the whole time limit."""
 
 
 def to_rpc_error(error: BaseException) -> RpcError:
-    """The error answer for whatever a request handler raised. Internals stay inside: only the type is named."""
+    """The JSON-RPC error for an exception of a request handler. Of other exceptions only the type is sent."""
     if isinstance(error, RpcError):
         return error
     if isinstance(error, asyncio.CancelledError):

@@ -1,11 +1,11 @@
-"""The optional parts of Accord: which modules each extra brings, and the one line that says it is missing."""
+"""The optional parts (extras) of Accord: the modules of each, and the check that it is installed."""
 
 from importlib.util import find_spec
 from typing import Final
 
 from accord.errors import MissingExtra
 
-EXTRAS: Final = {
+EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "agent": ("pydantic_ai", "tree_sitter", "tree_sitter_bash", "rignore", "h11"),
     "mcp": ("mcp",),
     "remote": ("httpx2", "h2", "websockets"),
@@ -14,11 +14,11 @@ EXTRAS: Final = {
     "check": ("pytest",),
     "uvloop": ("uvloop",),
 }
-"""Each extra and the modules that show it is installed. Nothing is imported to find out."""
+"""Each extra with the modules that show that it is installed. The check imports none of them."""
 
 
 def is_installed(extra: str) -> bool:
-    """Whether everything of this extra can be imported."""
+    """Whether all modules of this extra can be imported."""
     return all(find_spec(module) is not None for module in EXTRAS[extra])
 
 

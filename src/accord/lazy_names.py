@@ -6,16 +6,16 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package: `homes` maps each module to the names it defines, separated by spaces."""
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package. `modules` maps each module to its names, separated by spaces."""
+    module_of = {name: module for module, names in modules.items() for name in names.split()}
 
-    def find(name: str) -> Any:
-        home = home_of.get(name)
-        if home is None:
+    def load(name: str) -> Any:
+        module = module_of.get(name)
+        if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home), name)
+        value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return load

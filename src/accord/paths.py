@@ -1,6 +1,6 @@
-"""Where Accord keeps its files: the user's config and data folders, all of which `ACCORD_HOME` moves.
+"""The user's config and data directories. `ACCORD_HOME` moves both.
 
-Folders are made on demand, for the user alone.
+Directories are created on demand, accessible only to the user.
 """
 
 import os
@@ -15,14 +15,14 @@ HOME_VARIABLE: Final = "ACCORD_HOME"
 
 
 def config_dir() -> "Path":
-    """The folder of the user's settings. It need not exist."""
+    """The directory of the user's settings. It may not exist."""
     from pathlib import Path
 
     return Path(config_folder())
 
 
 def config_folder() -> str:
-    """The same as text. An agent that answers `initialize` looks here first, so nothing is imported where the place is plain."""
+    """`config_dir` as a string. Needed before `initialize` is answered, so it avoids imports on Linux."""
     home = _home()
     if home is not None:
         return os.path.join(home, "config")
@@ -35,7 +35,7 @@ def config_folder() -> str:
 
 
 def data_dir() -> "Path":
-    """The folder of what Accord remembers: session logs, trust, tokens. It need not exist."""
+    """The directory of session logs, trust and tokens. It may not exist."""
     from pathlib import Path
 
     home = _home()
@@ -47,7 +47,7 @@ def data_dir() -> "Path":
 
 
 def private_folder(folder: "Path") -> "Path":
-    """The folder, made if it is missing, closed to everybody but its owner (0700)."""
+    """Create the directory if it is missing and restrict it to its owner (0700)."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         folder.chmod(0o700)
@@ -55,7 +55,7 @@ def private_folder(folder: "Path") -> "Path":
 
 
 def private_file(path: "Path") -> "Path":
-    """The file, made empty if it is missing, closed to everybody but its owner (0600)."""
+    """Create the file if it is missing and restrict it to its owner (0600)."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:

@@ -1,46 +1,47 @@
-"""Text that somebody else wrote, made safe to show: nothing in it reaches a terminal as a command, and nothing hides.
+"""Makes text of other programs safe to show on a terminal.
 
-`clean_text`, `clean_line` and the stateful `TextCleaner` are for what is read: escape sequences and control characters go,
-what would turn the order of characters around is made visible. `visible` and `one_line` are for what is judged, such as
-a name, a command or a title: there everything that could hide or rewrite something is spelled out.
+`clean_text`, `clean_line` and the stateful `TextCleaner` are for text to read: they remove escape sequences
+and control characters, and make characters visible that would reverse the order of the text.
+
+`visible` and `one_line` are for text that the user decides about, such as a name, a command or a title: they
+write out every character that could hide or change something.
 """
 
 import re
 from typing import Final
 
-_LONGEST_LINE: Final = 200
+_MAX_LINE: Final = 200
 
 _SUSPECT: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Whatever is not passed on as it is. The joiners stay: scripts and emoji need them."""
+"""Characters that are not passed on unchanged. Joiners are: scripts and emoji need them."""
 
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _BREAKS: Final = frozenset("\x0b\x0c\x85\u2028\u2029")
-_STRINGS: Final = frozenset("]PX^_")  # after ESC: begin a string that only its terminator ends
+_STRINGS: Final = frozenset("]PX^_")  # after ESC: start a string that ends with a terminator
 _STRINGS_C1: Final = frozenset("\x90\x98\x9d\x9e\x9f")
 
-# Each finds the end of what a state drops, on the line where it began: no sequence may swallow the lines behind it.
+# Each pattern finds the end of a sequence on the same line: no sequence can remove the lines after it.
 _AFTER_ESCAPE: Final = re.compile(r"[ -/]*([0-~])?")
 _CSI: Final = re.compile(r"[ -?]*([@-~])?")
 _STRING: Final = re.compile("[^\x07\x18\x1a\x1b\x9c\n\r\x0b\x0c\x85\u2028\u2029]*")
 
 
 class TextCleaner:
-    """Cleans text that comes in pieces: a sequence cut in two is still one. Any cutting gives the same result."""
+    """Cleans text that arrives in pieces. The result does not depend on where the pieces are cut."""
 
     __slots__ = ("_after_return", "_inside", "_intermediate")
 
     def __init__(self) -> None:
-        self._inside = (
-            ""  # "" plain text; "escape", "csi", "string", and "string-escape" for an ESC in a string
-        )
+        # "" in plain text; else "escape", "csi", "string", or "string-escape" for an ESC in a string
+        self._inside = ""
         self._intermediate = False
         self._after_return = False
 
     def feed(self, text: str) -> str:
-        """What is to be shown of the next piece."""
+        """Clean the next piece."""
         if not self._inside and not self._after_return and _SUSPECT.search(text) is None:
             return text
         kept: list[str] = []
@@ -59,12 +60,12 @@ class TextCleaner:
                 kept.append(text[at:])
                 break
             kept.append(text[at : found.start()])
-            kept.append(self._instead(text[found.start()]))
+            kept.append(self._replacement(text[found.start()]))
             at = found.end()
         return "".join(kept)
 
-    def _instead(self, char: str) -> str:
-        """What to show for one suspect; begins a sequence where it does."""
+    def _replacement(self, char: str) -> str:
+        """The replacement of one suspect character; starts a sequence if the character does."""
         if char == "\r":
             self._after_return = True
             return "\n"
@@ -83,7 +84,7 @@ class TextCleaner:
         return ""
 
     def _drop(self, text: str, at: int) -> int:
-        """Go on inside a sequence; where plain text may go on."""
+        """Skip characters of the current sequence; return the position after them."""
         inside = self._inside
         if inside == "string":
             at = _end(_STRING, text, at)
@@ -92,7 +93,7 @@ class TextCleaner:
                 if text[at] in "\x07\x9c\x1b\x18\x1a":
                     at += 1
             return at
-        if inside == "string-escape":  # the terminator in two characters, or the beginning of something else
+        if inside == "string-escape":  # the two-character terminator, or the start of another sequence
             self._inside = "" if text[at] == "\\" else "escape"
             self._intermediate = False
             return at + 1 if text[at] == "\\" else at
@@ -100,7 +101,7 @@ class TextCleaner:
             self._inside = "csi" if text[at] == "[" else "string"
             return at + 1
         found = (_CSI if inside == "csi" else _AFTER_ESCAPE).match(text, at)
-        assert found is not None, "both match the empty text"
+        assert found is not None, "both patterns match the empty text"
         if found[1] is not None or found.end() < len(text):
             self._inside = ""
         self._intermediate = self._intermediate or found.end() > at
@@ -113,17 +114,17 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def clean_text(text: str) -> str:
-    """The text without escape sequences and control characters, on as many lines as it has."""
+    """The text without escape sequences and control characters; keeps its lines."""
     return TextCleaner().feed(text)
 
 
 def clean_line(text: str) -> str:
-    """The same on one line."""
+    """Like `clean_text`, on one line."""
     return clean_text(text).replace("\n", " ").replace("\t", " ")
 
 
 def visible(text: str) -> str:
-    """The text with everything spelled out that could hide or rewrite something on a terminal."""
+    """The text with every character written out that could hide or change something on a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -134,7 +135,7 @@ def visible(text: str) -> str:
     )
 
 
-def one_line(text: str, longest: int = _LONGEST_LINE) -> str:
-    """The text on one line, of bounded length, nothing in it that a terminal or an editor would act on."""
-    words = visible(" ".join(text.split())[: longest + 1])
-    return words if len(words) <= longest else words[: longest - 1] + "…"
+def one_line(text: str, longest: int = _MAX_LINE) -> str:
+    """The text on one line, cut to `longest` characters, with every unprintable character written out."""
+    line = visible(" ".join(text.split())[: longest + 1])
+    return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -189,12 +189,11 @@ def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> N
     output = harness.accord("agents", "login", "gated", "key", code=6)
     assert output.splitlines() == [
         "accord agents: set GATED_KEY in your environment",
-        "accord agents: and hand it on in acp.json, in the entry of gated: "
-        '"env": {"GATED_KEY": "${GATED_KEY}"}',
+        'accord agents: pass it on in the acp.json entry of gated: "env": {"GATED_KEY": "${GATED_KEY}"}',
     ]
     harness.env["GATED_KEY"] = "secret"
     output = harness.accord("agents", "login", "gated", "key", code=6)
-    assert output.startswith("accord agents: GATED_KEY is set here, but gated does not get it\n")
+    assert output.startswith("accord agents: GATED_KEY is set, but it is not passed to gated\n")
     harness.offer(KEY, GATED_KEY="${GATED_KEY}")
     assert "nothing to do" in harness.accord("agents", "login", "gated")
     assert harness.called("authenticate") == []

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.cli.terminal import in_terminal
 
-from accord.frontend.known_agents import catalogue
+from accord.frontend.known_agents import catalog
 
 
 class AgentsHarness:
@@ -74,7 +74,7 @@ def test_list_shows_the_built_in_agent_and_the_catalogue(harness: AgentsHarness)
     assert row(text, "accord") == ["*", "accord", "built", "in", "ready", "accord", "agent"]
     assert row(text, "gemini") == ["gemini", "Gemini", "CLI", "installed", "gemini", "--acp"]
     assert row(text, "codex") == ["codex", "Codex", "missing", "codex-acp"]
-    for agent in catalogue():
+    for agent in catalog():
         assert row(text, agent.id)
     assert harness.stderr == ""
 
@@ -352,7 +352,7 @@ def test_a_closed_stdout_is_not_an_error(harness: AgentsHarness) -> None:
 
 def test_an_existing_name_is_replaced_only_with_replace(harness: AgentsHarness) -> None:
     harness.agents("add", "x", "--", "y")
-    assert "servers.x: there already is 'x'; --replace puts the new one in its place" in harness.agents(
+    assert "servers.x: there already is 'x'; use --replace to replace it" in harness.agents(
         "add", "X", "--", "z", code=2
     )
     harness.agents("add", "X", "--replace", "--", "z")
@@ -437,7 +437,7 @@ def test_json_output_escapes_control_characters(harness: AgentsHarness) -> None:
 def test_all_names_of_an_agent_refer_to_one_entry(harness: AgentsHarness) -> None:
     harness.agents("add", "claude-code", "--default", "--", "mine")
     output = harness.agents("add", "claude", "--", "other", code=2)
-    assert "servers.claude-code: there already is 'claude-code'; --replace puts the new one" in output
+    assert "servers.claude-code: there already is 'claude-code'; use --replace" in output
     harness.agents("add", "Claude", "--replace", "--", "other")
     assert harness.written["servers"] == {"claude-code": {"command": "other"}}
     assert "claude-code (default)" in harness.agents("show", "claude-agent")

@@ -129,7 +129,10 @@ def test_recorded_sessions_are_listed_when_the_agent_cannot_list(harness: Sessio
     harness.record("other", "r-2", "No.")
     harness.record("keeper", "r-3", "Far away.", cwd="/elsewhere")
     assert harness.sessions("list").split()[0] == "r-1"
-    assert harness.stderr == "accord sessions: keeper cannot list its sessions; these were recorded here\n"
+    assert (
+        harness.stderr
+        == "accord sessions: keeper cannot list its sessions; showing the sessions recorded here\n"
+    )
     assert [line.split()[0] for line in harness.sessions("list", "--all").splitlines()] == ["r-3", "r-1"]
     assert harness.calls("session/list") == []
 
@@ -172,11 +175,10 @@ def test_a_unique_prefix_of_an_id_is_enough(harness: SessionsHarness) -> None:
     assert harness.sessions("show", "bbb").splitlines()[0] == "session:   bbb-3"
     harness.sessions("show", "aaa", code=2)
     assert harness.stderr == (
-        "accord sessions: 'aaa' could be any of aaa-1 (First red <U+202E>back<U+202C>), aaa-2: "
-        "give more of the id\n"
+        "accord sessions: 'aaa' matches aaa-1 (First red <U+202E>back<U+202C>), aaa-2: give more of the id\n"
     )
     harness.sessions("show", "zzz", code=2)
-    assert harness.stderr == "accord sessions: no session of keeper has an id that begins with 'zzz'\n"
+    assert harness.stderr == "accord sessions: no session of keeper has an id that starts with 'zzz'\n"
     harness.sessions("show", "", code=2)
 
 
@@ -186,15 +188,15 @@ def test_a_complete_id_wins_over_longer_ids(harness: SessionsHarness) -> None:
     assert harness.sessions("show", "bbb-3").splitlines()[1] == "title:     Third"
     harness.sessions("show", "bbb", "--recorded", code=2)
     assert harness.stderr.endswith(
-        "could be any of other: bbb-3, keeper: bbb-33: give more of the id, or name the agent with -a\n"
+        "matches other: bbb-3, keeper: bbb-33: give more of the id, or name the agent with -a\n"
     )
     harness.record("keeper", "bbb-3", "The same id.")
     harness.sessions("show", "bbb-3", "--recorded", code=2)
-    assert harness.stderr.endswith("could be any of keeper: bbb-3, other: bbb-3: name the agent with -a\n")
+    assert harness.stderr.endswith("matches keeper: bbb-3, other: bbb-3: name the agent with -a\n")
     harness.record("keeper", "ccc-1", "One.")
     harness.record("keeper", "ccc-2", "Two.")
     harness.sessions("show", "ccc", "--recorded", code=2)
-    assert harness.stderr.endswith("could be any of ccc-2, ccc-1: give more of the id\n")
+    assert harness.stderr.endswith("matches ccc-2, ccc-1: give more of the id\n")
 
 
 # -- show and export -------------------------------------------------------------------------------------
@@ -328,7 +330,7 @@ def test_show_uses_the_record_when_the_agent_cannot_replay(
     text = harness.sessions("show", "bbb-3")
     assert "From the log." in text
     assert "from:      the local recording" in text
-    assert harness.stderr == f"accord sessions: {why}; this was recorded here\n"
+    assert harness.stderr == f"accord sessions: {why}; showing the recording\n"
     assert len(harness.calls("session/load")) == (0 if without == "load" else 1)
 
 
@@ -348,7 +350,7 @@ def test_an_agent_that_requires_sign_in_exits_with_6(harness: SessionsHarness) -
     harness.agent("keeper", sys.executable, KEEPER, KEEPER_LOGIN=str(harness.home / "signed-in"))
     harness.sessions("list", code=6)
     harness.sessions("show", "bbb-3", code=6)
-    assert "it offers no way to sign in over ACP" in harness.stderr
+    assert "the agent has no sign-in over ACP" in harness.stderr
     assert "Authentication required" in harness.stderr
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.client.raw_agent import in_session
 
 import accord
+from accord.schema import SessionInfoUpdate
 from accord.session import TurnStarted
 
 
@@ -61,7 +62,7 @@ async def test_an_event_stream_starts_when_it_is_created() -> None:
             {"sessionId": session.id, "update": {"sessionUpdate": "session_info_update", "title": "T"}},
         )
         event = await anext(events)
-        assert isinstance(event, accord.SessionInfoUpdate)
+        assert isinstance(event, SessionInfoUpdate)
         await events.aclose()
 
 

@@ -26,7 +26,7 @@ async def record_turn(records: RecordedSessions, session: ClientSession, agent: 
     failures: list[str] = []
     recording = records.record(session, agent=agent, failed=failures.append)
     async for event in session.prompt(text):
-        recording.take(event)
+        recording.append(event)
     recording.close()
     return failures
 

@@ -38,7 +38,7 @@ async def test_leaving_a_turn_cancels_it_and_the_next_one_waits(server: AgentSer
         session = await agent.new_session(tmp_path)
         async with aclosing(session.prompt("cancel-me")) as events:
             async for event in events:
-                if accord.text_of(event) == "waiting":
+                if isinstance(event, accord.AgentMessageChunk) and event.text == "waiting":
                     break
         assert (await session.ask("echo after that")).text == "after that"
 

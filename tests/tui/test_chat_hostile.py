@@ -43,7 +43,7 @@ async def test_an_agent_that_requires_sign_in_keeps_queued_prompts(tmp_path: Pat
             await chat.wait_until(
                 lambda times=times: chat.phase == "failed" and chat.text.count("✗") == times
             )
-            await chat.wait_for_text("sign in by")
+            await chat.wait_for_text("sign in with")
             assert [draft.text for draft in chat.view.queue.drafts] == ["kept"]
             await chat.pilot.press("ctrl+r")
 

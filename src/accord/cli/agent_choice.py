@@ -87,7 +87,7 @@ def _check_untrusted_file(file: AgentConfigFile, name: str | None, default: str)
     """
     file_default = None if file.form.default is None or name is not None else file.form.default[1]
     wanted = name or file_default or default
-    if file_default is not None or file.speaks_of(wanted):
+    if file_default is not None or file.contains(wanted):
         raise NotTrusted(
             f"{wanted!r} comes from an untrusted file ({file.path}); "
             "run `accord agents trust` to allow it, or name another agent"

@@ -21,7 +21,7 @@ from accord.client import AgentCommand, ClientHandlers, ClientOptions, RemoteAge
 from accord.client.remote_agent import PendingAgent
 from accord.errors import NotOffered, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
-from accord.frontend.sign_in import described, what_to_set
+from accord.frontend.sign_in import describe_method, missing_variables
 from accord.safe_text import clean_line, one_line
 from accord.schema import AuthMethod, AuthMethodTerminal
 from accord.schema.dialects import variables
@@ -131,10 +131,12 @@ class AgentSignIn:
         raise UsageError(f"{self._name} has no sign-in method {method_id!r}; use one of: {ids}")
 
     async def _ask_method(self, user: TerminalUser, methods: Sequence[AuthMethod]) -> AuthMethod:
-        async with user.asked() as question:
+        async with user.start_question() as question:
             question.say(f"How do you want to sign in to {self._name}?")
             for number, method in enumerate(methods, 1):
-                question.say(f"{number}  {one_line(method.id)}: {described(method, self._launch)}", "  ")
+                question.say(
+                    f"{number}  {one_line(method.id)}: {describe_method(method, self._launch)}", "  "
+                )
             answer = await question.line("Number or id: ")
         if not answer:
             raise UsageError("no sign-in method was chosen; nothing was changed")
@@ -147,7 +149,7 @@ class AgentSignIn:
 
     def _print_variables(self, names: Sequence[str]) -> int:
         """Say which environment variables the user has to set; there is nothing to call."""
-        lines = list(what_to_set(names, self._name, self._launch))
+        lines = list(missing_variables(names, self._name, self._launch))
         if not lines:
             _print(f"{self._name} already gets {', '.join(map(one_line, names))}; nothing to do")
             return DONE

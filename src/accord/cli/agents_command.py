@@ -32,7 +32,7 @@ from accord.frontend.agent_config.agent_entry import Origin
 from accord.frontend.agent_config.agent_environment import inherited, references
 from accord.frontend.agent_config.formats import RegistryAgent, read_registry
 from accord.frontend.agent_config.project_trust import agree_to
-from accord.frontend.known_agents import BUILT_IN, identity, known
+from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
 from accord.policy.rules import PERMISSION_DEFAULTS
 from accord.policy.sandbox.command_environment import is_credential, without_credentials
 from accord.policy.trust_store import TrustStore
@@ -146,7 +146,7 @@ def _show(arguments: Sequence[str]) -> int:
 def _find(agents: ConfiguredAgents, name: str) -> ConfiguredAgent:
     """Find an agent by name, also in an untrusted file: showing it starts nothing."""
     untrusted = agents.left_out.servers if agents.left_out is not None else ()
-    found = next((agent for agent in untrusted if identity(agent.name) == identity(name)), None)
+    found = next((agent for agent in untrusted if canonical_name(agent.name) == canonical_name(name)), None)
     return found or agents[name]
 
 
@@ -165,7 +165,7 @@ def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple
     yield "state", state if (path := agent.installed()) is None else f"{state}: {path}"
     known_agent = agent.known
     if known_agent is not None and path is None and not agent.command:
-        yield "to install", known_agent.how_to_get
+        yield "to install", known_agent.install_hint
     if known_agent is not None and known_agent.remark:
         yield "remark", known_agent.remark
     if agent.cwd is not None:
@@ -229,7 +229,7 @@ def _as_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]
         "description": agent.description,
     }
     if path is None and known_agent is not None and not agent.command:
-        members["howToGet"] = known_agent.how_to_get
+        members["howToGet"] = known_agent.install_hint
     if agent.place:
         members["place"] = agent.place
     return members
@@ -397,17 +397,17 @@ def _new_entry(options: Namespace, command: list[str]) -> tuple[str, dict[str, A
         return options.name, {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
     if options.name.casefold() == BUILT_IN:
         return BUILT_IN, {}
-    agent = known(options.name)
+    agent = find_known_agent(options.name)
     if agent is None:
         raise UsageError(
             f"unknown agent {options.name!r}; "
             f"use `accord agents add {shlex.quote(options.name)} -- COMMAND ...`"
         )
     line = agent.command
-    if agent.found() is None:
-        runner = agent.by_runner
+    if agent.executable() is None:
+        runner = agent.runner_command
         if runner is None or shutil.which(runner[0]) is None:
-            raise UsageError(f"{agent.id} is not installed; {agent.how_to_get}")
+            raise UsageError(f"{agent.id} is not installed; {agent.install_hint}")
         line = runner
     return agent.id, {"command": line[0]} | ({"args": list(line[1:])} if line[1:] else {})
 

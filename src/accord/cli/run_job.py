@@ -38,12 +38,12 @@ from accord.client.client_options import ClientReport, RestartPolicy
 from accord.client.remote_agent import PendingAgent
 from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReached
 from accord.frontend.agent_config import ConfiguredAgent
-from accord.frontend.attachments import AttachmentBuilder, mentions_in
-from accord.frontend.consent import Consent, guarded_workspace
+from accord.frontend.attachments import AttachmentBuilder, find_mentions
+from accord.frontend.consent import Consent, permission_workspace
 from accord.frontend.forms import ASK_USER
 from accord.frontend.recording import Recorder, SessionRecording
-from accord.frontend.session_choice import SessionChoice, apply_settings, reachable
-from accord.frontend.sign_in import how_to_sign_in
+from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
+from accord.frontend.sign_in import sign_in_instructions
 from accord.policy.rules import PermissionDefault
 from accord.schema import (
     AvailableCommandsUpdate,
@@ -179,7 +179,7 @@ class TurnRun:
 
     def _show(self, event: ClientEvent) -> None:
         if (recording := self.recording()) is not None:
-            recording.take(event)
+            recording.append(event)
         self.output.event(event)
 
     async def _notify_shown(self) -> None:
@@ -321,7 +321,7 @@ class RunJob:
         arguments = self._arguments
         source = arguments.remote or self._agent.launch(arguments.cwd)
         async with PendingAgent(source, self._handlers(), self._options()) as agent:
-            mcp_servers = reachable(self._agent.mcp_servers(), agent, self._output.note)
+            mcp_servers = supported_servers(self._agent.mcp_servers(), agent, self._output.note)
             choice = SessionChoice(agent, self._agent.name, arguments.cwd, arguments.add_dir, mcp_servers)
             self._recorder = recorder = Recorder(self._agent.name, self._output.note)
             session = await self._open_session(choice, recorder)
@@ -332,7 +332,7 @@ class RunJob:
         has_workspace = self._agent.name != "accord" or bool(self._agent.command)
         return ClientHandlers(
             permissions=self._consent,
-            workspace=guarded_workspace(self._consent) if has_workspace else None,
+            workspace=permission_workspace(self._consent) if has_workspace else None,
             forms=self._forms.form,
             urls=self._forms.address,
             # Never called: it makes the agent list its terminal methods, for `accord agents login`.
@@ -366,9 +366,9 @@ class RunJob:
 
     async def _open_session(self, choice: SessionChoice, recorder: Recorder) -> ClientSession:
         if self._arguments.session is not None:
-            session = await choice.again(self._arguments.session)
+            session = await choice.reopen(self._arguments.session)
         elif self._arguments.newest:
-            session = await choice.again(await choice.newest(recorder.records))
+            session = await choice.reopen(await choice.newest(recorder.records))
         else:
             session = await choice.new()
         await apply_settings(self._arguments, choice.agent, session)
@@ -383,26 +383,26 @@ class RunJob:
             session,
             self._output,
             lambda: recorder.recording,
-            requests_served=lambda: self._consent.done + self._forms.requests,
+            requests_served=lambda: self._consent.request_count + self._forms.requests,
             deadline=arguments.deadline,
             retries=restart.max_restarts if arguments.retry and restart is not None else 0,
             apply_settings=lambda session: apply_settings(arguments, choice.agent, session),
             reopen=None if has_history else lambda: self._open_session(choice, recorder),
             on_stop=None if self._user is None else self._user.dismiss,
         )
-        self._consent.caught_up = turn.wait_shown
+        self._consent.wait_until_shown = turn.wait_shown
         self._interrupts.stop_turn = turn.stop
         return turn
 
     def _blocks(self, agent: RemoteAgent) -> list[ContentBlock]:
         arguments, note = self._arguments, self._output.note
-        mentions = mentions_in(self._prompt, (arguments.cwd, *arguments.add_dir))
+        mentions = find_mentions(self._prompt, (arguments.cwd, *arguments.add_dir))
         for text in mentions.notes:
             note(text)
         attachments = AttachmentBuilder(agent.capabilities, note)
         blocks: list[ContentBlock] = [TextContent(self._prompt)]
-        blocks += [attachments.mentioned(path) for path in mentions.paths]
-        blocks += [attachments.attached(path) for path in arguments.attach]
+        blocks += [attachments.for_mention(path) for path in mentions.paths]
+        blocks += [attachments.for_attachment(path) for path in arguments.attach]
         return blocks
 
     def _finish(self, result: RunResult) -> None:
@@ -422,7 +422,7 @@ class RunJob:
                 for method in error.methods
             )
         name = None if self._arguments.command else self._agent.name
-        return how_to_sign_in(error, name, self._agent.launch(self._arguments.cwd))
+        return sign_in_instructions(error, name, self._agent.launch(self._arguments.cwd))
 
     def _exit_code(self, result: RunResult) -> int:
         if self._interrupts.count:

@@ -24,15 +24,15 @@ from accord.cli.command_parser import (
 from accord.errors import AuthRequired, StoreError, UsageError
 from accord.frontend.agent_config import leave_out, load, once
 from accord.frontend.recording import RecordedSessions
-from accord.frontend.sign_in import how_to_sign_in
-from accord.frontend.stored_sessions import StoredSessions, reach
+from accord.frontend.sign_in import sign_in_instructions
+from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import (
     SessionListEntry,
     StoredTranscript,
-    conversation,
-    free_place,
     markdown,
-    write_new,
+    markdown_body,
+    new_file_path,
+    write_new_file,
 )
 from accord.safe_text import clean_line, one_line
 from accord.schema import UNSET
@@ -88,7 +88,7 @@ async def _show(options: Namespace) -> int:
     for label, text in _details(transcript):
         print(f"{label + ':':<10} {text}")
     print()
-    sys.stdout.write(_rendered(conversation(transcript, folded=False)))
+    sys.stdout.write(_rendered(markdown_body(transcript, folded=False)))
     return 0
 
 
@@ -109,13 +109,13 @@ def _rendered(text: str) -> str:
 
 
 async def _export(options: Namespace) -> int:
-    path = None if options.output is None else free_place(options.output, "--output ")
+    path = None if options.output is None else new_file_path(options.output, "--output ")
     transcript = await _transcript(options)
     text = markdown(transcript) if options.format == "md" else json_text(transcript_json(transcript)) + "\n"
     if path is None:
         sys.stdout.write(text)
         return 0
-    write_new(path, text, "--output ")
+    write_new_file(path, text, "--output ")
     _print_note(f"exported {transcript.entry.label} to {path}")
     return 0
 
@@ -210,11 +210,11 @@ async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
             return
         agent = choose_agent(options.agent, options.command, options.cwd, trust=options.trust)
         try:
-            async with reach(agent, options.cwd, records, _print_note) as stored:
+            async with open_stored_sessions(agent, options.cwd, records, _print_note) as stored:
                 yield stored
         except AuthRequired as error:
             name = None if options.command else agent.name
-            for line in how_to_sign_in(error, name, agent.launch(options.cwd)):
+            for line in sign_in_instructions(error, name, agent.launch(options.cwd)):
                 _print_note(clean_line(line))
             raise
     finally:

@@ -19,8 +19,15 @@ from typing import Any, Final, TextIO, cast
 from accord.cli.output import Output
 from accord.client import DECLINED, ClientSession, ElicitationForm, ElicitationUrl, PermissionRequest
 from accord.client.elicitation_forms import FormAnswer
-from accord.frontend.forms import answer_to, choices_of, forget_typed, read_question, title_of, value_of
-from accord.frontend.policy_handler import judged
+from accord.frontend.forms import (
+    ask_user_result,
+    discard_typed_input,
+    field_choices,
+    field_title,
+    parse_field_value,
+    read_ask_user,
+)
+from accord.frontend.policy_handler import request_details
 from accord.policy.request import ActionRequest, Decision
 from accord.safe_text import one_line, visible
 from accord.schema import (
@@ -61,11 +68,11 @@ class TerminalUser:
         self._dismissed.set()
 
     @asynccontextmanager
-    async def asked(self) -> AsyncGenerator["TerminalQuestion"]:
+    async def start_question(self) -> AsyncGenerator["TerminalQuestion"]:
         """Reserve the terminal for one question."""
         async with self._one_at_a_time:
             with self._output.question():
-                forget_typed(sys.stdin.fileno())
+                discard_typed_input(sys.stdin.fileno())
                 question = TerminalQuestion(sys.stdin.fileno(), sys.stderr, self._dismissed)
                 try:
                     yield question
@@ -163,7 +170,7 @@ class TerminalForms:
         if self._user is None:
             self._note_declined(form.message)
             return DECLINED
-        async with self._user.asked() as question:
+        async with self._user.start_question() as question:
             question.say(f"\n{form.agent} asks: {form.message}")
             if form.schema.title or form.schema.description:
                 question.say(f"{form.schema.title or ''} {form.schema.description or ''}".strip(), "  ")
@@ -174,7 +181,7 @@ class TerminalForms:
                 if not await _fill_in(question, form, name, schema, values):
                     return None
             for name, value in values.items():
-                question.say(f"{title_of(form.fields[name], name)}: {_value_text(value)}", "  ")
+                question.say(f"{field_title(form.fields[name], name)}: {_value_text(value)}", "  ")
             agreed = await question.yes("Send this?")
         if agreed is None:
             return None
@@ -186,7 +193,7 @@ class TerminalForms:
         if self._user is None:
             self._note_declined(f"{address.message} ({address.url})")
             return False
-        async with self._user.asked() as question:
+        async with self._user.start_question() as question:
             question.say(f"\n{address.agent} asks you to open an address: {address.message}")
             question.say(address.url, "  ")
             warning = (
@@ -198,14 +205,14 @@ class TerminalForms:
     async def question(self, params: Any) -> dict[str, Any]:
         """Handle the request `_agentao.cn/ask_user`."""
         self.requests += 1
-        parsed = read_question(params)
+        parsed = read_ask_user(params)
         if parsed is None:
-            return answer_to(None)
+            return ask_user_result(None)
         text, options = parsed
         if self._user is None:
             self._note_declined(text)
-            return answer_to(None)
-        async with self._user.asked() as question:
+            return ask_user_result(None)
+        async with self._user.start_question() as question:
             question.say(f"\nThe agent asks: {text}")
             for number, option in enumerate(options, 1):
                 question.say(f"  {number}  {one_line(option)}")
@@ -213,12 +220,12 @@ class TerminalForms:
             while True:
                 typed = await question.line(prompt)
                 if typed is None:
-                    return answer_to(None)
+                    return ask_user_result(None)
                 if typed:
                     break
         if typed.isdecimal() and 1 <= int(typed) <= len(options):
             typed = options[int(typed) - 1]
-        return answer_to(typed)
+        return ask_user_result(typed)
 
     def _note_declined(self, what: str) -> None:
         self._note(f"declined, because there is no terminal to ask on: {what}")
@@ -253,7 +260,7 @@ def describe(
     call = asked.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
     question.say(f"\n{asked.session.agent.name} asks: {one_line(call.label)}{kind}")
-    for line in judged(asked, request):
+    for line in request_details(asked, request):
         question.say(line, "  ")
     for line in _content_lines(asked, request):
         question.say(_shorten(line), "  | ")  # the mark shows that the agent wrote this, not Accord
@@ -325,10 +332,10 @@ async def _fill_in(
 ) -> bool:
     """Ask for one field until the input is valid. Returns False if the user leaves."""
     required, default = name in form.required, form.defaults.get(name)
-    title = title_of(schema, name)
+    title = field_title(schema, name)
     if schema.description:
         question.say(schema.description, "  ")
-    choices = choices_of(schema)
+    choices = field_choices(schema)
     for number, (_, words) in enumerate(choices, 1):
         question.say(f"  {number}  {one_line(words)}")
     hint = _hint(schema, choices, default, required)
@@ -341,7 +348,7 @@ async def _fill_in(
             return True
         if not typed and not required:
             return True
-        value = value_of(schema, typed, choices)
+        value = parse_field_value(schema, typed, choices)
         problems = await form.problems({name: value})
         if name not in problems:
             values[name] = value

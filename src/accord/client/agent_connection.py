@@ -1,8 +1,8 @@
 """One process or network connection of the agent, from `initialize` to its end.
 
-A restart replaces the connection; the agent's handle and its sessions stay. When a connection ends, every open
-call gets an error that says how the agent ended. Calls and content that the agent did not advertise are refused
-before anything is sent.
+A restart replaces the connection; the agent's handle and its sessions stay. When a connection ends, every
+open call gets an error that says how the agent ended. Calls and content that the agent did not advertise are
+refused before anything is sent.
 """
 
 from collections import deque
@@ -119,7 +119,7 @@ class InitializedConnection:
         """The sign-in methods of the agent."""
         return tuple(self.initialize_response.auth_methods or ())
 
-    # -- initialize ---------------------------------------------------------------------------------------------
+    # -- initialize ------------------------------------------------------------------------------------------
 
     async def initialize(self, capabilities: ClientCapabilities) -> None:
         """Call `initialize`. Raises HandshakeFailed if it fails or the versions do not match."""
@@ -163,7 +163,7 @@ class InitializedConnection:
             return HandshakeFailed(why, stderr=stderr)
         return HandshakeFailed(why, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
 
-    # -- calls --------------------------------------------------------------------------------------------------
+    # -- calls -----------------------------------------------------------------------------------------------
 
     async def call(
         self,
@@ -223,7 +223,7 @@ class InitializedConnection:
         """Send a notification."""
         self.rpc.notify(method, params)
 
-    # -- the end ------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
         """End the program. Bounded; can be called twice."""
@@ -268,7 +268,7 @@ def _method(name: str) -> Method:
     return method
 
 
-# -- capabilities -----------------------------------------------------------------------------------------------
+# -- capabilities --------------------------------------------------------------------------------------------
 
 
 def require_method(method: str, capabilities: AgentCapabilities) -> None:
@@ -349,7 +349,7 @@ def require_valid(method: str, params: Any) -> None:
         raise UsageError(f"{method} cannot be sent like this: {'; '.join(str(item) for item in found[:3])}")
 
 
-# -- prompts ----------------------------------------------------------------------------------------------------
+# -- prompts -------------------------------------------------------------------------------------------------
 
 PromptPart: TypeAlias = str | ContentBlock
 Prompt: TypeAlias = PromptPart | Sequence[PromptPart]

@@ -121,7 +121,7 @@ class AgentHandle:
         for queue in self._queues:
             queue.close()
 
-    # -- connections and restarts -------------------------------------------------------------------------------
+    # -- connections and restarts ----------------------------------------------------------------------------
 
     async def _connect(self) -> InitializedConnection:
         connections: list[InitializedConnection] = []
@@ -224,7 +224,7 @@ class AgentHandle:
             if session.parent is None and session.lost is None:
                 await reattach(self, session, connection)
 
-    # -- events -------------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------
 
     def _agent_ended(self, error: ConnectionClosed) -> None:
         self._ended = event = AgentEnded(error)
@@ -264,7 +264,7 @@ class AgentHandle:
     def _report_dialect(self, row: int, text: str) -> None:
         observe(self.options, DialectReport(row, text))
 
-    # -- tasks --------------------------------------------------------------------------------------------------
+    # -- tasks -----------------------------------------------------------------------------------------------
 
     def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Start a task that ends with this agent at the latest."""

@@ -124,7 +124,7 @@ class AgentRequestRoutes:
 
         self._add_request(name, serve, _session_id)
 
-    # -- handlers -----------------------------------------------------------------------------------------------
+    # -- handlers --------------------------------------------------------------------------------------------
 
     def _permission(self, params: RequestPermissionRequest, _call: IncomingCall) -> Awaitable[Any]:
         session = self._handle.sessions.get(params.session_id)
@@ -205,7 +205,7 @@ def _extension(handler: Callable[[Any], Any]) -> Callable[[Any, IncomingCall], A
     return run
 
 
-# -- files and terminals ----------------------------------------------------------------------------------------
+# -- files and terminals -------------------------------------------------------------------------------------
 
 
 class LazyWorkspace(Protocol):

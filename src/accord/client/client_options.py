@@ -140,10 +140,10 @@ class Restarts:
         return min(pause, policy.longest_pause)
 
 
-# -- timers -----------------------------------------------------------------------------------------------------
+# -- timers --------------------------------------------------------------------------------------------------
 #
-# A timer checks its limit in 64 steps instead of at every message, so that a message costs nothing. A limit can
-# expire up to 1/64 late, never early.
+# A timer checks its limit in 64 steps instead of at every message, so that a message costs nothing. A limit
+# can expire up to 1/64 late, never early.
 
 _STEPS: Final = 64  # a power of two, so that the steps add up exactly
 
@@ -180,7 +180,10 @@ class SilenceTimer:
         activity: Callable[[], int] = _no_activity,
         suspended: Callable[[], bool] = _never,
     ) -> None:
-        """`activity` returns a value that changes with every message; time does not count while `suspended`."""
+        """`activity` returns a value that changes with every message.
+
+        Time does not count while `suspended`.
+        """
         self.has_expired: bool = False
         self._clock = clock
         self._expired = expired

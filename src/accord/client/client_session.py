@@ -111,7 +111,7 @@ class ClientSession:
         """Why the session could not be reopened after a restart of the agent; None if it was not lost."""
         return self._core.lost
 
-    # -- turns --------------------------------------------------------------------------------------------------
+    # -- turns -----------------------------------------------------------------------------------------------
 
     def prompt(self, prompt: Prompt) -> EventStream[ClientEvent]:
         """Run a turn and iterate over its events, in order, from `TurnStarted` to `TurnEnded`.
@@ -157,7 +157,7 @@ class ClientSession:
         """Iterate over every event from now on, in turns and between them, until the session is closed."""
         return self._core.listeners.stream()
 
-    # -- settings -----------------------------------------------------------------------------------------------
+    # -- settings --------------------------------------------------------------------------------------------
 
     async def choose(self, picker: Picker, value: str | bool) -> None:
         """Set a picker of `state.settings.pickers`: an option, the mode, or a legacy model."""
@@ -226,7 +226,7 @@ class ClientSession:
             ConfigOptionUpdate([changed if other.id == option.id else other for other in options])
         )
 
-    # -- the end ------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Close the session at the agent: cancels what runs. The agent keeps the history."""

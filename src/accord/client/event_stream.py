@@ -1,7 +1,7 @@
 """Event queues with back-pressure, the iterators over them, and the list of listeners.
 
-Every queue has one reader. Bytes in a queue count as unread at the connection, so a slow reader slows the agent
-down.
+Every queue has one reader. Bytes in a queue count as unread at the connection, so a slow reader slows the
+agent down.
 """
 
 import asyncio
@@ -67,7 +67,10 @@ class UnreadCounter:
 
 
 class EventQueue(Generic[E]):
-    """A queue with one writer, on the event loop, and one reader. A closed queue still yields what it holds."""
+    """A queue with one writer, on the event loop, and one reader.
+
+    A closed queue still yields what it holds.
+    """
 
     __slots__ = ("_closed", "_counter", "_events", "_reported", "_unread", "_waiter")
 

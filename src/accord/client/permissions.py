@@ -1,7 +1,7 @@
 """Permission requests, ready-made handlers, and the open requests of a session.
 
-Consent fails closed: only an option that the agent offered is ever selected. The ready-made handlers look only
-at kinds that the agent sent in the official spelling, and approve only with `allow_once`.
+Consent fails closed: only an option that the agent offered is ever selected. The ready-made handlers look
+only at kinds that the agent sent in the official spelling, and approve only with `allow_once`.
 """
 
 import asyncio

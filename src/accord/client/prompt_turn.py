@@ -176,7 +176,7 @@ class PromptTurn:
         if not self._finished.done():
             self._finished.set_result(None)
 
-    # -- silence ------------------------------------------------------------------------------------------------
+    # -- silence ---------------------------------------------------------------------------------------------
 
     def _start_timer(
         self, limit: float | None, expired: Callable[[], None], suspended: Callable[[], bool]

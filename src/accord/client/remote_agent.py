@@ -71,8 +71,8 @@ def connect(
     environment of this process, where None removes a variable.
 
     An address begins with `ws://` or `wss://` (WebSocket), `http://` or `https://` (streamable HTTP). `token`
-    is sent as a bearer token (`#token=...` in the address is the same), `headers` adds HTTP headers, and `tls`
-    is an SSL context or a file of certificates.
+    is sent as a bearer token (`#token=...` in the address is the same), `headers` adds HTTP headers, and
+    `tls` is an SSL context or a file of certificates.
 
     Raises NeverStarted, HandshakeFailed or RequestTimeout on entry.
     """
@@ -184,7 +184,7 @@ class RemoteAgent:
         queue = self._handle.open_queue()
         return EventStream(queue, lambda: self._handle.remove_queue(queue))
 
-    # -- sessions -----------------------------------------------------------------------------------------------
+    # -- sessions --------------------------------------------------------------------------------------------
 
     async def new_session(
         self,
@@ -194,7 +194,10 @@ class RemoteAgent:
         additional_directories: Sequence[AnyPath] = (),
         system_prompt: SystemPrompt | None = None,
     ) -> ClientSession:
-        """Open a session in a directory. Raises AuthRequired, with the sign-in methods, if the user must sign in."""
+        """Open a session in a directory.
+
+        Raises AuthRequired, with the sign-in methods, if the user must sign in.
+        """
         setup = SessionSetup.of(cwd, mcp_servers, additional_directories, system_prompt)
         return (await session_registry.new_session(self._handle, setup)).session
 
@@ -304,7 +307,7 @@ class RemoteAgent:
         await self._end_session(session_id, "the session was archived")
 
     async def unarchive_session(self, session_id: str) -> None:
-        """Unstable. Show a session in the ordinary list again; required before it can be loaded or resumed."""
+        """Unstable. Show a session in the ordinary list again, so that it can be loaded or resumed."""
         await self._call("session/unarchive", UnarchiveSessionRequest(session_id))
 
     async def session_status(self, session_id: str) -> str:
@@ -322,7 +325,7 @@ class RemoteAgent:
         )
         return response.title
 
-    # -- sign-in ------------------------------------------------------------------------------------------------
+    # -- sign-in ---------------------------------------------------------------------------------------------
 
     async def authenticate(self, method_id: str) -> None:
         """Sign in with a method of the agent. There is no time limit, because the user acts."""
@@ -369,10 +372,13 @@ class RemoteAgent:
         listed = ", ".join(repr(method.id) for method in self.auth_methods) or "none"
         raise UsageError(f"the agent has no sign-in method {method_id!r}; it lists {listed}")
 
-    # -- extensions ---------------------------------------------------------------------------------------------
+    # -- extensions ------------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: Any = None) -> Any:
-        """Call an extension method of the agent with plain JSON values; its name begins with an underscore."""
+        """Call an extension method of the agent with plain JSON values.
+
+        Its name begins with an underscore.
+        """
         _require_extension_name(method)
         connection = await self._handle.ready()
         return await connection.call(method, {} if params is None else params, read=_plain_json)
@@ -383,7 +389,7 @@ class RemoteAgent:
         connection = await self._handle.ready()
         connection.notify(method, {} if params is None else params)
 
-    # -- restart and end ----------------------------------------------------------------------------------------
+    # -- restart and end -------------------------------------------------------------------------------------
 
     async def restart(self) -> None:
         """Restart the program and reopen the sessions."""

@@ -191,7 +191,7 @@ class SessionCore:
                 f"the session {self.id!r} is closed; open it again with load_session or resume_session"
             )
 
-    # -- turns --------------------------------------------------------------------------------------------------
+    # -- turns -----------------------------------------------------------------------------------------------
 
     def check_prompt(self, prompt: Prompt) -> list[ContentBlock]:
         """The content blocks of a prompt. Raises an error if the prompt cannot be sent now."""
@@ -251,7 +251,7 @@ class SessionCore:
         self.permissions.dismiss()
         self.publish(event)
 
-    # -- events -------------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------
 
     def open(self, setup: SessionSetup, response: OpenResponse) -> None:
         """Apply the agent's response to a request that opened the session, or opened it again."""
@@ -283,7 +283,7 @@ class SessionCore:
     def _terminal_printed(self, event: TerminalPrinted) -> None:
         self.listeners.put_unless_behind(event, len(event.text))
 
-    # -- the end ------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     async def end(self, reason: str) -> None:
         """End everything that belongs to the session here; `reason` is for the error of a running turn."""

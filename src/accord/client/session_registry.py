@@ -2,8 +2,8 @@
 
 A new session is registered while its response is read, in wire order, so that no update of it gets lost. A
 session that is loaded is registered before the request, because its replay comes before the response. Some
-agents send the first updates before they answer `session/new`: updates for an unknown session are kept, within
-a bound, until a response names it.
+agents send the first updates before they answer `session/new`: updates for an unknown session are kept,
+within a bound, until a response names it.
 """
 
 from collections import deque

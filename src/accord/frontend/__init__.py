@@ -1,1 +1,3 @@
-"""Sessions that were: those an agent lists, those recorded here, and what is known of each; for every command that shows them."""
+"""The layer that the command line, the terminal client and the gateway share: agent configuration, consent,
+recording, mentions, sign-in and forms.
+"""

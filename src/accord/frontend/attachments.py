@@ -1,4 +1,10 @@
-"""Files that go with a prompt: `@path` mentions and attachments."""
+"""Files that go with a prompt: `@path` mentions and attachments.
+
+A file is embedded, or sent as an image or audio, if the agent supports that. Otherwise it is sent as a link.
+
+The text of a prompt can come from anywhere, for example from an issue tracker. So a mention reaches only
+files in the session's directories, and no files with secrets. The user can attach any file.
+"""
 
 import base64
 import mimetypes
@@ -23,12 +29,10 @@ from accord.schema import (
     TextResourceContents,
 )
 
-# MERGED client.attachments: Files that go with a prompt, as content blocks: embedded or as pictures where the agent takes that, else as links.
-
-LARGEST_TEXT: Final = 512 * 1024
-LARGEST_MEDIA: Final = 20 * 1024 * 1024
-_PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_MARKS: Final = {
+_MAX_TEXT: Final = 512 * 1024
+_MAX_MEDIA: Final = 20 * 1024 * 1024
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_IMAGE_SIGNATURES: Final = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF87a": "image/gif",
@@ -37,32 +41,32 @@ _MARKS: Final = {
 
 
 class AttachmentBuilder:
-    """Makes blocks for one agent; `note` is told where one becomes less than was asked for."""
+    """Makes content blocks for one agent. `note` is called when a file can only be sent as a link."""
 
     def __init__(self, capabilities: AgentCapabilities, note: Callable[[str], None]) -> None:
-        self._takes = capabilities.prompt_capabilities or PromptCapabilities()
+        self._supported = capabilities.prompt_capabilities or PromptCapabilities()
         self._note = note
 
-    def mentioned(self, path: str) -> ContentBlock:
-        """A file or folder that the prompt speaks of: its text where the agent takes that, else a link."""
-        if self._takes.embedded_context and os.path.isfile(path) and _size(path) <= LARGEST_TEXT:
+    def for_mention(self, path: str) -> ContentBlock:
+        """The block for a file or directory that the prompt mentions: its text, or a link."""
+        if self._supported.embedded_context and os.path.isfile(path) and _size(path) <= _MAX_TEXT:
             text = _text(_data(path))
             if text is not None:
                 return EmbeddedResource(TextResourceContents(_uri(path), text, _type(path) or "text/plain"))
         return _link(path)
 
-    def attached(self, path: str) -> ContentBlock:
-        """A file that the user wants to go along, in the best form that the agent takes."""
+    def for_attachment(self, path: str) -> ContentBlock:
+        """The block for a file that the user attached, in the best form that the agent supports."""
         if not os.path.isfile(path):
             return _link(path)
-        kind = _picture(path) or _type(path) or ""
-        if kind in _PICTURES or kind.startswith("audio/"):
+        kind = _image_type(path) or _type(path) or ""
+        if kind in _IMAGE_TYPES or kind.startswith("audio/"):
             block = self._media(path, kind)
-            return block if block is not None else self._linked(path, kind)
-        if not self._takes.embedded_context:
+            return block if block is not None else self._unsupported(path, kind)
+        if not self._supported.embedded_context:
             return _link(path)
-        if _size(path) > LARGEST_TEXT:
-            return self._too_large(path, LARGEST_TEXT)
+        if _size(path) > _MAX_TEXT:
+            return self._too_large(path, _MAX_TEXT)
         data = _data(path)
         text = _text(data)
         if text is not None:
@@ -71,22 +75,21 @@ class AttachmentBuilder:
         return EmbeddedResource(BlobResourceContents(_uri(path), blob, kind or "application/octet-stream"))
 
     def _media(self, path: str, kind: str) -> ContentBlock | None:
-        picture = kind in _PICTURES
-        if not (self._takes.image if picture else self._takes.audio):
+        is_image = kind in _IMAGE_TYPES
+        if not (self._supported.image if is_image else self._supported.audio):
             return None
-        if _size(path) > LARGEST_MEDIA:
-            return self._too_large(path, LARGEST_MEDIA)
+        if _size(path) > _MAX_MEDIA:
+            return self._too_large(path, _MAX_MEDIA)
         encoded = base64.b64encode(_data(path)).decode()
-        return ImageContent(encoded, kind, _uri(path)) if picture else AudioContent(encoded, kind)
+        return ImageContent(encoded, kind, _uri(path)) if is_image else AudioContent(encoded, kind)
 
-    def _linked(self, path: str, kind: str) -> ContentBlock:
-        self._note(
-            f"{path} goes as a link: the agent takes no {'images' if kind in _PICTURES else 'audio'} in prompts"
-        )
+    def _unsupported(self, path: str, kind: str) -> ContentBlock:
+        unsupported = "images" if kind in _IMAGE_TYPES else "audio"
+        self._note(f"{path} is sent as a link: the agent takes no {unsupported} in prompts")
         return _link(path)
 
     def _too_large(self, path: str, limit: int) -> ContentBlock:
-        self._note(f"{path} goes as a link: it has more than {limit // 1024} KiB")
+        self._note(f"{path} is sent as a link: it is larger than {limit // 1024} KiB")
         return _link(path)
 
 
@@ -104,12 +107,12 @@ def _type(path: str) -> str | None:
     return mimetypes.guess_type(path)[0]
 
 
-def _picture(path: str) -> str | None:
-    """Which sort of picture it is by its first bytes, whatever it is called: a model refuses one that is named wrongly."""
+def _image_type(path: str) -> str | None:
+    """The image type by the first bytes. A model refuses an image whose type is wrong."""
     start = _data(path, 12)
     if start[:4] == b"RIFF" and start[8:] == b"WEBP":
         return "image/webp"
-    return next((kind for mark, kind in _MARKS.items() if start.startswith(mark)), None)
+    return next((kind for signature, kind in _IMAGE_SIGNATURES.items() if start.startswith(signature)), None)
 
 
 def _size(path: str) -> int:
@@ -119,10 +122,10 @@ def _size(path: str) -> int:
         raise _unreadable(path, error) from None
 
 
-def _data(path: str, most: int = LARGEST_MEDIA) -> bytes:
+def _data(path: str, limit: int = _MAX_MEDIA) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(most)
+            return file.read(limit)
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -137,37 +140,37 @@ def _text(data: bytes) -> str | None:
 
 
 def _unreadable(path: str, error: OSError) -> UsageError:
-    return UsageError(f"{path} cannot be sent along: {error.strerror}")
+    return UsageError(f"cannot attach {path}: {error.strerror}")
 
 
-# MERGED client.mentions: Mentions in a prompt: `@path` names a file or folder that goes with it.
-#
-# The text of a prompt may come from anywhere, an issue tracker say. So a mention reaches only what lies in the session's
-# folders, and no file that holds secrets; everything else has to be attached, which only the user can do.
+# -- mentions ------------------------------------------------------------------------------------------------
 
 _MENTION: Final = re.compile(
     r"""(?:(?<=[\s(\[{<"'`,;])|^)@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`<>]+))""", re.MULTILINE
 )
-_BEHIND: Final = ".,;:!?)]}>"
+_TRAILING: Final = ".,;:!?)]}>"
 
 
 class PromptMentions(NamedTuple):
-    """What a text mentions."""
+    """The mentions of a text."""
 
     paths: tuple[str, ...]
-    """Absolute, in the order of the text, each once."""
+    """Absolute paths in the order of the text, without duplicates."""
     notes: tuple[str, ...]
-    """What looks like a mention and is sent as text alone."""
+    """One line for each word that looks like a mention and is sent as text."""
 
 
-def mentions_in(
-    text: str, folders: Sequence[str], instead: str = "--attach takes it along"
+def find_mentions(
+    text: str, folders: Sequence[str], instead: str = "use --attach to send it"
 ) -> PromptMentions:
-    """The mentions of a text; relative paths count from the first folder. `instead` says how else a file goes with it."""
+    """Find the mentions of a text. Relative paths start at the first of `folders`.
+
+    `instead` tells the user how to send a file that cannot be mentioned.
+    """
     roots = [os.path.realpath(folder) for folder in folders]
     paths: dict[str, None] = {}
     notes: dict[str, None] = {}
-    for found in _MENTION.finditer(text.replace("\0", " ")):  # no path has that in it
+    for found in _MENTION.finditer(text.replace("\0", " ")):  # a path cannot contain it
         quoted = found[1] or found[2]
         for word in (quoted,) if quoted else _spellings(found[3]):
             path = os.path.normpath(os.path.join(folders[0], os.path.expanduser(word)))
@@ -177,19 +180,19 @@ def mentions_in(
             if problem is None:
                 paths[path] = None
             else:
-                notes[f"@{word} {problem}: it is sent as text; {instead}"] = None
+                notes[f"@{word} {problem} and is sent as text; {instead}"] = None
             break
         else:
             word = quoted or found[3]
             if "/" in word.rstrip("/"):
-                notes[f"@{word}: there is no such file; it is sent as text"] = None
+                notes[f"@{word} does not exist and is sent as text"] = None
     return PromptMentions(tuple(paths), tuple(notes))
 
 
 def _spellings(word: str) -> Iterable[str]:
-    """The word, then without the punctuation behind it."""
+    """The word, then the word without its trailing punctuation."""
     yield word
-    while word and word[-1] in _BEHIND:
+    while word and word[-1] in _TRAILING:
         word = word[:-1]
         if word:
             yield word
@@ -205,7 +208,7 @@ def _exists(path: str) -> bool:
 def _problem(path: str, roots: Sequence[str]) -> str | None:
     real = Path(os.path.realpath(path))
     if not any(real.is_relative_to(root) for root in roots):
-        return "lies outside the session's folders"
+        return "is outside the session's directories"
     if is_secret(Path(path)) or is_secret(real):
-        return "may hold secrets"
+        return "may contain secrets"
     return None

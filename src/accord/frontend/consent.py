@@ -1,4 +1,9 @@
-"""Decide by rules or by the user; remember approvals; the workspace that enforces both."""
+"""Decide by rules or by the user; remember approvals; the workspace that enforces both.
+
+An automatic decision only ever picks `allow_once`, and only if the agent offers it. A refusal picks an option
+that rejects. The user sees every option by name, and none is preselected. "Always" lasts as long as the
+session.
+"""
 
 import os
 import shlex
@@ -9,7 +14,13 @@ from typing import Final, Protocol, TypedDict, Unpack
 from accord.client.client_session import ClientSession
 from accord.client.permissions import READ_ONLY_KINDS, PermissionChoice, PermissionRequest
 from accord.errors import InvalidParams
-from accord.frontend.policy_handler import bounds_of, command_in, refusal, request_of, verdict
+from accord.frontend.policy_handler import (
+    action_request,
+    decide,
+    refusal,
+    requested_command,
+    session_directories,
+)
 from accord.policy.policy import Policy
 from accord.policy.request import ActionRequest, Category, Decision, Grants, ResolvedPath
 from accord.policy.sandbox.command_environment import without_credentials
@@ -21,82 +32,79 @@ from accord.workspace.roots import AnyPath
 from accord.workspace.terminals import Terminals
 from accord.workspace.workspace import LocalWorkspace, Workspace
 
-# MERGED client.given: A permission that was given: it covers what its tool call then does through this client, so that nobody is asked twice.
-#
-# It covers no more than was shown and agreed to: the very files that were named, the very command, in its folder, and only until
-# the call is over. A yes to something that names neither covers nothing here, and an "always" is for the policy to remember.
-
-_CHANGING: Final = frozenset(("edit", "delete", "move"))
+_WRITE_KINDS: Final = frozenset(("edit", "delete", "move"))
 _SHELLS: Final = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
-_RUN: Final = frozenset(("-c", "-lc"))
+_SHELL_FLAGS: Final = frozenset(("-c", "-lc"))
 
 
 class Approval:
-    """One of them."""
+    """An approved permission request: it covers what its tool call then does through this client.
 
-    def __init__(self, asked: PermissionRequest, request: ActionRequest) -> None:
-        self._session = asked.session
-        self._call_id = asked.call.tool_call_id
-        self._kind = request.kind
-        self._places = {place.real for path in request.paths if (place := request.directories.resolve(path))}
-        self._command = command_in(asked)
-        self._where = _where(request)
+    So the user is not asked twice. It covers exactly the files that were shown, or exactly the command in its
+    directory, until the tool call ends. An approval that names neither covers nothing. The policy remembers
+    "always".
+    """
+
+    def __init__(self, request: PermissionRequest, action: ActionRequest) -> None:
+        self._session = request.session
+        self._call_id = request.call.tool_call_id
+        self._kind = action.kind
+        self._paths = {
+            resolved.real for path in action.paths if (resolved := action.directories.resolve(path))
+        }
+        self._command = requested_command(request)
+        self._cwd = _cwd(action)
 
     @property
-    def lasts(self) -> bool:
-        """Whether its tool call is not over yet."""
+    def active(self) -> bool:
+        """Whether its tool call has not ended yet."""
         call = self._session.state.tool_calls.get(self._call_id)
         return call is None or call.open
 
-    def covers(self, session: ClientSession, wanted: ActionRequest) -> bool:
-        """Whether this was part of what was agreed to."""
-        if session is not self._session or not self.lasts:
+    def covers(self, session: ClientSession, action: ActionRequest) -> bool:
+        """Whether the user approved this action with the request."""
+        if session is not self._session or not self.active:
             return False
-        if wanted.kind == "read":
-            return self._names(wanted) or (self._kind in READ_ONLY_KINDS and not self._places)
-        if wanted.kind == "execute":
-            return self._kind == "execute" and self._runs(wanted)
-        return self._kind in _CHANGING and self._names(wanted)
+        if action.kind == "read":
+            return self._covers_paths(action) or (self._kind in READ_ONLY_KINDS and not self._paths)
+        if action.kind == "execute":
+            return self._kind == "execute" and self._covers_command(action)
+        return self._kind in _WRITE_KINDS and self._covers_paths(action)
 
-    def _names(self, wanted: ActionRequest) -> bool:
-        places = [wanted.directories.resolve(path) for path in wanted.paths]
-        return bool(places) and all(place is not None and place.real in self._places for place in places)
+    def _covers_paths(self, action: ActionRequest) -> bool:
+        paths = [action.directories.resolve(path) for path in action.paths]
+        return bool(paths) and all(path is not None and path.real in self._paths for path in paths)
 
-    def _runs(self, wanted: ActionRequest) -> bool:
-        if self._command is None or wanted.command is None or _where(wanted) != self._where:
+    def _covers_command(self, action: ActionRequest) -> bool:
+        if self._command is None or action.command is None or _cwd(action) != self._cwd:
             return False
-        return bool(_lines(self._command) & _lines(wanted.command))
+        return bool(_shell_lines(self._command) & _shell_lines(action.command))
 
 
-def _where(request: ActionRequest) -> ResolvedPath | None:
-    return request.directories.resolve(request.cwd or request.directories.cwd)
+def _cwd(action: ActionRequest) -> ResolvedPath | None:
+    return action.directories.resolve(action.cwd or action.directories.cwd)
 
 
-def _lines(command: str | tuple[str, ...]) -> set[str]:
-    """The shell lines that mean exactly this: agents ask for a line and run it in a shell, or the other way round."""
+def _shell_lines(command: str | tuple[str, ...]) -> set[str]:
+    """The shell lines with exactly this meaning: agents request a line and run a shell, or vice versa."""
     if isinstance(command, str):
         return {command}
-    if len(command) == 3 and command[0].rpartition("/")[2] in _SHELLS and command[1] in _RUN:
+    if len(command) == 3 and command[0].rpartition("/")[2] in _SHELLS and command[1] in _SHELL_FLAGS:
         return {command[2], shlex.join(command)}
     return {shlex.join(command)}
 
 
-# MERGED client.consent: Consent: whether what the agent wants is allowed, by the rules, by the person at the terminal, or not at all.
-#
-# What decides by itself only ever picks `allow_once`, and only where the agent offers it; a refusal picks an option that
-# refuses. A person sees every option by its name, with none of them preselected. An "always" lasts as long as the session.
-
-_ANYTHING: Final = "default all"
-"""What decided where everything is allowed."""
+_ALLOW_ALL_RULE: Final = "default all"
+"""The rule of a decision if everything is allowed."""
 
 
 class ConsentQuestion(Protocol):
-    """Somebody who attends to one question. They see every option, and none is chosen for them; None: went away."""
+    """Asks the user one question. Returns the chosen option, or None if the user did not choose."""
 
     async def permission(
-        self, asked: PermissionRequest, request: ActionRequest, decision: Decision
+        self, request: PermissionRequest, action: ActionRequest, decision: Decision, /
     ) -> PermissionOption | None:
-        """May this tool call run?"""
+        """Ask whether a tool call may run."""
         ...
 
     async def access(
@@ -107,150 +115,147 @@ class ConsentQuestion(Protocol):
         decision: Decision,
         options: Sequence[PermissionOption],
     ) -> PermissionOption | None:
-        """May the agent do this through this client?"""
+        """Ask whether the agent may use a file or a terminal of this client."""
         ...
 
 
 class ConsentPrompt(Protocol):
-    """Who can be asked. Questions wait for each other."""
+    """Asks the user. Only one question is shown at a time."""
 
-    def asked(self) -> AbstractAsyncContextManager[ConsentQuestion]:
-        """Have the person's attention."""
+    def start_question(self) -> AbstractAsyncContextManager[ConsentQuestion]:
+        """Wait for earlier questions and start one."""
         ...
 
 
 class Consent:
-    """The consent of one run. `person` is None where nobody can be asked."""
+    """Decides the requests of one run. `prompt` is None if there is no user to ask."""
 
-    def __init__(self, policy: Policy, person: ConsentPrompt | None, note: Callable[[str], None]) -> None:
+    def __init__(self, policy: Policy, prompt: ConsentPrompt | None, note: Callable[[str], None]) -> None:
         self.refused: list[str] = []
-        """What was not allowed, in words."""
-        self.done = 0
-        """How often something was asked for at all."""
-        self.caught_up: Callable[[ClientSession], Awaitable[None]] | None = None
-        """Waits until what the agent said before its question has been shown."""
+        """Descriptions of what was refused."""
+        self.request_count: int = 0
+        """The number of requests so far."""
+        self.wait_until_shown: Callable[[ClientSession], Awaitable[None]] | None = None
+        """Waits until everything that the agent sent before its request has been shown."""
         self._policy = policy
-        self._person = person
+        self._prompt = prompt
         self._note = note
         self._grants: dict[str, Grants] = {}
-        self._given: list[Approval] = []
+        self._approvals: list[Approval] = []
 
-    # -- permission requests ------------------------------------------------------------------------------------
+    # -- permission requests ---------------------------------------------------------------------------------
 
-    async def __call__(self, asked: PermissionRequest) -> PermissionChoice:
+    async def __call__(self, request: PermissionRequest) -> PermissionChoice:
         """Answer a permission request of the agent."""
-        self.done += 1
-        request = request_of(asked, self.grants_of(asked.session))
-        decision = verdict(self._policy, request, asked)
-        if decision.effect == "allow" and (option := asked.option("allow_once")) is not None:
-            self._give(asked, request)
+        self.request_count += 1
+        action = action_request(request, self.grants_of(request.session))
+        decision = decide(self._policy, action, request)
+        if decision.effect == "allow" and (option := request.option("allow_once")) is not None:
+            self._approve(request, action)
             return option
         if decision.effect == "deny":
-            return self._refuse(asked, decision.reason)
-        if self._person is None:
-            return self._refuse(asked, self._why_not(decision))
-        if self.caught_up is not None:
-            await self.caught_up(asked.session)
-        async with self._person.asked() as question:
-            # The answer to another question may have settled this one.
-            again = verdict(self._policy, request, asked)
-            if again.effect != "ask" and not (again.allowed and asked.option("allow_once") is None):
+            return self._refuse(request, decision.reason)
+        if self._prompt is None:
+            return self._refuse(request, self._refusal_reason(decision))
+        if self.wait_until_shown is not None:
+            await self.wait_until_shown(request.session)
+        async with self._prompt.start_question() as question:
+            # The answer to an earlier question can decide this one.
+            again = decide(self._policy, action, request)
+            if again.effect != "ask" and not (again.allowed and request.option("allow_once") is None):
                 if again.allowed:
-                    self._give(asked, request)
-                    return asked.option("allow_once")
-                return self._refuse(asked, again.reason)
-            option = await question.permission(asked, request, decision)
+                    self._approve(request, action)
+                    return request.option("allow_once")
+                return self._refuse(request, again.reason)
+            option = await question.permission(request, action, decision)
         if option is None:
-            return self._refuse(asked, "you did not choose")
-        answer = read_answer(asked.options, option)
-        remember(request, decision, answer)
+            return self._refuse(request, "you did not choose")
+        answer = read_answer(request.options, option)
+        remember(action, decision, answer)
         if answer.allowed:
-            self._give(asked, request)
+            self._approve(request, action)
         else:
-            self.refused.append(asked.call.label)
+            self.refused.append(request.call.label)
         return option
 
-    def _refuse(self, asked: PermissionRequest, reason: str) -> PermissionChoice:
-        self.refused.append(asked.call.label)
-        self._note(f"refused: {one_line(asked.call.label)}: {reason}")
-        return refusal(asked)
+    def _refuse(self, request: PermissionRequest, reason: str) -> PermissionChoice:
+        self.refused.append(request.call.label)
+        self._note(f"refused: {one_line(request.call.label)}: {reason}")
+        return refusal(request)
 
-    def _why_not(self, decision: Decision) -> str:
+    def _refusal_reason(self, decision: Decision) -> str:
         if decision.allowed:
-            return "the agent does not offer to allow it just once"
+            return "the agent does not offer `allow_once`"
         return f"{decision.reason}, and there is no terminal to ask on (see --permissions)"
 
-    # -- what the agent does through us -------------------------------------------------------------------------
+    # -- files and terminals of this client ------------------------------------------------------------------
 
-    async def may(
-        self, session: ClientSession, request: ActionRequest, what: str, extras: Sequence[str] = ()
+    async def allows(
+        self, session: ClientSession, action: ActionRequest, what: str, extras: Sequence[str] = ()
     ) -> bool:
-        """Whether the agent may read, write or run something through this client: what was agreed to is not asked twice.
+        """Whether the agent may read, write or run something through this client.
 
-        `extras` are lines about what no rule and no earlier yes speaks of, such as variables that change what a command does: with
-        any of them only `all`, or a person who has seen them, says yes.
+        An earlier approval of the same action counts. `extras` are lines about what rules and approvals do
+        not cover, such as variables that change what a command does. With extras, only the default `all` or
+        the user allows the action.
         """
-        self.done += 1
-        decision = self._policy.decide(request)
-        if extras and decision.effect != "deny" and decision.rule != _ANYTHING:
-            decision = Decision("ask", "it brings variables of its own", "variables")
-        elif decision.allowed or (decision.effect == "ask" and self._covered(session, request, decision)):
+        self.request_count += 1
+        decision = self._policy.decide(action)
+        if extras and decision.effect != "deny" and decision.rule != _ALLOW_ALL_RULE:
+            decision = Decision("ask", "it sets environment variables", "variables")
+        elif decision.allowed or (decision.effect == "ask" and self._is_covered(session, action, decision)):
             return True
-        if decision.effect == "ask" and self._person is not None:
-            return await self._ask(session, request, decision, what, extras)
-        reason = decision.reason if decision.effect == "deny" else self._why_not(decision)
+        if decision.effect == "ask" and self._prompt is not None:
+            return await self._ask(session, action, decision, what, extras)
+        reason = decision.reason if decision.effect == "deny" else self._refusal_reason(decision)
         self.refused.append(what)
         self._note(f"refused: {what}: {reason}")
         return False
 
     def grants_of(self, session: ClientSession) -> Grants:
-        """What the person agreed to for a session."""
+        """The grants of a session."""
         return self._grants.setdefault(session.id, Grants())
 
     async def _ask(
         self,
         session: ClientSession,
-        request: ActionRequest,
+        action: ActionRequest,
         decision: Decision,
         what: str,
         extras: Sequence[str],
     ) -> bool:
-        assert self._person is not None
-        options = options_for(request, decision)
-        if self.caught_up is not None:
-            await self.caught_up(session)
-        async with self._person.asked() as question:
-            if not extras and self._policy.decide(request).allowed:
+        assert self._prompt is not None
+        options = options_for(action, decision)
+        if self.wait_until_shown is not None:
+            await self.wait_until_shown(session)
+        async with self._prompt.start_question() as question:
+            if not extras and self._policy.decide(action).allowed:
                 return True
             option = await question.access(session, what, extras, decision, options)
         answer = read_answer(options, option)
-        remember(request, decision, answer)
+        remember(action, decision, answer)
         if not answer.allowed:
             self.refused.append(what)
         return answer.allowed
 
-    def _covered(self, session: ClientSession, request: ActionRequest, decision: Decision) -> bool:
-        """Whether a question about this would be one too many."""
-        if request.kind == "read" and decision.rule.startswith("default"):
-            return True  # that it may read in its folders is what it was offered
-        return any(given.covers(session, request) for given in self._given)
+    def _is_covered(self, session: ClientSession, action: ActionRequest, decision: Decision) -> bool:
+        """Whether the action needs no question."""
+        if action.kind == "read" and decision.rule.startswith("default"):
+            return True  # the workspace already offers reading in the session's directories
+        return any(approval.covers(session, action) for approval in self._approvals)
 
-    def _give(self, asked: PermissionRequest, request: ActionRequest) -> None:
-        self._given = [*(given for given in self._given if given.lasts), Approval(asked, request)]
+    def _approve(self, request: PermissionRequest, action: ActionRequest) -> None:
+        active = [approval for approval in self._approvals if approval.active]
+        self._approvals = [*active, Approval(request, action)]
 
 
-# MERGED client.guarded: Files and terminals for the agent: confined to the session's folders, and within what the permissions allow.
-#
-# An agent may live in a container or on another machine: that it asks here for a file or a command is no proof that it asked
-# the user before. Commands get no credentials of the user's environment.
-
-_HARMLESS: Final = frozenset(
+_DISPLAY_VARIABLES: Final = frozenset(
     ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CI", "LANG", "LC_ALL", "COLUMNS", "LINES")
 )
-"""Variables that change how a command looks, not what it does."""
+"""Variables that change how the output of a command looks, not what it does."""
 
 
-class _Wanted(TypedDict, total=False):
+class _Action(TypedDict, total=False):
     kind: ToolKind
     category: Category
     paths: tuple[AnyPath, ...]
@@ -258,8 +263,8 @@ class _Wanted(TypedDict, total=False):
     cwd: AnyPath | None
 
 
-def guarded_workspace(consent: Consent) -> Callable[[ClientSession], Workspace]:
-    """Makes the workspace of each session."""
+def permission_workspace(consent: Consent) -> Callable[[ClientSession], Workspace]:
+    """A function that creates the `PermissionWorkspace` of a session."""
 
     def make(session: ClientSession) -> Workspace:
         environment = without_credentials(os.environ)
@@ -270,7 +275,11 @@ def guarded_workspace(consent: Consent) -> Callable[[ClientSession], Workspace]:
 
 
 class PermissionWorkspace(LocalWorkspace):
-    """The files and terminals of this machine, each use of them agreed to."""
+    """The files and terminals of this machine, limited to the session's directories and to allowed actions.
+
+    An agent can run in a container or on another machine. A request for a file or a command does not prove
+    that the agent asked the user. Commands get no credentials from the user's environment.
+    """
 
     def __init__(self, session: ClientSession, consent: Consent, local: LocalWorkspace) -> None:
         super().__init__(local.roots, files=local.files, terminals=local.terminals)
@@ -278,14 +287,13 @@ class PermissionWorkspace(LocalWorkspace):
         self._consent = consent
 
     async def read_text_file(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
-        """Refuses what lies outside before anybody is asked about it."""
-        self.roots.resolve(path)
-        await self._insist(f"read {os.fspath(path)}", kind="read", category="read-only", paths=(path,))
+        self.roots.resolve(path)  # refuse outside paths before the user is asked
+        await self._require(f"read {os.fspath(path)}", kind="read", category="read-only", paths=(path,))
         return await super().read_text_file(path, line, limit)
 
     async def write_text_file(self, path: AnyPath, content: str) -> None:
         self.roots.resolve(path)
-        await self._insist(f"write {os.fspath(path)}", kind="edit", category="write", paths=(path,))
+        await self._require(f"write {os.fspath(path)}", kind="edit", category="write", paths=(path,))
         await super().write_text_file(path, content)
 
     async def create_terminal(
@@ -299,19 +307,23 @@ class PermissionWorkspace(LocalWorkspace):
     ) -> str:
         line = command if not args else (command, *args)
         shown = command if not args else shlex.join((command, *args))
-        where = None if cwd is None else self.roots.resolve(cwd)
-        if where is not None:
-            shown = f"{shown} in {where}"
-        strange = [f"with {name}={value}" for name, value in (env or {}).items() if name not in _HARMLESS]
-        await self._insist(
-            f"run {shown}", strange, kind="execute", category="execute", command=line, cwd=where
+        directory = None if cwd is None else self.roots.resolve(cwd)
+        if directory is not None:
+            shown = f"{shown} in {directory}"
+        variables = [
+            f"with {name}={value}" for name, value in (env or {}).items() if name not in _DISPLAY_VARIABLES
+        ]
+        await self._require(
+            f"run {shown}", variables, kind="execute", category="execute", command=line, cwd=directory
         )
         return await super().create_terminal(
             command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
         )
 
-    async def _insist(self, what: str, extras: Sequence[str] = (), **request: Unpack[_Wanted]) -> None:
+    async def _require(self, what: str, extras: Sequence[str] = (), **members: Unpack[_Action]) -> None:
         session, consent = self._session, self._consent
-        wanted = ActionRequest(directories=bounds_of(session), grants=consent.grants_of(session), **request)
-        if not await consent.may(session, wanted, what, extras):
+        action = ActionRequest(
+            directories=session_directories(session), grants=consent.grants_of(session), **members
+        )
+        if not await consent.allows(session, action, what, extras):
             raise InvalidParams(f"Permission denied: {what}")

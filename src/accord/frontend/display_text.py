@@ -1,4 +1,4 @@
-"""What people read of a session, in words: blocks that are not text, how far a tool call is, durations, paths."""
+"""Short texts for display: content blocks, the state of tool calls and turns, durations, paths."""
 
 import os
 from typing import Final
@@ -16,17 +16,17 @@ from accord.schema import (
 )
 from accord.session import ToolCallState, TurnEnded
 
-_ENDINGS: Final = {
+_TURN_STATUS: Final = {
     "end_turn": "done",
-    "max_tokens": "stopped: the token limit is reached",
-    "max_turn_requests": "stopped: the limit of requests in a turn is reached",
-    "refusal": "the agent refused to go on",
+    "max_tokens": "stopped: the token limit was reached",
+    "max_turn_requests": "stopped: the limit of requests per turn was reached",
+    "refusal": "the agent refused to continue",
     "cancelled": "cancelled",
 }
 
 
-def words_of(block: ContentBlock) -> str:
-    """A block as a reader gets it."""
+def block_text(block: ContentBlock) -> str:
+    """The text of a content block, or a description of it in brackets."""
     match block:
         case TextContent():
             return block.text
@@ -41,19 +41,19 @@ def words_of(block: ContentBlock) -> str:
         case EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=blob)):
             return f"[{uri}, {_bytes(blob)}]"
         case _:
-            return "[something this version cannot show]"
+            return "[unsupported content]"
 
 
-def seconds(duration: float) -> str:
-    """A duration as one reads it."""
+def duration_text(duration: float) -> str:
+    """A duration in seconds as text."""
     if duration < 60:
         return f"{duration:.1f} s"
     minutes, rest = divmod(int(duration), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def outcome(call: ToolCallState) -> str:
-    """How far it is, in a word."""
+def tool_status(call: ToolCallState) -> str:
+    """The status of a tool call for display."""
     if call.cancelled:
         return "cancelled"
     if call.ended_without_result:
@@ -61,17 +61,17 @@ def outcome(call: ToolCallState) -> str:
     return call.status
 
 
-def ending(ended: TurnEnded | None) -> str:
-    """How a turn ended."""
+def turn_status(ended: TurnEnded | None) -> str:
+    """How a turn ended, for display."""
     if ended is None or ended.error is not None:
         return "failed"
     if ended.stop_reason is None:
         return f"stopped: {one_line(clean_text(ended.raw_reason), 60) or 'no reason given'}"
-    return _ENDINGS[ended.stop_reason]
+    return _TURN_STATUS[ended.stop_reason]
 
 
-def short(path: str, cwd: str) -> str:
-    """The path as seen from the session's folder, where it lies in there."""
+def short_path(path: str, cwd: str) -> str:
+    """The path relative to the session's directory if it is inside it, otherwise unchanged."""
     inside = cwd and (path == cwd or path.startswith(cwd.rstrip("/") + "/"))
     return os.path.relpath(path, cwd) if inside else path
 

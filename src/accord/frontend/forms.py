@@ -1,4 +1,4 @@
-"""Form fields for display and input, the `ask_user` extension, and clearing of typed-ahead keys."""
+"""Form fields for display and input, the `ask_user` extension, and discarding of typed-ahead input."""
 
 import sys
 from collections.abc import Sequence
@@ -14,16 +14,14 @@ from accord.schema import (
     TitledMultiSelectItems,
 )
 
-# MERGED client.fields: The fields of a form, for whoever lets a person fill them in: what they are called, what can be chosen, what was meant.
 
-
-def title_of(schema: Any, name: str) -> str:
-    """What the field is called."""
+def field_title(schema: Any, name: str) -> str:
+    """The title of a form field."""
     return schema.title or name
 
 
-def choices_of(schema: Any) -> list[tuple[str, str]]:
-    """The values of a choice, and the words for each."""
+def field_choices(schema: Any) -> list[tuple[str, str]]:
+    """The values that a field offers, each with its title."""
     match schema:
         case StringPropertySchema():
             if schema.enum:
@@ -37,8 +35,8 @@ def choices_of(schema: Any) -> list[tuple[str, str]]:
             return []
 
 
-def value_of(schema: Any, typed: str, choices: Sequence[tuple[str, str]]) -> Any:
-    """The value that was typed; what cannot be read stays text, which is then no valid value."""
+def parse_field_value(schema: Any, typed: str, choices: Sequence[tuple[str, str]]) -> Any:
+    """The value for text that the user typed. Unreadable text is returned unchanged and fails validation."""
     match schema:
         case BooleanPropertySchema():
             return {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}.get(
@@ -50,47 +48,44 @@ def value_of(schema: Any, typed: str, choices: Sequence[tuple[str, str]]) -> Any
             except ValueError:
                 return typed
         case MultiSelectPropertySchema():
-            return [_chosen(part.strip(), choices) for part in typed.split(",") if part.strip()]
+            return [_choice_value(part.strip(), choices) for part in typed.split(",") if part.strip()]
         case _:
-            return _chosen(typed, choices) if choices else typed
+            return _choice_value(typed, choices) if choices else typed
 
 
-def _chosen(typed: str, choices: Sequence[tuple[str, str]]) -> str:
+def _choice_value(typed: str, choices: Sequence[tuple[str, str]]) -> str:
     if typed.isdecimal() and 1 <= int(typed) <= len(choices):
         return choices[int(typed) - 1][0]
-    return next((value for value, words in choices if words.casefold() == typed.casefold()), typed)
+    return next((value for value, title in choices if title.casefold() == typed.casefold()), typed)
 
 
-# MERGED client.askuser: `_agentao.cn/ask_user`, an extension by which some agents put a plain question to the user.
+# -- `_agentao.cn/ask_user`: an extension of some agents for a plain question to the user --------------------
 
 ASK_USER: Final = "_agentao.cn/ask_user"
 UNAVAILABLE: Final = "(user unavailable)"
-"""What that extension's agents take for: nobody was there."""
+"""The answer that means: no user is present."""
 
-_MOST_OPTIONS: Final = 100
+_MAX_OPTIONS: Final = 100
 
 
-def read_question(params: Any) -> tuple[str, list[str]] | None:
-    """The question and the answers it suggests; None where nothing is asked."""
-    asked = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-    text = asked.get("question")
+def read_ask_user(params: Any) -> tuple[str, list[str]] | None:
+    """The question and its suggested answers; None if the parameters contain no question."""
+    members = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+    text = members.get("question")
     if not isinstance(text, str) or not text.strip():
         return None
-    said = asked.get("options")
-    items = cast("list[Any]", said) if isinstance(said, list) else []
-    return text, [item for item in items if isinstance(item, str) and item.strip()][:_MOST_OPTIONS]
+    options = members.get("options")
+    items = cast("list[Any]", options) if isinstance(options, list) else []
+    return text, [item for item in items if isinstance(item, str) and item.strip()][:_MAX_OPTIONS]
 
 
-def answer_to(text: str | None) -> dict[str, Any]:
-    """What is sent back; None stands for nobody who could answer."""
+def ask_user_result(text: str | None) -> dict[str, Any]:
+    """The result to send; None if no user answered."""
     return {"answer": text or UNAVAILABLE}
 
 
-# MERGED client.keyboard: The keyboard of the terminal that this process was started from.
-
-
-def forget_typed(keyboard: int) -> None:
-    """Throw away what was typed before a question is shown: nobody agrees to what they have not seen."""
+def discard_typed_input(keyboard: int) -> None:
+    """Discard keys that were typed before a question is shown, so that they do not answer it."""
     if sys.platform != "win32":
         import termios
 

@@ -1,7 +1,7 @@
-"""Permission requests before the policy: what an agent wants to do as rules judge it, and a handler that answers by rules alone.
+"""Applies a policy to permission requests.
 
-The kind counts only as the agent itself sent it. Paths, commands and addresses are looked for wherever agents put them: they
-can only make a verdict stricter than the kind alone would.
+Rules see only the tool kind that the agent itself sent. Paths, commands and URLs are searched wherever agents
+put them; they can only make a decision stricter.
 """
 
 import shlex
@@ -17,118 +17,121 @@ from accord.schema import Diff
 from accord.schema.content import ToolKind
 
 _KINDS: Final[frozenset[str]] = frozenset(get_args(ToolKind))
-_PATHS: Final = (
+_PATH_KEYS: Final = (
     "path", "file_path", "filePath", "abs_path", "absPath", "filename", "file", "notebook_path",
     "source", "destination", "old_path", "new_path", "directory", "dir",
 )  # fmt: skip
-_COMMANDS: Final = ("command", "cmd", "argv", "script")
-_FOLDERS: Final = ("cwd", "workdir", "working_directory", "workingDirectory")
-_ADDRESSES: Final = ("url", "uri")
-_ABOUT_RULES: Final = ("deny rule", "ask rule")
-_MOST: Final = 200
+_COMMAND_KEYS: Final = ("command", "cmd", "argv", "script")
+_CWD_KEYS: Final = ("cwd", "workdir", "working_directory", "workingDirectory")
+_URL_KEYS: Final = ("url", "uri")
+_STRICT_RULES: Final = ("deny rule", "ask rule")
+_MAX_PATHS: Final = 200
 
 
 def by_policy(policy: Policy) -> PermissionHandler:
-    """A permission handler that asks nobody: once what the policy allows, a refusal for everything else."""
+    """A permission handler without a user: allows once what the policy allows, and refuses the rest."""
     grants = Grants()
 
-    def answer(asked: PermissionRequest) -> PermissionChoice:
-        if verdict(policy, request_of(asked, grants), asked).allowed:
-            option = asked.option("allow_once")
+    def answer(request: PermissionRequest) -> PermissionChoice:
+        if decide(policy, action_request(request, grants), request).allowed:
+            option = request.option("allow_once")
             if option is not None:
                 return option
-        return refusal(asked)
+        return refusal(request)
 
     return answer
 
 
-def refusal(asked: PermissionRequest) -> PermissionChoice:
-    """The option that refuses, the milder one first; None where the agent offers none."""
-    return asked.option("reject_once") or asked.option("reject_always")
+def refusal(request: PermissionRequest) -> PermissionChoice:
+    """The option that rejects, `reject_once` if possible; None if the agent offers none."""
+    return request.option("reject_once") or request.option("reject_always")
 
 
-def bounds_of(session: ClientSession) -> SessionDirectories:
-    """The folders that the session may use."""
+def session_directories(session: ClientSession) -> SessionDirectories:
+    """The directories of a session, for the policy."""
     return SessionDirectories.of(session.cwd, session.additional_directories)
 
 
-def request_of(asked: PermissionRequest, grants: Grants) -> ActionRequest:
-    """The policy's view of a permission request."""
-    kind = asked.official_kind
+def action_request(request: PermissionRequest, grants: Grants) -> ActionRequest:
+    """Convert a permission request for the policy."""
+    kind = request.official_kind
     official = cast(ToolKind, kind) if kind in _KINDS else None
-    said = _input(asked)
-    command = _command(said)
+    arguments = _raw_input(request)
+    command = _command(arguments)
     return ActionRequest(
-        directories=bounds_of(asked.session),
-        tool=asked.call.name or "",
+        directories=session_directories(request.session),
+        tool=request.call.name or "",
         category=category_of(official),
         kind=official,
-        paths=tuple(dict.fromkeys(_paths(asked, said)))[:_MOST],
+        paths=tuple(dict.fromkeys(_paths(request, arguments)))[:_MAX_PATHS],
         command=command if official == "execute" else None,
-        cwd=_first(said, _FOLDERS) if official == "execute" else None,
-        url=_url(said, official),
+        cwd=_first(arguments, _CWD_KEYS) if official == "execute" else None,
+        url=_url(arguments, official),
         grants=grants,
     )
 
 
-def verdict(policy: Policy, request: ActionRequest, asked: PermissionRequest) -> Decision:
-    """What the policy says. A command that hides behind another kind is held against the rules for commands as well."""
-    decision = policy.decide(request)
-    command = _command(_input(asked))
-    if request.command is not None or command is None:
+def decide(policy: Policy, action: ActionRequest, request: PermissionRequest) -> Decision:
+    """The decision of the policy.
+
+    A command in a request of another kind is also checked against the rules for commands.
+    """
+    decision = policy.decide(action)
+    command = _command(_raw_input(request))
+    if action.command is not None or command is None:
         return decision
-    hidden = policy.decide(
-        replace(request, category="execute", kind="execute", command=command, paths=(), url=None)
+    as_command = policy.decide(
+        replace(action, category="execute", kind="execute", command=command, paths=(), url=None)
     )
-    tightens = hidden.rule == "floor" or hidden.rule.startswith(_ABOUT_RULES)
-    if tightens and STRICTNESS[hidden.effect] > STRICTNESS[decision.effect]:
-        return hidden
+    is_strict = as_command.rule == "floor" or as_command.rule.startswith(_STRICT_RULES)
+    if is_strict and STRICTNESS[as_command.effect] > STRICTNESS[decision.effect]:
+        return as_command
     return decision
 
 
-def command_in(asked: PermissionRequest) -> str | tuple[str, ...] | None:
-    """The command that a request speaks of, whatever its kind."""
-    return _command(_input(asked))
+def requested_command(request: PermissionRequest) -> str | tuple[str, ...] | None:
+    """The command in a request of any kind."""
+    return _command(_raw_input(request))
 
 
-def judged(asked: PermissionRequest, request: ActionRequest) -> Iterator[str]:
-    """What rules judge about a request, a line each: nobody should agree to it by its title alone."""
-    command = command_in(asked)
+def request_details(request: PermissionRequest, action: ActionRequest) -> Iterator[str]:
+    """What the rules see of a request, one line each. Show it: the title alone can mislead."""
+    command = requested_command(request)
     command = shlex.join(command) if isinstance(command, tuple) else command
-    if command is not None and command != asked.call.label:
+    if command is not None and command != request.call.label:
         yield from f"$ {command}".split("\n")
-    if request.cwd is not None:
-        yield f"in {request.cwd}"
-    if request.url is not None:
-        yield f"address {request.url}"
-    named = {item.path for item in asked.call.content if isinstance(item, Diff)}
-    yield from (f"file {path}" for path in map(str, request.paths) if path not in named)
+    if action.cwd is not None:
+        yield f"in {action.cwd}"
+    if action.url is not None:
+        yield f"address {action.url}"
+    named = {item.path for item in request.call.content if isinstance(item, Diff)}
+    yield from (f"file {path}" for path in map(str, action.paths) if path not in named)
 
 
-def _input(asked: PermissionRequest) -> Mapping[str, Any]:
+def _raw_input(request: PermissionRequest) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
-    for raw in (asked.call.raw_input, asked.sent.tool_call.raw_input):
+    for raw in (request.call.raw_input, request.sent.tool_call.raw_input):
         if isinstance(raw, dict):
             found.update(cast("dict[str, Any]", raw))
     return found
 
 
-def _paths(asked: PermissionRequest, said: Mapping[str, Any]) -> Iterator[str]:
-    for call in (asked.call, asked.sent.tool_call):
+def _paths(request: PermissionRequest, arguments: Mapping[str, Any]) -> Iterator[str]:
+    for call in (request.call, request.sent.tool_call):
         yield from (location.path for location in call.locations or ())
         yield from (item.path for item in call.content or () if isinstance(item, Diff))
-    yield from _texts(said, _PATHS)
+    yield from _texts(arguments, _PATH_KEYS)
     for name in ("paths", "files"):
-        several = said.get(name)
-        if isinstance(several, list):
-            yield from (item for item in cast("list[Any]", several) if isinstance(item, str) and item)
+        values = arguments.get(name)
+        if isinstance(values, list):
+            yield from (item for item in cast("list[Any]", values) if isinstance(item, str) and item)
 
 
-def _command(said: Mapping[str, Any]) -> str | tuple[str, ...] | None:
-    for name in _COMMANDS:
-        value = said.get(name)
+def _command(arguments: Mapping[str, Any]) -> str | tuple[str, ...] | None:
+    for name in _COMMAND_KEYS:
+        value = arguments.get(name)
         if isinstance(value, str) and value.strip():
-            args = said.get("args")
+            args = arguments.get("args")
             words = cast("list[Any]", args) if isinstance(args, list) else []
             if words and all(isinstance(word, str) for word in words):
                 return (value, *words)
@@ -142,20 +145,20 @@ def _command(said: Mapping[str, Any]) -> str | tuple[str, ...] | None:
     return None
 
 
-def _url(said: Mapping[str, Any], kind: ToolKind | None) -> str | None:
-    """The address, also where a call of another kind reaches for the web."""
-    for text in _texts(said, _ADDRESSES):
+def _url(arguments: Mapping[str, Any], kind: ToolKind | None) -> str | None:
+    """The URL; a web address counts for a call of any kind."""
+    for text in _texts(arguments, _URL_KEYS):
         if kind == "fetch" or text.casefold().startswith(("http:", "https:")):
             return text
     return None
 
 
-def _texts(said: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
+def _texts(arguments: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        value = said.get(name)
+        value = arguments.get(name)
         if isinstance(value, str) and value:
             yield value
 
 
-def _first(said: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    return next(_texts(said, names), None)
+def _first(arguments: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    return next(_texts(arguments, names), None)

@@ -1,7 +1,8 @@
-"""What a client remembers of the sessions it drove: a log of each, in a store of its own, beside the agent's.
+"""Records the sessions that a client runs, in the client's own session store.
 
-An agent that cannot list or load its sessions leaves only this. Two agents may well use the same session id, so a log is
-kept under the agent's name and the id. Recording never costs a turn: what cannot be written is told once and left out.
+For an agent that cannot list or load its sessions, this is the only record. Two agents can use the same
+session id, so the key of a log is the agent's name and the id. A failure to record is reported once and never
+stops a turn.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,35 +18,35 @@ from accord.store import Journal, SessionSummary, Store, open_store, store_path
 NAME: Final = "client"
 """The name of the store."""
 
-_LOGGED: Final = frozenset(kind for kind in get_args(Event) if isinstance(kind, type))
+_RECORDED_TYPES: Final = frozenset(kind for kind in get_args(Event) if isinstance(kind, type))
 
 
 class RecordedSession(NamedTuple):
-    """One session of one agent, as it was recorded."""
+    """One recorded session of one agent."""
 
     agent: str
     """The agent's name in `acp.json`, or its command."""
     session_id: str
-    """The agent's own id of it."""
-    head: SessionSummary
-    """What a list shows: folder, title, times. Its `session_id` is the key in the store."""
+    """The id that the agent gave the session."""
+    summary: SessionSummary
+    """Directory, title and times. Its `session_id` is the key in the store."""
 
 
 class RecordedSessions:
-    """All recorded sessions. Every method may raise StoreError."""
+    """All recorded sessions. Every method can raise StoreError."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store: Store = store
 
     @staticmethod
     def open() -> "RecordedSessions":
-        """The user's own."""
+        """Open the user's store."""
         path = store_path(NAME)
         private_folder(path.parent)
         return RecordedSessions(open_store(path))
 
     def list(self, cwd: str | None = None, *, agent: str | None = None) -> Iterator[RecordedSession]:
-        """Those of a folder and an agent, or all; the ones used last first."""
+        """The sessions of a directory and an agent, or all; the most recently used first."""
         cursor: str | None = None
         while True:
             page = self.store.list(cwd, agent=agent, archived="include", cursor=cursor)
@@ -55,28 +56,28 @@ class RecordedSessions:
                 return
 
     def newest(self, cwd: str, *, agent: str) -> RecordedSession | None:
-        """The session of this folder and agent that was used last."""
+        """The most recently used session of this directory and agent."""
         return next(self.list(cwd, agent=agent), None)
 
     def find(self, session_id: str, *, agent: str) -> RecordedSession | None:
-        """A session by its agent and the agent's id of it; None if it was never recorded."""
+        """The session of an agent with this id; None if it was not recorded."""
         try:
             return _recorded(self.store.summary(_key(agent, session_id)))
         except NotFound:
             return None
 
     def events(self, recorded: RecordedSession) -> Iterator[Event]:
-        """Everything that happened in it, as far as it happened here."""
-        return self.store.events(recorded.head.session_id)
+        """The recorded events of a session."""
+        return self.store.events(recorded.summary.session_id)
 
     def delete(self, recorded: RecordedSession) -> bool:
-        """Forget it; whether it was there. Raises SessionInUse while somebody records it."""
-        return self.store.delete(recorded.head.session_id)
+        """Delete a recording; return whether it existed. Raises SessionInUse while it is being recorded."""
+        return self.store.delete(recorded.summary.session_id)
 
     def journal(
         self, session_id: str, *, agent: str, cwd: str, additional_directories: tuple[str, ...] = ()
     ) -> Journal:
-        """The log of a session, open for writing; begun if there was none. Raises SessionInUse."""
+        """Open the log of a session for writing; create it if needed. Raises SessionInUse."""
         key = _key(agent, session_id)
         try:
             return self.store.journal(key)
@@ -87,16 +88,16 @@ class RecordedSessions:
     def record(
         self, session: ClientSession, *, agent: str, failed: Callable[[str], None]
     ) -> "SessionRecording":
-        """Write down what happens in a session from now on. `failed` is told, once, when that cannot be done."""
+        """Record a session from now on. `failed` is called once if that does not work."""
         return SessionRecording(self.store, session, agent, failed)
 
     def close(self) -> None:
-        """Commit, and let the store go."""
+        """Commit and close the store."""
         self.store.close()
 
 
 class SessionRecording:
-    """The log of one session being written. Give it every event of the session, in order."""
+    """Writes the log of one session. Call `append` with every event, in order."""
 
     def __init__(
         self, store: Store, session: ClientSession, agent: str, failed: Callable[[str], None]
@@ -106,40 +107,45 @@ class SessionRecording:
         try:
             self._journal, known = _journal(store, session, agent)
             whole = session.state.snapshot()
-            self._journal.append(*(whole[:1] if known else whole))  # the first says how it was opened
+            self._journal.append(
+                *(whole[:1] if known else whole)
+            )  # the first event describes how it was opened
         except StoreError as error:
-            self._give_up(error)
+            self._stop(error)
 
-    def take(self, event: ClientEvent) -> None:
-        """One event; what is not the session's own is left out."""
-        if self._journal is None or type(event) not in _LOGGED:
+    def append(self, event: ClientEvent) -> None:
+        """Record one event; ignores events that are not part of the session."""
+        if self._journal is None or type(event) not in _RECORDED_TYPES:
             return
         item: Any = event
         try:
             self._journal.append(item)
         except StoreError as error:
-            self._give_up(error)
+            self._stop(error)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is pending and close the log."""
         journal, self._journal = self._journal, None
         if journal is not None:
             try:
                 journal.close()
             except StoreError as error:
-                self._give_up(error)
+                self._stop(error)
 
-    def _give_up(self, error: StoreError) -> None:
+    def _stop(self, error: StoreError) -> None:
         self._journal = None
         self._failed(f"this session is not recorded: {error}")
 
 
 class Recorder:
-    """The records, and the log of the session that is driven now. What cannot be done is told, and costs nothing else."""
+    """The recorded sessions and the log of the current session.
+
+    Failures are reported and change nothing else.
+    """
 
     def __init__(self, agent: str, failed: Callable[[str], None]) -> None:
         self.records: RecordedSessions | None = None
-        """None where they cannot be opened."""
+        """None if the store cannot be opened."""
         self.recording: SessionRecording | None = None
         self._agent = agent
         self._failed = failed
@@ -149,14 +155,14 @@ class Recorder:
             failed(f"this session is not recorded: {error}")
 
     def begin(self, session: ClientSession) -> None:
-        """Write down what happens in this session from now on, and no longer in the one before."""
+        """Record this session from now on, and stop recording the previous one."""
         if self.recording is not None:
             self.recording.close()
         if self.records is not None:
             self.recording = self.records.record(session, agent=self._agent, failed=self._failed)
 
     def close(self) -> None:
-        """Write what is left, and let the store go."""
+        """Write what is pending and close the store."""
         if self.recording is not None:
             self.recording.close()
         if self.records is not None:
@@ -167,7 +173,7 @@ class Recorder:
 
 
 def _journal(store: Store, session: ClientSession, agent: str) -> tuple[Journal, bool]:
-    """The log of a session, and whether there was one before."""
+    """The log of a session, and whether it existed before."""
     key = _key(agent, session.id)
     try:
         return store.journal(key), True
@@ -180,5 +186,5 @@ def _key(agent: str, session_id: str) -> str:
     return f"{agent}/{session_id}"
 
 
-def _recorded(head: SessionSummary) -> RecordedSession:
-    return RecordedSession(head.agent, head.session_id.removeprefix(f"{head.agent}/"), head)
+def _recorded(summary: SessionSummary) -> RecordedSession:
+    return RecordedSession(summary.agent, summary.session_id.removeprefix(f"{summary.agent}/"), summary)

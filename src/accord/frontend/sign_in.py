@@ -1,4 +1,4 @@
-"""What to do when an agent wants the user to sign in first: its methods, and how each is used."""
+"""Instructions for the user when an agent requires sign-in."""
 
 import os
 import shlex
@@ -11,48 +11,53 @@ from accord.schema import AuthMethod, AuthMethodTerminal
 from accord.schema.dialects import variables
 
 
-def how_to_sign_in(error: AuthRequired, name: str | None, launch: AgentCommand) -> Iterator[str]:
-    """A line each. `name` is the agent's in `acp.json`; None for one that was started by its command."""
+def sign_in_instructions(error: AuthRequired, name: str | None, command: AgentCommand) -> Iterator[str]:
+    """One line for each sign-in method. `name` is the agent's name in `acp.json`, or None."""
     if not error.methods:
-        yield "it offers no way to sign in over ACP: its own documentation says how, often a key in the environment"
+        yield "the agent has no sign-in over ACP; see its documentation (often an API key in the environment)"
         return
     for method in error.methods:
         description = f" ({method.description})" if method.description else ""
-        yield f"sign in by {method.name!r}{description}: {_how(method, name, launch)}"
+        yield f"sign in with {method.name!r}{description}: {_instruction(method, name, command)}"
 
 
-def described(method: AuthMethod, launch: AgentCommand | None) -> str:
-    """A way to sign in, on one line: what it is called, and what it does. `launch` is None for an agent that was not started here."""
+def describe_method(method: AuthMethod, command: AgentCommand | None) -> str:
+    """A sign-in method on one line: its name and what it does.
+
+    `command` is None for an agent that was not started on this machine.
+    """
     text = one_line(clean_line(method.name))
     if method.description:
         text += f", {one_line(clean_line(method.description))}"
     if isinstance(method, AuthMethodTerminal):
-        text += "" if launch is None else f" (runs {one_line(shlex.join(launch.for_login(method).command))})"
+        if command is not None:
+            text += f" (runs {one_line(shlex.join(command.for_login(method).command))})"
     elif names := variables(method):
         text += f" (set {', '.join(map(one_line, names))})"
     return text
 
 
-def what_to_set(names: Sequence[str], agent: str, launch: AgentCommand) -> Iterator[str]:
-    """A line each on what is missing of the variables that an agent wants; none where it gets them all."""
-    child = {**os.environ, **(launch.env or {})}
-    missing = [name for name in names if not child.get(name)]
+def missing_variables(names: Sequence[str], agent: str, command: AgentCommand) -> Iterator[str]:
+    """Instructions for the variables that the agent needs and does not get, one line each."""
+    environment = {**os.environ, **(command.env or {})}
+    missing = [name for name in names if not environment.get(name)]
     for name in map(one_line, missing):
         if os.environ.get(name):
-            yield f"{name} is set here, but {agent} does not get it"
+            yield f"{name} is set, but it is not passed to {agent}"
         else:
             yield f"set {name} in your environment"
     if missing:
         entry = ", ".join(f'"{one_line(name)}": "${{{one_line(name)}}}"' for name in missing)
-        yield f'and hand it on in acp.json, in the entry of {agent}: "env": {{{entry}}}'
+        yield f'pass it on in the acp.json entry of {agent}: "env": {{{entry}}}'
 
 
-def _how(method: object, name: str | None, launch: AgentCommand) -> str:
+def _instruction(method: object, name: str | None, command: AgentCommand) -> str:
     method_id: str = getattr(method, "id", "")
     if name is not None:
         return f"accord agents login {shlex.quote(name)} {shlex.quote(method_id)}"
     if isinstance(method, AuthMethodTerminal):
-        run = launch.for_login(method)
+        login = command.for_login(method)
         variables = [f"{key}={shlex.quote(value)}" for key, value in (method.env or {}).items()]
-        return " ".join([*variables, shlex.join(run.command)])
-    return f"put the agent into acp.json (accord agents add NAME -- ...), then accord agents login NAME {shlex.quote(method_id)}"
+        return " ".join([*variables, shlex.join(login.command)])
+    login = f"accord agents login NAME {shlex.quote(method_id)}"
+    return f"add the agent to acp.json (accord agents add NAME -- ...), then run {login}"

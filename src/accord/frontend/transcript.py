@@ -1,4 +1,8 @@
-"""One stored session: its list entry, its whole transcript, and the Markdown export."""
+"""One stored session: its list entry, its transcript, and the Markdown export.
+
+In Markdown, the agent's messages stay Markdown, without terminal escapes. Titles, paths and output are
+escaped, so that they cannot become markup.
+"""
 
 import difflib
 import json
@@ -10,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from accord.errors import UsageError
-from accord.frontend.display_text import words_of
+from accord.frontend.display_text import block_text
 from accord.frontend.recording import RecordedSession
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import (
@@ -39,32 +43,30 @@ from accord.session import (
 )
 from accord.store import iso_time
 
-# MERGED client.stored.transcript: What is known of one stored session: its entry in a list, and the whole of it.
-
-Source: TypeAlias = Literal["agent", "recorded"]
-"""Who tells it: the agent itself, or the log that this client keeps."""
+TranscriptSource: TypeAlias = Literal["agent", "recorded"]
+"""Where the data comes from: the agent, or the recording of this client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListEntry:
-    """A session as a list shows it. Its texts are the agent's own: clean them before they are shown."""
+    """A session in a list. Its texts come from the agent: clean them before you show them."""
 
     agent: str
-    """Under which its sessions are recorded."""
+    """The name under which the agent's sessions are recorded."""
     session_id: str
     cwd: str
     title: str | None = None
     updated: str | None = None
-    """As the protocol writes times."""
+    """The time in the format of the protocol."""
     additional_directories: tuple[str, ...] = ()
     archived: bool = False
-    source: Source = "agent"
+    source: TranscriptSource = "agent"
     recorded: RecordedSession | None = None
-    """What this client has of it, whoever tells the rest."""
+    """The recording of this client, if there is one."""
 
     @staticmethod
-    def listed(agent: str, info: SessionInfo, recorded: RecordedSession | None) -> "SessionListEntry":
-        """As the agent lists it. The folders are those it reports now, never older ones."""
+    def from_agent(agent: str, info: SessionInfo, recorded: RecordedSession | None) -> "SessionListEntry":
+        """From the agent's list. The directories are the current ones, not those of the recording."""
         return SessionListEntry(
             agent=agent,
             session_id=info.session_id,
@@ -77,48 +79,48 @@ class SessionListEntry:
         )
 
     @staticmethod
-    def noted(recorded: RecordedSession) -> "SessionListEntry":
-        """As it was recorded here."""
-        head = recorded.head
+    def from_recording(recorded: RecordedSession) -> "SessionListEntry":
+        """From a recording."""
+        summary = recorded.summary
         return SessionListEntry(
             agent=recorded.agent,
             session_id=recorded.session_id,
-            cwd=head.cwd,
-            title=head.title,
-            updated=iso_time(head.updated),
-            additional_directories=head.additional_directories,
+            cwd=summary.cwd,
+            title=summary.title,
+            updated=iso_time(summary.updated),
+            additional_directories=summary.additional_directories,
             source="recorded",
             recorded=recorded,
         )
 
     @property
     def when(self) -> str:
-        """The time of the last change, for people: local, or what the agent wrote where that is no time."""
+        """The time of the last change in local time, or the agent's text if it is not a time."""
         return local_time(self.updated)
 
     @property
     def label(self) -> str:
-        """The id, with the title where there is one; safe to show."""
+        """The id and the title, safe to show."""
         title = one_line(clean_line(self.title), 60) if self.title else ""
         return f"{one_line(self.session_id)} ({title})" if title else one_line(self.session_id)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTranscript:
-    """A whole session."""
+    """The content of a session."""
 
     entry: SessionListEntry
     state: SessionState
-    source: Source
+    source: TranscriptSource
 
     @property
     def title(self) -> str | None:
-        """What the session is called: in the list, or in what was said."""
+        """The title in the list, or in the session state."""
         return self.entry.title or self.state.title
 
 
 def local_time(text: str | None) -> str:
-    """A time of the wire as a clock on the wall shows it."""
+    """A time of the protocol as local time."""
     if not text:
         return ""
     try:
@@ -130,54 +132,57 @@ def local_time(text: str | None) -> str:
     return time.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-# MERGED client.stored.markdown: A transcript as Markdown: what was said, what was thought (folded), what was done with its diffs and output, and the plans.
-#
-# What an agent wrote stays Markdown, without terminal escapes. What it wrote as a title, a path or output is text, and is marked
-# so that it cannot become anything else.
+# -- Markdown ------------------------------------------------------------------------------------------------
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~])")
-_RUNS: Final = re.compile(r"`+")
-_CLOSING: Final = re.compile(r"<(/?(?:details|summary))", re.IGNORECASE)
-_SIGNS: Final = {"pending": "○", "in_progress": "●", "completed": "✓", "failed": "✗", "cancelled": "⊘"}
-_LONGEST_DIFF: Final = 20_000
+_BACKTICKS: Final = re.compile(r"`+")
+_DETAILS_TAG: Final = re.compile(r"<(/?(?:details|summary))", re.IGNORECASE)
+_STATUS_SIGNS: Final = {
+    "pending": "○",
+    "in_progress": "●",
+    "completed": "✓",
+    "failed": "✗",
+    "cancelled": "⊘",
+}
+_MAX_DIFF_LINES: Final = 20_000
 
 
 def markdown(transcript: StoredTranscript, *, folded: bool = True) -> str:
-    """The whole document. `folded` puts thoughts behind a summary; else they are quoted, which a terminal can show."""
+    """The transcript as a document. `folded` puts thoughts into `<details>`; otherwise they are quoted."""
     parts = [*_head(transcript), *_body(transcript, folded)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def conversation(transcript: StoredTranscript, *, folded: bool = True) -> str:
-    """The same without its head."""
+def markdown_body(transcript: StoredTranscript, *, folded: bool = True) -> str:
+    """Like `markdown`, without the heading and the session data."""
     return "\n\n".join(part for part in _body(transcript, folded) if part) + "\n"
 
 
 def _head(transcript: StoredTranscript) -> Iterator[str]:
     entry, state = transcript.entry, transcript.state
     yield f"# {_plain(transcript.title or entry.session_id)}"
-    facts = [
+    lines = [
         ("Agent", _plain(entry.agent)),
         ("Session", _code(entry.session_id)),
         ("Folder", _code(entry.cwd)),
-        *(("Also", _code(folder)) for folder in entry.additional_directories),
+        *(("Also", _code(path)) for path in entry.additional_directories),
         ("Last used", _plain(local_time(entry.updated or state.updated_at))),
-        ("From", "the agent" if transcript.source == "agent" else "what was recorded here"),
+        ("From", "the agent" if transcript.source == "agent" else "the recording of this client"),
     ]
-    yield "\n".join(f"- {name}: {value}" for name, value in facts if value)
+    yield "\n".join(f"- {name}: {value}" for name, value in lines if value)
 
 
 def _body(transcript: StoredTranscript, folded: bool) -> Iterator[str]:
     speaker = ""
     for entry in transcript.state.timeline:
-        said = "You" if isinstance(entry, Message) and entry.kind == "user" else "Agent"
+        role = "You" if isinstance(entry, Message) and entry.kind == "user" else "Agent"
         text = _entry(entry, folded)
-        if text and said != speaker:
-            speaker = said
-            yield f"## {said}"
+        if text and role != speaker:
+            speaker = role
+            yield f"## {role}"
         yield text
     if not transcript.state.timeline:
-        yield "*Nothing was said.*"
+        yield "*No messages.*"
     if (error := transcript.state.error) is not None:
         yield f"*The last turn failed: {_plain(error.message)}*"
 
@@ -208,12 +213,12 @@ def _thought(text: str, folded: bool) -> str:
         return ""
     if not folded:
         return _quoted(text)
-    inside = _CLOSING.sub(r"&lt;\1", text)
+    inside = _DETAILS_TAG.sub(r"&lt;\1", text)
     return f"<details>\n<summary>Thought</summary>\n\n{inside}\n\n</details>"
 
 
 def _blocks(blocks: Iterable[ContentBlock]) -> str:
-    """Text runs on; everything else stands for itself."""
+    """The blocks as Markdown; adjacent texts are joined."""
     parts: list[str] = []
     for block in blocks:
         if isinstance(block, TextContent):
@@ -222,19 +227,19 @@ def _blocks(blocks: Iterable[ContentBlock]) -> str:
             resource = block.resource
             parts.append(f"\n\n{_code(resource.uri)}\n\n{_fenced(resource.text)}\n\n")
         else:
-            parts.append(_plain(words_of(block)))
+            parts.append(_plain(block_text(block)))
     return "".join(parts).strip()
 
 
 def _tool_call(call: ToolCallState) -> Iterator[str]:
     status = "cancelled" if call.cancelled else call.status
-    words = [] if call.display_kind == "other" else [_plain(call.display_kind)]
+    notes = [] if call.display_kind == "other" else [_plain(call.display_kind)]
     if call.ended_without_result:
-        words.append("ended without a result")
+        notes.append("ended without a result")
     elif status != "completed":
-        words.append(_plain(status.replace("_", " ")))
-    note = f" ({', '.join(words)})" if words else ""
-    yield f"**{_SIGNS.get(status, '?')} {_plain(call.label)}**{note}"
+        notes.append(_plain(status.replace("_", " ")))
+    note = f" ({', '.join(notes)})" if notes else ""
+    yield f"**{_STATUS_SIGNS.get(status, '?')} {_plain(call.label)}**{note}"
     shown = False
     for item in call.content:
         shown = True
@@ -258,7 +263,7 @@ def _tool_call(call: ToolCallState) -> Iterator[str]:
 def _diff(diff: Diff) -> str:
     before = clean_text(diff.old_text or "").splitlines()
     after = clean_text(diff.new_text).splitlines()
-    if len(before) + len(after) > _LONGEST_DIFF:
+    if len(before) + len(after) > _MAX_DIFF_LINES:
         return f"{_code(diff.path)}: {len(before)} lines before, {len(after)} after"
     path = clean_line(diff.path)
     lines = difflib.unified_diff(
@@ -288,7 +293,7 @@ def _quoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that is no Markdown, on one line."""
+    """Escape text for Markdown, on one line."""
     return _SPECIAL.sub(r"\\\1", one_line(clean_line(text), 500))
 
 
@@ -306,7 +311,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _unfenced(text: str) -> str:
-    """Output that came in a fence of its own, without it."""
+    """Remove the code fence of an output."""
     lines = text.strip().splitlines()
     if len(lines) >= 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
         return "\n".join(lines[1:-1])
@@ -314,28 +319,25 @@ def _unfenced(text: str) -> str:
 
 
 def _longest_run(text: str) -> int:
-    return max((len(run) for run in _RUNS.findall(text)), default=0)
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
 
 
 def _raw(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-# MERGED client.stored.places: Where an export goes: a file that is not there yet. Nothing is ever written over.
+def new_file_path(text: str, prefix: str = "") -> str:
+    """The absolute path of a new file. Raises UsageError, with `prefix`, if the file exists."""
+    path = os.path.abspath(os.path.expanduser(text))
+    if os.path.exists(path):
+        raise UsageError(f"{prefix}{path} already exists; name another file")
+    return path
 
 
-def free_place(text: str, said: str = "") -> str:
-    """The absolute path of a file that is not there. `said` begins the message. Raises UsageError."""
-    place = os.path.abspath(os.path.expanduser(text))
-    if os.path.exists(place):
-        raise UsageError(f"{said}{place} is there already: name another file")
-    return place
-
-
-def write_new(place: str, text: str, said: str = "") -> None:
-    """Write the file. Raises UsageError."""
+def write_new_file(path: str, text: str, prefix: str = "") -> None:
+    """Write a new file; never overwrites one. Raises UsageError, with `prefix`."""
     try:
-        with open(place, "x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"{said}{place} cannot be written ({error.strerror}): name another file") from None
+        raise UsageError(f"{prefix}cannot write {path} ({error.strerror}); name another file") from None

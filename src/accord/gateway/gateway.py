@@ -73,7 +73,7 @@ class SessionOverview:
             session = self._gateway.sessions.find(agent.name, recorded.session_id)
             if session is not None and not session.log.is_kept:
                 session = None  # a different session with the same id
-            head = recorded.head
+            head = recorded.summary
             folders = session.folders if session else (head.cwd, *head.additional_directories)
             if not rights.covers(agent.name, folders):
                 continue

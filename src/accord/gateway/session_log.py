@@ -87,7 +87,7 @@ class SessionLogs:
         recorded = self.find(agent, session_id)
         if recorded is None:
             return True
-        head = recorded.head
+        head = recorded.summary
         copy_id = f"{head.session_id}~{head.created}"
         try:
             self.store.fork(head.session_id, copy_id, additional_directories=head.additional_directories)
@@ -187,7 +187,7 @@ class SessionLog:
         """The stored summary; None if there is none."""
         self._logs.commit()
         recorded = self._logs.find(self._agent, self._session_id) if self.is_kept else None
-        return recorded.head if recorded else None
+        return recorded.summary if recorded else None
 
     def reader(self) -> "SessionLogReader":
         """Return a reader of the log from its beginning."""
@@ -212,7 +212,7 @@ class SessionLogReader:
     def __init__(self, logs: SessionLogs, recorded: RecordedSession | None) -> None:
         self.state: SessionState = SessionState()
         self._logs = logs
-        self._key = recorded.head.session_id if recorded is not None else None
+        self._key = recorded.summary.session_id if recorded is not None else None
         self._last_read = 0
 
     def history(self) -> Iterator[SessionUpdate]:

@@ -373,7 +373,7 @@ async def test_the_last_line_shows_tokens_context_and_cost(tmp_path: Path) -> No
         usage = Usage(total_tokens=1234, input_tokens=1000, output_tokens=234, thought_tokens=UNSET)
         output.finished(TurnEnded("max_tokens", "max_tokens", usage), None, 1)
     (line,) = stdout.shown
-    assert line.startswith("stopped: the token limit is reached · 0.0 s · 1,234 tokens")
+    assert line.startswith("stopped: the token limit was reached · 0.0 s · 1,234 tokens")
     assert "· 1,234 tokens (1,000 in, 234 out) · context 25 % of 200,000 · 0.25 USD · session " in line
 
 

@@ -226,8 +226,8 @@ def test_an_agent_that_requires_sign_in_exits_with_6_and_lists_its_methods(harne
     ran = harness.run("hello", "-a", "mine", AUTH_METHODS=METHODS)
     assert ran.code == 6
     assert "Authentication required ({'reason': 'no key'})" in ran.err
-    assert "sign in by 'By browser' (opens a page): accord agents login mine web" in ran.err
-    assert "sign in by 'By key': accord agents login mine key" in ran.err
+    assert "sign in with 'By browser' (opens a page): accord agents login mine web" in ran.err
+    assert "sign in with 'By key': accord agents login mine key" in ran.err
 
 
 def test_a_terminal_method_is_shown_as_a_command_to_type(harness: RunHarness) -> None:
@@ -240,13 +240,13 @@ def test_a_terminal_method_is_shown_as_a_command_to_type(harness: RunHarness) ->
     }
     ran = harness.run("hello", *odd_agent("wants-auth"), AUTH_METHODS=json.dumps([method]))
     assert ran.code == 6
-    assert f"sign in by 'In a terminal': STEP=1 {sys.executable} {ODD_AGENT} wants-auth --login" in ran.err
+    assert f"sign in with 'In a terminal': STEP=1 {sys.executable} {ODD_AGENT} wants-auth --login" in ran.err
 
 
 def test_sign_in_required_during_a_turn_exits_with_6(harness: RunHarness) -> None:
     ran = harness.run("hello", *odd_agent("wants-auth-later"))
     assert ran.code == 6
-    assert "it offers no way to sign in over ACP" in ran.err
+    assert "the agent has no sign-in over ACP" in ran.err
 
 
 # -- signals ---------------------------------------------------------------------------------------------

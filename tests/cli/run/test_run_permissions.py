@@ -61,7 +61,7 @@ def test_automatic_approval_never_selects_an_always_option(harness: RunHarness) 
     ]
     outcome, ran = asked(harness, READ, "--permissions", "all", options=always)
     assert (outcome, ran.code) == (selected("no"), 5)
-    assert "the agent does not offer to allow it just once" in ran.err
+    assert "the agent does not offer `allow_once`" in ran.err
 
 
 def test_a_rejection_selects_any_reject_option_or_else_cancels(harness: RunHarness) -> None:

@@ -84,12 +84,12 @@ def test_a_mention_of_a_secret_or_outside_file_is_sent_as_text(harness: RunHarne
     ran = harness.run("--format", "quiet", *odd_agent("echo"), stdin=prompt)
     assert json.loads(ran.out) == [text(prompt)]
     assert ran.err.splitlines() == [
-        "accord run: @.env may hold secrets: it is sent as text; --attach takes it along",
-        "accord run: @/etc/hostname lies outside the session's folders: it is sent as text; "
-        "--attach takes it along",
-        "accord run: @out/hostname lies outside the session's folders: it is sent as text; "
-        "--attach takes it along",
-        "accord run: @no/such: there is no such file; it is sent as text",
+        "accord run: @.env may contain secrets and is sent as text; use --attach to send it",
+        "accord run: @/etc/hostname is outside the session's directories and is sent as text; "
+        "use --attach to send it",
+        "accord run: @out/hostname is outside the session's directories and is sent as text; "
+        "use --attach to send it",
+        "accord run: @no/such does not exist and is sent as text",
     ]
 
 
@@ -122,7 +122,7 @@ def test_an_attached_image_is_sent_as_link_when_images_are_not_supported(harness
     (harness.cwd / "shot.png").write_bytes(PNG)
     ran = harness.run("Look", "--attach", "shot.png", "--format", "quiet", *odd_agent("echo"))
     assert json.loads(ran.out)[1]["type"] == "resource_link"
-    assert "goes as a link: the agent takes no images in prompts" in ran.err
+    assert "is sent as a link: the agent takes no images in prompts" in ran.err
 
 
 def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> None:

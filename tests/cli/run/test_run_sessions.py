@@ -50,7 +50,7 @@ def test_continue_uses_recorded_sessions_when_the_agent_lists_none(
     offers = {"CAPABILITIES": '{"loadSession": true}', "HEARD": str(log)}
     ran = harness.run("hello", "--continue", *odd_agent("polite"), **offers)
     assert ran.code == 2
-    assert f"has no session of {harness.cwd}: leave it out to begin one" in ran.err
+    assert f"has no session in {harness.cwd}; omit --continue to start one" in ran.err
     assert harness.run("hello", *odd_agent("polite"), **offers).code == 0
     assert harness.run("again", "--continue", *odd_agent("polite"), **offers).code == 0
     (loaded,) = received(log, "session/load")
@@ -79,11 +79,11 @@ def test_a_session_that_cannot_be_loaded_exits_with_2(harness: RunHarness, tmp_p
     log = tmp_path / "log"
     ran = harness.run("hello", "--session", "s1", *odd_agent("polite"), HEARD=str(log))
     assert ran.code == 2
-    assert "can neither resume nor load sessions: begin a new one" in ran.err
+    assert "can neither resume nor load sessions; start a new one" in ran.err
     assert received(log, "session/load", "session/resume") == []
     ran = harness.run("hello", "--session", "s2", *odd_agent("polite"), CAPABILITIES='{"loadSession": true}')
     assert ran.code == 2
-    assert "the session 's2' cannot be taken up: Resource not found" in ran.err
+    assert "the session 's2' cannot be opened: Resource not found" in ran.err
 
 
 def test_a_run_that_cannot_be_recorded_continues_with_a_note(harness: RunHarness) -> None:
@@ -137,8 +137,8 @@ def test_mcp_servers_are_sent_when_the_agent_supports_their_transport(
     (opened,) = received(log, "session/new")
     assert (ran.code, opened["mcpServers"]) == (0, [docs])
     assert [line for line in ran.err.splitlines() if "MCP" in line] == [
-        "accord run: the MCP server 'web' is left out: odd takes none over http",
-        "accord run: the MCP server 'old' is left out: odd takes none over sse",
+        "accord run: the MCP server 'web' is left out: odd does not support http",
+        "accord run: the MCP server 'old' is left out: odd does not support sse",
     ]
     ran = harness.run(
         "hello",
@@ -190,7 +190,7 @@ def test_models_and_options_are_set_by_name(harness: RunHarness, tmp_path: Path)
     ("words", "expected"),
     [
         (("--model", "huge"), "--model 'huge': the agent does not list it; it lists small, big-1"),
-        (("--set", "web=perhaps"), "--set web 'perhaps': it is a switch: true or false"),
+        (("--set", "web=perhaps"), "--set web 'perhaps': the option is a switch; use true or false"),
         (("--set", "depth=3"), "--set depth=3: the agent has no option 'depth'; it lists 'm', 'web'"),
     ],
 )

@@ -159,8 +159,7 @@ def test_an_unset_variable_raises_when_the_agent_is_launched(folders: ConfigFold
     with pytest.raises(UsageError) as caught:
         server.launch(environ={})
     assert str(caught.value) == (
-        f"{path}: servers.x.env.KEY: NOT_SET is not set; "
-        "set it, or write ${NOT_SET:-} where it may be missing"
+        f"{path}: servers.x.env.KEY: NOT_SET is not set; set it, or write ${{NOT_SET:-}} if it is optional"
     )
     with pytest.raises(UsageError, match=r"servers\.x\.mcpServers\.m\.env\.T: NOT_SET is not set"):
         server.mcp_servers({})

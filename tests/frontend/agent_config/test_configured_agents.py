@@ -150,7 +150,7 @@ def test_arguments_inside_the_command_raise_a_hint(folders: ConfigFolders) -> No
     folders.write_user_file({"servers": {"bad": {"command": "npx -y thing"}}})
     with pytest.raises(
         NeverStarted,
-        match=r"servers\.bad\.command: there is no program 'npx -y thing'; arguments belong in `args`",
+        match=r"servers\.bad\.command: there is no program 'npx -y thing'; put each argument into `args`",
     ):
         load(folders.project)["bad"].launch()
 

@@ -177,7 +177,7 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
         ({"servers": {"a": {"command": "x"}, "A": {"command": "y"}}}, "servers.A: there already is 'a'"),
         (
             {"servers": {"a": {}}},
-            "servers.a.command: it is missing; only agents that `accord agents list` knows go without",
+            "servers.a.command: it is missing; only known agents (`accord agents list`) need no command",
         ),
         ({"servers": {"a": {"command": ""}}}, "servers.a.command: it is empty; it must name the program"),
         ({"servers": {"a": {"command": 7}}}, "servers.a.command: it must be a text"),
@@ -309,11 +309,11 @@ def test_unreadable_and_invalid_files_are_refused(folders: ConfigFolders) -> Non
         load(folders.project)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(BadAgentConfig, match="it is no ordinary file"):
+    with pytest.raises(BadAgentConfig, match="it is not a regular file"):
         load(folders.project)
     path.unlink()
     path.mkdir()
-    with pytest.raises(BadAgentConfig, match=r"cannot be read|no ordinary file"):
+    with pytest.raises(BadAgentConfig, match=r"cannot be read|not a regular file"):
         load(folders.project)
     path.rmdir()
     path.symlink_to("nowhere")

@@ -62,7 +62,7 @@ def test_an_ignored_file_has_no_effect_and_is_named_for_its_agents(folders: Conf
     servers = load(folders.project, trust=leave_out)
     assert servers.default.name == "accord"
     assert servers["accord"].mcp == ()
-    with pytest.raises(UnknownAgent, match=f"the agent 'helper' stands in {path}, which does not count"):
+    with pytest.raises(UnknownAgent, match=f"the agent 'helper' is in {path}, which is not trusted"):
         servers["helper"]
 
 

@@ -88,11 +88,11 @@ def list_sessions(
     found = [
         schema.SessionInfo(id, one.cwd)
         for id, one in stored_sessions.items()
-        if request.cwd in (one.cwd, None, accord.UNSET)
+        if request.cwd in (one.cwd, None, schema.UNSET)
     ]
     start = int(request.cursor or 0)
     more = start + 1 < len(found)
-    return schema.ListSessionsResponse(found[start : start + 1], str(start + 1) if more else accord.UNSET)
+    return schema.ListSessionsResponse(found[start : start + 1], str(start + 1) if more else schema.UNSET)
 
 
 @agent.delete_session

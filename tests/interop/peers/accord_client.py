@@ -15,7 +15,9 @@ from typing import Any
 
 import accord
 from accord import schema
+from accord.client import DECLINED, ElicitationForm
 from accord.schema.codec import read, to_builtins
+from accord.session import ModeChanged
 from accord.trace.tap import TappedTransport
 from accord.wire.transport import Frame, Transport, TransportEnd
 
@@ -43,7 +45,7 @@ def as_update(event: Any) -> dict[str, Any] | None:
             return {"sessionUpdate": kind, **to_builtins(event.patch)}
         case accord.PlanChanged(plan=schema.PlanItems() as plan):
             return {"sessionUpdate": "plan", "entries": to_builtins(plan.entries)}
-        case accord.ModeChanged():
+        case ModeChanged():
             return {"sessionUpdate": "current_mode_update", "currentModeId": event.mode_id}
         case schema.Object():
             return to_builtins(event)
@@ -123,10 +125,10 @@ class ScenarioRunner:
             return None
         return self.decision
 
-    def fill_in(self, form: accord.ElicitationForm) -> Any:
+    def fill_in(self, form: ElicitationForm) -> Any:
         self.report("form", message=form.message, schema=to_builtins(form.schema))
         values = self.forms.pop(0)
-        return accord.DECLINED if values is None else values
+        return DECLINED if values is None else values
 
     async def run(self, agent: accord.RemoteAgent) -> None:
         """Run all scenarios in order."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accord.cli.output.terminal_screen import BOLD, DIM, PLAIN, RED, YELLOW, Attributes, Style, cells, cut
 from accord.client.client_events import AgentEnded, AgentRestarted, SessionLost, SessionReattached
-from accord.frontend.display_text import ending, seconds, words_of
+from accord.frontend.display_text import block_text, duration_text, turn_status
 from accord.safe_text import clean_text, one_line
 from accord.schema import (
     CompactionUpdate,
@@ -132,7 +132,7 @@ class EventLines:
         )
 
     def _session_message(self, event: SessionMessage) -> list[str]:
-        text = _one("".join(map(words_of, event.content or ())))
+        text = _one("".join(map(block_text, event.content or ())))
         ids = " to ".join(_one(id) for id in (event.sender_session_id, event.recipient_session_id) if id)
         return self._once(f"message {event.message_id}", f"message {ids}: {text}" if text else "")
 
@@ -200,7 +200,7 @@ def closing_lines(
     width: int | None,
 ) -> list[str]:
     """Return the last lines of a turn: how it ended, its duration, tokens and cost; one line if it fits."""
-    parts = [ending(ended), seconds(duration)]
+    parts = [turn_status(ended), duration_text(duration)]
     if ended is not None and ended.usage is not None:
         parts.append(_tokens(ended.usage))
     if context is not None:

@@ -26,7 +26,7 @@ from accord.client.client_events import (
 )
 from accord.clock import Clock
 from accord.errors import AccordError, ConnectionClosed, RpcError
-from accord.frontend.display_text import words_of
+from accord.frontend.display_text import block_text
 from accord.safe_text import clean_text
 from accord.schema import Unknown
 from accord.schema.codec import encode, to_builtins
@@ -229,7 +229,7 @@ def final_answer(session: "ClientSession | None") -> str:
         return ""
     for entry in reversed(session.state.history.latest_turn):
         if isinstance(entry, Message) and entry.kind == "agent":
-            text = "".join(map(words_of, entry.blocks))
+            text = "".join(map(block_text, entry.blocks))
             if text.strip():
                 return text
     return ""

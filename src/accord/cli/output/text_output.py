@@ -25,7 +25,7 @@ from accord.cli.output.terminal_screen import (
 from accord.client.client_events import ClientEvent
 from accord.clock import Clock
 from accord.errors import AccordError
-from accord.frontend.display_text import words_of
+from accord.frontend.display_text import block_text
 from accord.safe_text import TextCleaner
 from accord.schema import AgentMessageChunk, AgentThoughtChunk
 from accord.session import (
@@ -285,15 +285,15 @@ class TextOutput:
     # -- messages and thoughts -------------------------------------------------------------------------------
 
     def _message_chunk(self, chunk: AgentMessageChunk) -> None:
-        self._write_text("agent", chunk.message_id or None, words_of(chunk.content))
+        self._write_text("agent", chunk.message_id or None, block_text(chunk.content))
 
     def _thought_chunk(self, chunk: AgentThoughtChunk) -> None:
-        self._write_text("thought", chunk.message_id or None, words_of(chunk.content))
+        self._write_text("thought", chunk.message_id or None, block_text(chunk.content))
 
     def _whole_message(self, event: MessageChanged) -> None:
         if event.kind != "user" and event.content:
             self._end_message()
-            self._write_text(event.kind, event.message_id, "".join(map(words_of, event.content)))
+            self._write_text(event.kind, event.message_id, "".join(map(block_text, event.content)))
             self._end_message()
 
     def _write_text(self, kind: str, message_id: str | None, text: str) -> None:

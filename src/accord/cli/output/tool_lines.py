@@ -20,7 +20,7 @@ from accord.cli.output.terminal_screen import (
     cut,
 )
 from accord.clock import Clock
-from accord.frontend.display_text import outcome, seconds, short, words_of
+from accord.frontend.display_text import block_text, duration_text, short_path, tool_status
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
@@ -111,7 +111,7 @@ def call_line(
 
     `frame` replaces the symbol of a running call.
     """
-    call, status = shown.call, outcome(shown.call)
+    call, status = shown.call, tool_status(shown.call)
     symbols = style.symbols
     symbol = {
         "pending": symbols.pending,
@@ -122,7 +122,7 @@ def call_line(
     }.get(status, symbols.unknown)
     kind = one_line(clean_text(call.display_kind), 20)
     status_words = [] if status in ("completed", "in_progress") else [one_line(status, 40)]
-    end = f" ({', '.join([*status_words, seconds(duration)])})"
+    end = f" ({', '.join([*status_words, duration_text(duration)])})"
     start = f"{symbol} {kind} " if kind != "other" else f"{symbol} "
     title = one_line(clean_text(call.label), _MAX_TITLE_LENGTH)
     locations = _locations(call, cwd, title)
@@ -146,13 +146,13 @@ def details(
     for item in call.content:
         match item:
             case Diff():
-                lines += diff_lines(item, style, path=short(item.path, cwd))
+                lines += diff_lines(item, style, path=short_path(item.path, cwd))
             case Terminal():
                 view = terminals.get(item.terminal_id)
                 missing = style.paint("(the terminal is not available)", DIM)
                 lines += [missing] if view is None else _terminal_lines(view, style)
             case Content() if call.kind == "execute" or call.status == "failed":
-                lines += tail(words_of(item.content), style)
+                lines += tail(block_text(item.content), style)
             case _:
                 pass
     return [_INDENT + line for line in lines]
@@ -196,7 +196,7 @@ def _final_lines(text: str) -> list[str]:
 def _locations(call: ToolCallState, cwd: str, title: str) -> str:
     names: list[str] = []
     for location in call.locations[:_MAX_LOCATIONS]:
-        name = one_line(clean_text(short(location.path, cwd)))
+        name = one_line(clean_text(short_path(location.path, cwd)))
         if location.line:
             name += f":{location.line}"
         if name not in title and name not in names and os.path.basename(location.path) not in title:

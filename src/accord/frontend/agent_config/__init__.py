@@ -1,7 +1,7 @@
-"""`acp.json`: which agents can be launched, with what, and what each may do.
+"""`acp.json`: the configured agents, their commands and their permissions.
 
-servers = load(folder, trust=ask)
-async with servers["claude"].connect(folder) as agent: ...
+agents = load(folder, trust=ask)
+async with agents["claude"].connect(folder) as agent: ...
 """
 
 from accord.frontend.agent_config.acp_file import AgentConfigFile, project_file, user_file

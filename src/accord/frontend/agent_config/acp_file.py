@@ -1,4 +1,7 @@
-"""`acp.json`: find, read and check it; add and remove agents."""
+"""`acp.json`: find, read and check it; add and remove agents.
+
+Errors name the file, the key and the reason. A change keeps the format and everything else in the file.
+"""
 
 import json
 import os
@@ -28,44 +31,42 @@ from accord.frontend.agent_config.jsonc import (
     set_member,
     write_whole,
 )
-from accord.frontend.known_agents import BUILT_IN, identity, known
+from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
 from accord.paths import config_dir
 from accord.policy.rules import BadRules, PermissionDefault, Rules, read_permissions
 from accord.safe_text import visible
 
-# MERGED client.servers.reading: One file of agents: found, read, and checked key by key. Everything wrong with it is said as file, key and reason.
-
 FILE_NAME: Final = "acp.json"
-LARGEST: Final = 1024 * 1024
+_MAX_BYTES: Final = 1024 * 1024
 
-_MOST_RESTARTS: Final = 100
-_LONGEST_MS: Final = 24 * 3600 * 1000
+_MAX_RESTARTS: Final = 100
+_MAX_MILLISECONDS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfigFile:
-    """A file and the agents in it."""
+    """An `acp.json` file and the agents in it."""
 
     path: Path
     content: bytes
-    """The bytes that were read: what is trusted and what is run are the same."""
+    """The bytes that were read, so that the trusted and the used content are the same."""
     form: AgentListFile
     servers: tuple[ConfiguredAgent, ...]
     mcp: tuple[McpEntry, ...] = ()
-    """For the sessions of every agent."""
+    """MCP servers for the sessions of every agent."""
 
-    def speaks_of(self, name: str) -> bool:
-        """Whether an agent of that name stands in it."""
-        return any(identity(server.name) == identity(name) for server in self.servers)
+    def contains(self, name: str) -> bool:
+        """Whether the file has an agent with this name."""
+        return any(canonical_name(server.name) == canonical_name(name) for server in self.servers)
 
 
 def user_file() -> Path:
-    """The user's own file. It need not exist."""
+    """The user's file. It may not exist."""
     return config_dir() / FILE_NAME
 
 
 def project_file(cwd: Path) -> Path | None:
-    """The project's file: in this folder, or above it up to the root of its git repository."""
+    """The project's file: in this directory or a parent, up to the root of the git repository."""
     folders = [cwd, *cwd.parents]
     root = next((number for number, folder in enumerate(folders) if (folder / ".git").exists()), 0)
     found = (folder / FILE_NAME for folder in folders[: root + 1])
@@ -73,13 +74,13 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def read_file(path: Path, origin: Origin) -> AgentConfigFile | None:
-    """Read it; None if there is none. Raises BadServers, BadRules."""
+    """Read a file; None if it does not exist. Raises BadAgentConfig or BadRules."""
     content = _bytes(path)
     return None if content is None else read_content(path, content, origin)
 
 
 def read_content(path: Path, content: bytes, origin: Origin) -> AgentConfigFile:
-    """The agents in this content of the file. Raises BadServers, BadRules."""
+    """Read the content of a file. Raises BadAgentConfig or BadRules."""
     file = str(path)
     try:
         value = parse(content.decode("utf-8-sig")).value
@@ -89,32 +90,32 @@ def read_content(path: Path, content: bytes, origin: Origin) -> AgentConfigFile:
         raise BadAgentConfig(file, "", f"it is not JSON: {error}") from None
     form = read_form(value, file)
     folder = str(path.absolute().parent)
-    servers = tuple(_Reading(file, folder, entry, origin).server() for entry in form.entries)
+    servers = tuple(_EntryReader(file, folder, entry, origin).read() for entry in form.entries)
     mcp = read_mcp_servers(form.mcp_servers, file, "mcpServers", folder)
     return AgentConfigFile(path, content, form, servers, mcp)
 
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        # A pipe in its place must not keep us waiting.
+        # O_NONBLOCK: do not wait if the path is a pipe.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadAgentConfig(str(path), "", "it is no ordinary file")
-            content = file.read(LARGEST + 1)
+                raise BadAgentConfig(str(path), "", "it is not a regular file")
+            content = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.islink(path):
             raise BadAgentConfig(str(path), "", f"it is a link to nothing ({error.strerror})") from None
         return None
     except OSError as error:
         raise BadAgentConfig(str(path), "", f"it cannot be read ({error.strerror})") from None
-    if len(content) > LARGEST:
-        raise BadAgentConfig(str(path), "", f"it is larger than {LARGEST // 1024} KiB")
+    if len(content) > _MAX_BYTES:
+        raise BadAgentConfig(str(path), "", f"it is larger than {_MAX_BYTES // 1024} KiB")
     return content
 
 
-class _Reading:
-    """The reading of one entry."""
+class _EntryReader:
+    """Reads one entry of a file."""
 
     def __init__(self, file: str, folder: str, entry: AgentListEntry, origin: Origin) -> None:
         self.file = file
@@ -122,7 +123,7 @@ class _Reading:
         self.entry = entry
         self.origin: Origin = origin
 
-    def server(self) -> ConfiguredAgent:
+    def read(self) -> ConfiguredAgent:
         said, name = self.entry.said, self.entry.name
         if self._is_built_in:
             name = BUILT_IN
@@ -139,7 +140,7 @@ class _Reading:
             cwd=self._cwd(said.get("cwd")),
             timeout=self._seconds("timeoutMs"),
             startup=self._seconds("startupTimeoutMs"),
-            max_restarts=self._count("maxRestarts", 0, _MOST_RESTARTS),
+            max_restarts=self._count("maxRestarts", 0, _MAX_RESTARTS),
             permissions=None if from_project else rules,
             project_permissions=rules if from_project else None,
             unattended=cast("PermissionDefault | None", self.entry.unattended),
@@ -154,9 +155,9 @@ class _Reading:
     def _command(self) -> tuple[str, ...]:
         command, args = self.entry.said.get("command"), self.entry.said.get("args")
         if command is None:
-            if known(self.entry.name) is None and not self._is_built_in:
+            if find_known_agent(self.entry.name) is None and not self._is_built_in:
                 raise self._bad(
-                    "command", "it is missing; only agents that `accord agents list` knows go without"
+                    "command", "it is missing; only known agents (`accord agents list`) need no command"
                 )
             if args:
                 raise self._bad("args", "arguments need a `command`")
@@ -176,7 +177,7 @@ class _Reading:
         return "" if value is None else read_text(value, self.file, f"{self.entry.key}.description", None)
 
     def _seconds(self, key: str) -> float | None:
-        milliseconds = self._count(key, 1, _LONGEST_MS)
+        milliseconds = self._count(key, 1, _MAX_MILLISECONDS)
         return None if milliseconds is None else milliseconds / 1000
 
     def _count(self, key: str, least: int, most: int) -> int | None:
@@ -194,12 +195,9 @@ class _Reading:
         return BadAgentConfig(self.file, f"{self.entry.key}.{key}", reason)
 
 
-# MERGED client.servers.writing: Agents put into a file of agents and taken out of it, in the form it has; everything else in it stays as it is.
-
-
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What was changed: exactly what was read became what was written."""
+    """The file before and after a change."""
 
     before: AgentConfigFile | None
     after: AgentConfigFile
@@ -214,12 +212,15 @@ def add(
     default: bool = False,
     replace: bool = False,
 ) -> ConfigChange:
-    """Put an agent into the file, which is made if it is missing. Raises UsageError for a name that is taken, BadServers."""
+    """Add an agent to the file; creates the file if needed.
+
+    Raises UsageError if the name is taken, or BadAgentConfig.
+    """
     with held(path, private=origin == "user"):
-        return _added(path, origin, name, entry, default, replace)
+        return _add(path, origin, name, entry, default, replace)
 
 
-def _added(
+def _add(
     path: Path, origin: Origin, name: str, entry: dict[str, Any], default: bool, replace: bool
 ) -> ConfigChange:
     file = read_file(path, origin)
@@ -227,7 +228,7 @@ def _added(
     before = None if file is None else _entry(file, name)
     if before is not None and not replace:
         raise UsageError(
-            f"{path}: {before.key}: there already is {before.name!r}; --replace puts the new one in its place"
+            f"{path}: {before.key}: there already is {before.name!r}; use --replace to replace it"
         )
     if file is not None and file.form.is_list:
         assert file.form.container is not None
@@ -243,14 +244,14 @@ def _added(
 
 
 def remove(path: Path, origin: Origin, name: str) -> ConfigChange:
-    """Take an agent out of the file. Raises UsageError if it is not there, BadServers."""
+    """Remove an agent from the file. Raises UsageError if it is not there, or BadAgentConfig."""
     if not path.parent.is_dir():
         raise UsageError(f"{path}: no agent is called {name!r} there")
     with held(path):
-        return _removed(path, origin, name)
+        return _remove(path, origin, name)
 
 
-def _removed(path: Path, origin: Origin, name: str) -> ConfigChange:
+def _remove(path: Path, origin: Origin, name: str) -> ConfigChange:
     file = read_file(path, origin)
     found = None if file is None else _entry(file, name)
     if file is None or found is None:
@@ -259,23 +260,25 @@ def _removed(path: Path, origin: Origin, name: str) -> ConfigChange:
     assert container is not None
     which = file.form.entries.index(found) if file.form.is_list else found.name
     text = remove_member(_text(file), [container], which)
-    if file.form.default is not None and identity(file.form.default[1]) == identity(found.name):
+    if file.form.default is not None and canonical_name(file.form.default[1]) == canonical_name(found.name):
         text = remove_member(text, [], file.form.default[0])
     return _write(path, origin, file, text)
 
 
 def _entry(file: AgentConfigFile, name: str) -> AgentListEntry | None:
-    return next((entry for entry in file.form.entries if identity(entry.name) == identity(name)), None)
+    return next(
+        (entry for entry in file.form.entries if canonical_name(entry.name) == canonical_name(name)), None
+    )
 
 
 def _text(file: AgentConfigFile | None) -> str:
-    # As it is, byte order mark and line endings and all.
+    # Unchanged, including byte order mark and line endings.
     return json.dumps({"servers": {}}, indent=2) + "\n" if file is None else file.content.decode()
 
 
 def _write(path: Path, origin: Origin, file: AgentConfigFile | None, text: str) -> ConfigChange:
     content = text.encode()
-    changed = read_content(path, content, origin)  # what cannot be read again is never written
+    changed = read_content(path, content, origin)  # never write content that cannot be read again
     if file is None or content != file.content:
         mode = 0o600 if origin == "user" else 0o644
         write_whole(path, None if file is None else file.content, content, mode=mode)

@@ -1,4 +1,8 @@
-"""One configured agent: command, limits, permissions, MCP servers."""
+"""One configured agent: command, limits, permissions, MCP servers.
+
+An agent comes from a file, from the catalog, or is the coding agent of this package. References to the
+environment are kept as written and resolved at launch.
+"""
 
 import os
 import shutil
@@ -16,7 +20,7 @@ from accord.client.remote_agent import PendingAgent
 from accord.errors import NeverStarted
 from accord.frontend.agent_config.agent_environment import expand, laid_over, whole
 from accord.frontend.agent_config.formats import BadAgentConfig, read_env, read_text, read_texts
-from accord.frontend.known_agents import BUILT_IN, BUILT_IN_KEYS, KnownAgent, known, started_by
+from accord.frontend.known_agents import BUILT_IN, BUILT_IN_KEYS, KnownAgent, find_known_agent, known_agent_of
 from accord.policy.rules import PermissionDefault, Rules
 from accord.schema import EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio
 
@@ -24,27 +28,25 @@ if TYPE_CHECKING:
     from accord.policy.policy import Policy
 
 
-# MERGED client.servers.mcp: MCP servers as a file describes them, and as they are sent to an agent.
-
-_MCP_STDIO: Final = frozenset(("name", "type", "command", "args", "env"))
-_MCP_REMOTE: Final = frozenset(("name", "type", "url", "headers"))
+_STDIO_KEYS: Final = frozenset(("name", "type", "command", "args", "env"))
+_REMOTE_KEYS: Final = frozenset(("name", "type", "url", "headers"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpEntry:
-    """An MCP server as a file describes it."""
+    """An MCP server in a file."""
 
     name: str
     place: str
-    """The file and the key where it stands."""
+    """The file and the key, for messages."""
     kind: Literal["stdio", "http", "sse"] = "stdio"
     command: tuple[str, ...] = ()
     url: str = ""
     values: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Its environment, or the headers to send."""
+    """The environment variables, or the headers."""
 
     def resolved(self, environ: Mapping[str, str]) -> McpServer:
-        """As it is sent to an agent, references resolved. Raises UsageError."""
+        """The MCP server for the agent, with resolved references. Raises UsageError."""
         part = "env" if self.kind == "stdio" else "headers"
         values = {
             name: expand(value, environ, f"{self.place}.{part}.{name}") for name, value in self.values.items()
@@ -58,7 +60,7 @@ class McpEntry:
 
 
 def read_mcp_servers(value: Any, file: str, key: str, folder: str) -> tuple[McpEntry, ...]:
-    """MCP servers as an object by name, as most tools have it, or as a list, as in the protocol. Raises BadServers."""
+    """Read MCP servers: an object by name, or a list as in the protocol. Raises BadAgentConfig."""
     entries: dict[str, McpEntry] = {}
     if value is None:
         return ()
@@ -87,7 +89,7 @@ def _mcp(name: str, place: str, said: dict[str, Any], file: str, folder: str) ->
     )
     if kind not in ("stdio", "http", "sse"):
         raise BadAgentConfig(file, f"{place}.type", f"{kind!r} is none of stdio, http, sse")
-    keys = _MCP_STDIO if kind == "stdio" else _MCP_REMOTE
+    keys = _STDIO_KEYS if kind == "stdio" else _REMOTE_KEYS
     for key in said:
         if key not in keys:
             raise BadAgentConfig(
@@ -120,56 +122,54 @@ def _named(said: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-# MERGED client.servers.server: One agent that can be launched: its program, its environment, its limits, and what it is allowed to do.
-#
-# It is described by a file, by the catalogue, or is the one in this package. References to the environment are kept as they
-# were written, and resolved when it is launched.
-
 Origin: TypeAlias = Literal["built-in", "user", "project", "catalogue"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredAgent:
-    """An agent, and everything that is configured about it."""
+    """An agent with its configuration."""
 
     name: str
     origin: Origin
     command: tuple[str, ...]
-    """The program and its arguments; empty where the catalogue knows them."""
+    """The program and its arguments; empty if the catalog has them."""
     place: str = ""
-    """The file and the key where it stands, for messages."""
+    """The file and the key, for messages."""
     folder: str | None = None
-    """Where relative paths of its file count from."""
+    """The base directory for relative paths in its file."""
     description: str = ""
     env: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    """As written, references not yet resolved; None takes a variable away."""
+    """As written, with unresolved references; None removes a variable."""
     cwd: str | None = None
-    """Where the program is started; without it, in the folder of the session."""
+    """The working directory of the program; by default the directory of the session."""
     timeout: float | None = None
-    """Seconds for an ordinary request."""
+    """The time limit of an ordinary request, in seconds."""
     startup: float | None = None
-    """Seconds from the start of the program to the answer of `initialize`."""
+    """The time limit from the start of the program to the response to `initialize`, in seconds."""
     max_restarts: int | None = None
     permissions: Rules | None = None
     """The user's rules."""
     project_permissions: Rules | None = None
-    """The rules of a project's file; they can only make the outcome stricter."""
+    """The rules of a project's file; they can only make decisions stricter."""
     unattended: PermissionDefault | None = None
-    """What is allowed where nobody can be asked, if the file says so."""
+    """The permission default for runs without a user, if the file sets it."""
     mcp: tuple[McpEntry, ...] = ()
 
     @property
     def known(self) -> KnownAgent | None:
-        """What the catalogue knows about it, by its name or by its command."""
+        """The entry of the catalog for this agent, by name or by command."""
         if self.command:
-            return started_by(self.command) or (known(self.name) if self.origin == "user" else None)
-        return known(self.name)
+            return known_agent_of(self.command) or (
+                find_known_agent(self.name) if self.origin == "user" else None
+            )
+        return find_known_agent(self.name)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Credentials of our environment it gets unasked.
+        """The credentials in our environment that the agent inherits.
 
-        A program that a project names, or sets up in its own way, gets none: its `env` has to name them.
+        An agent whose command, variables or directory come from a project's file inherits none: its `env`
+        must name them.
         """
         if self.origin == "project" and (self.command or self.env or self.cwd):
             return ()
@@ -179,7 +179,7 @@ class ConfiguredAgent:
         return agent.keys if agent is not None else ()
 
     def program(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """The command as it will be started. Raises NeverStarted where the catalogue knows it and it is not installed."""
+        """The command to start. Raises NeverStarted for an agent of the catalog that is not installed."""
         if not self.command and self.name == BUILT_IN:
             return own_command()
         if self.command:
@@ -188,13 +188,13 @@ class ConfiguredAgent:
                 first = os.path.normpath(os.path.join(self.folder, first))
             return (first, *self.command[1:])
         agent = self.known
-        assert agent is not None, "only an agent of the catalogue is without a command"
-        if agent.found((os.environ if environ is None else environ).get("PATH")) is None:
-            raise NeverStarted(f"{self.name} is not installed here: {agent.how_to_get}")
+        assert agent is not None, "only an agent of the catalog has no command"
+        if agent.executable((os.environ if environ is None else environ).get("PATH")) is None:
+            raise NeverStarted(f"{self.name} is not installed here: {agent.install_hint}")
         return agent.command
 
     def installed(self, environ: Mapping[str, str] | None = None) -> str | None:
-        """Where its program is on this machine; None if it is nowhere."""
+        """The path of its program; None if it is not installed."""
         try:
             first = self.program(environ)[0]
         except NeverStarted:
@@ -204,12 +204,15 @@ class ConfiguredAgent:
     def launch(
         self, cwd: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None
     ) -> AgentCommand:
-        """How it is started, for a session in this folder. Raises UsageError, NeverStarted."""
+        """The command to start the agent for a session in this directory.
+
+        Raises UsageError or NeverStarted.
+        """
         ours = dict(os.environ if environ is None else environ)
         command = self.program(ours)
         if shutil.which(command[0], path=ours.get("PATH")) is None and " " in command[0]:
             raise NeverStarted(
-                f"{self.place}.command: there is no program {command[0]!r}; arguments belong in `args`, each on its own"
+                f"{self.place}.command: there is no program {command[0]!r}; put each argument into `args`"
             )
         agent = self.known
         env: dict[str, str | None] = {**(agent.env if agent is not None else {}), **self.env}
@@ -218,7 +221,7 @@ class ConfiguredAgent:
         return AgentCommand(command, folder, laid_over(ours, child))
 
     def options(self, base: ClientOptions | None = None) -> ClientOptions:
-        """The options of a connection with this agent's limits and restarts in them."""
+        """The client options with this agent's limits and restarts."""
         base = base or ClientOptions()
         limits = base.limits
         if self.timeout is not None:
@@ -231,17 +234,17 @@ class ConfiguredAgent:
         return replace(base, limits=limits, restart=restart if restart.max_restarts else None)
 
     def mcp_servers(self, environ: Mapping[str, str] | None = None) -> list[McpServer]:
-        """The MCP servers of every session, references resolved. Raises UsageError."""
+        """The MCP servers for a session, with resolved references. Raises UsageError."""
         ours = os.environ if environ is None else environ
         return [entry.resolved(ours) for entry in self.mcp]
 
-    def policy(self, word: PermissionDefault | None = None) -> "Policy":
-        """What it is allowed to do. The word takes the place of the user's default; the user's rules stay."""
+    def policy(self, default: PermissionDefault | None = None) -> "Policy":
+        """The policy for this agent. `default` replaces the user's default; the user's rules stay."""
         from accord.policy.policy import Policy
 
         user = self.permissions
-        if word is not None:
-            user = msgspec.structs.replace(user or Rules(), default=word)
+        if default is not None:
+            user = msgspec.structs.replace(user or Rules(), default=default)
         return Policy(user, self.project_permissions)
 
     def connect(
@@ -251,12 +254,15 @@ class ConfiguredAgent:
         handlers: ClientHandlers | None = None,
         options: ClientOptions | None = None,
     ) -> PendingAgent:
-        """Start it for a session in this folder and connect to it. Raises as `accord.connect`, and UsageError."""
+        """Start the agent for a session in this directory and connect.
+
+        Raises what `accord.connect` raises.
+        """
         return PendingAgent(self.launch(cwd), handlers, self.options(options))
 
 
 def own_command() -> tuple[str, ...]:
-    """How the coding agent in this package is started: by our own Python, and never from the folder it stands in (-P)."""
+    """The command of the coding agent: this Python, with -P so that the current directory is not imported."""
     return (sys.executable, "-P", "-m", "accord.cli", "agent")
 
 
@@ -268,7 +274,7 @@ def built_in() -> ConfiguredAgent:
 
 
 def of_catalogue(agent: KnownAgent) -> ConfiguredAgent:
-    """A well-known agent that no file speaks of."""
+    """The configuration of a known agent that is in no file."""
     return ConfiguredAgent(name=agent.id, origin="catalogue", command=(), description=agent.name)
 
 

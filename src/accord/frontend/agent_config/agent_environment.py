@@ -1,7 +1,7 @@
-"""The environment an agent is started with: what of ours it inherits, and what its `env` adds.
+"""The environment of an agent: what it inherits from ours, and what its `env` adds.
 
-It inherits everything that does not look like a credential, and of the credentials those that are its business by the
-catalogue. What else it shall have stands in its `env`, where `${NAME}` takes a value of ours.
+It inherits everything that does not look like a credential, and the credentials that the catalog lists for
+it. Everything else must be in its `env`, where `${NAME}` inserts a value of our environment.
 """
 
 import fnmatch
@@ -15,8 +15,8 @@ from accord.policy.sandbox.command_environment import without_credentials
 _REFERENCE: Final = re.compile(r"\$(?:\$(?=\{)|\{([^{}]*)\})")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BARE: Final = re.compile(r"(\$*)\$([A-Za-z_][A-Za-z0-9_]*)")
-# Marks that an agent leaves for its own children: another agent would take itself for one of them, and some refuse to start.
-_OF_OTHER_AGENTS: Final = frozenset(
+# Variables that an agent sets for its child processes. Some agents refuse to start if they are set.
+_AGENT_MARKERS: Final = frozenset(
     (
         "CLAUDECODE",
         "CLAUDE_CODE_ENTRYPOINT",
@@ -29,16 +29,19 @@ _OF_OTHER_AGENTS: Final = frozenset(
 
 
 def inherited(environ: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
-    """What of our environment an agent gets unasked. `keys` are the credentials it may have; `*` stands for any letters."""
+    """The part of our environment that an agent inherits.
+
+    `keys` are patterns of the credentials it may have.
+    """
     keep = {name for name in environ if any(fnmatch.fnmatchcase(name, key) for key in keys)}
     passed = without_credentials(environ, keep=keep)
-    return {name: value for name, value in passed.items() if name not in _OF_OTHER_AGENTS}
+    return {name: value for name, value in passed.items() if name not in _AGENT_MARKERS}
 
 
 def whole(
     environ: Mapping[str, str], keys: Collection[str], env: Mapping[str, str | None], place: str
 ) -> dict[str, str]:
-    """The environment of the agent. `place` is where `env` stands, for messages. Raises UsageError."""
+    """The environment of the agent. `place` is the location of `env`, for messages. Raises UsageError."""
     result = inherited(environ, keys)
     for name, value in env.items():
         if value is None:
@@ -49,14 +52,14 @@ def whole(
 
 
 def laid_over(environ: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """The difference that makes the wanted environment out of ours; None takes a name out."""
+    """The changes that turn our environment into `wanted`; None removes a variable."""
     changes: dict[str, str | None] = {name: None for name in environ if name not in wanted}
     changes.update((name, value) for name, value in wanted.items() if environ.get(name) != value)
     return changes
 
 
 def expand(text: str, environ: Mapping[str, str], place: str) -> str:
-    """The text with the values of our environment in place of its references. Raises UsageError for one that is not set."""
+    """Replace the references in a text by values of our environment. Raises UsageError if one is not set."""
 
     def value(found: "re.Match[str]") -> str:
         if found[1] is None:
@@ -65,9 +68,7 @@ def expand(text: str, environ: Mapping[str, str], place: str) -> str:
         if name in environ:
             return environ[name]
         if fallback is None:
-            raise UsageError(
-                f"{place}: {name} is not set; set it, or write ${{{name}:-}} where it may be missing"
-            )
+            raise UsageError(f"{place}: {name} is not set; set it, or write ${{{name}:-}} if it is optional")
         return fallback
 
     if (bare := _BARE.fullmatch(text)) and bare[1]:
@@ -76,7 +77,7 @@ def expand(text: str, environ: Mapping[str, str], place: str) -> str:
 
 
 def references(texts: Iterable[str]) -> list[str]:
-    """The names of our environment that these texts refer to."""
+    """The names of the variables that these texts refer to."""
     found: dict[str, None] = {}
     for text in texts:
         found.update(
@@ -86,25 +87,28 @@ def references(texts: Iterable[str]) -> list[str]:
 
 
 def problem(text: str) -> str | None:
-    """What is wrong with the references in a text, in words."""
+    """What is wrong with the references in a text, or None."""
     for match in _REFERENCE.finditer(_braced(text)):
         if match[1] is not None and not _NAME.fullmatch(split(match[1])[0]):
-            return f"{match[0]!r} names no variable; write ${{NAME}}, ${{NAME:-otherwise}}, or $${{ for the characters themselves"
+            return (
+                f"{match[0]!r} names no variable; write ${{NAME}}, ${{NAME:-otherwise}}, "
+                "or $${ for the characters themselves"
+            )
     return None
 
 
 def literal(text: str) -> str:
-    """The text as it has to be written so that nothing in it is taken for a reference."""
+    """Escape a text so that nothing in it is read as a reference."""
     return f"${text}" if _BARE.fullmatch(text) else text.replace("${", "$${")
 
 
 def split(inside: str) -> tuple[str, str | None]:
-    """What stands in a reference: the name, and what to take where it is not set."""
+    """Split a reference into the name and the fallback."""
     name, mark, fallback = inside.partition(":-")
     return name, fallback if mark else None
 
 
 def _braced(text: str) -> str:
-    """Some tools write a reference as `$NAME`; a value that is nothing else is read so, unless it begins with `$$`."""
+    """Convert a value that is just `$NAME`, as some tools write it, to `${NAME}`; `$$` escapes it."""
     bare = _BARE.fullmatch(text)
     return f"${{{bare[2]}}}" if bare and not bare[1] else text

@@ -1,4 +1,7 @@
-"""All agents that can be launched from a folder: the project's file over the user's, then the built-in one and the catalogue."""
+"""All agents that can be started in a directory.
+
+The project's file overrides the user's; then come the built-in agent and the catalog.
+"""
 
 import difflib
 import os
@@ -11,16 +14,16 @@ from accord.frontend.agent_config.acp_file import AgentConfigFile, project_file,
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry, built_in, of_catalogue
 from accord.frontend.agent_config.formats import BadAgentConfig
 from accord.frontend.agent_config.project_trust import Trusting, refuse
-from accord.frontend.known_agents import BUILT_IN, catalogue, identity, known, started_by
+from accord.frontend.known_agents import BUILT_IN, canonical_name, catalog, find_known_agent, known_agent_of
 from accord.policy.trust_store import TrustStore
 
 
 class UnknownAgent(UsageError):
-    """No agent has that name; the text says which are near."""
+    """No agent has this name; the message suggests similar names."""
 
 
 class ConfiguredAgents:
-    """The agents of one folder. `servers["name"]` is one of them, `servers.default` the one that runs when none is named."""
+    """The agents of one directory. `agents["name"]` is one of them, `agents.default` the default agent."""
 
     def __init__(
         self,
@@ -28,37 +31,37 @@ class ConfiguredAgents:
         project: AgentConfigFile | None = None,
         left_out: AgentConfigFile | None = None,
     ) -> None:
-        self.user = user
-        self.project = project
-        self.left_out = left_out
-        """A project's file that does not count, because the user did not agree to it."""
+        self.user: AgentConfigFile | None = user
+        self.project: AgentConfigFile | None = project
+        self.left_out: AgentConfigFile | None = left_out
+        """A project's file that is ignored, because the user does not trust it."""
         files = [file for file in (user, project) if file is not None]
-        self.notes = [note for file in files for note in file.form.notes]
-        """What the files say that has no use here."""
+        self.notes: list[str] = [note for file in files for note in file.form.notes]
+        """Messages about known keys that have no effect here."""
         self._configured: dict[str, ConfiguredAgent] = {}
         for file in files:
             for server in file.servers:
                 self._add(server)
-        everywhere = {entry.name: entry for file in files for entry in file.mcp}
-        self._everywhere = tuple(everywhere.values())
+        common = {entry.name: entry for file in files for entry in file.mcp}
+        self._common_mcp = tuple(common.values())
         self._default = self._find_default(files)
 
     @property
     def default(self) -> ConfiguredAgent:
-        """The agent that runs when none is named."""
+        """The agent that runs if none is named."""
         return self[self._default]
 
     @property
     def configured(self) -> list[ConfiguredAgent]:
         """The agents of the files and the built-in one."""
         own = [] if BUILT_IN in self._configured else [built_in()]
-        return [self._equipped(server) for server in (*own, *self._configured.values())]
+        return [self._with_mcp(server) for server in (*own, *self._configured.values())]
 
     @property
     def others(self) -> list[ConfiguredAgent]:
-        """The agents of the catalogue that no file speaks of."""
+        """The agents of the catalog that are in no file."""
         return [
-            self._equipped(of_catalogue(agent)) for agent in catalogue() if agent.id not in self._configured
+            self._with_mcp(of_catalogue(agent)) for agent in catalog() if agent.id not in self._configured
         ]
 
     def __iter__(self) -> Iterator[ConfiguredAgent]:
@@ -69,18 +72,18 @@ class ConfiguredAgents:
         return self._find(name) is not None
 
     def __getitem__(self, name: str) -> ConfiguredAgent:
-        """The agent of that name, in any case; a well-known one by any of its names. Raises UnknownAgent."""
+        """The agent with this name or alias; ignores case. Raises UnknownAgent."""
         server = self._find(name)
         if server is None:
             raise UnknownAgent(self._unknown(name))
-        return self._equipped(server)
+        return self._with_mcp(server)
 
     def _find(self, name: str) -> ConfiguredAgent | None:
-        if (server := self._configured.get(identity(name))) is not None:
+        if (server := self._configured.get(canonical_name(name))) is not None:
             return server
         if name.casefold() == BUILT_IN:
             return built_in()
-        agent = known(name)
+        agent = find_known_agent(name)
         return None if agent is None else of_catalogue(agent)
 
     def _unknown(self, name: str) -> str:
@@ -88,13 +91,16 @@ class ConfiguredAgents:
         near = difflib.get_close_matches(name.casefold(), names, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else "`accord agents list` shows all"
         text = f"no agent is called {name!r}; {hint}"
-        if self.left_out is not None and self.left_out.speaks_of(name):
-            text = f"the agent {name!r} stands in {self.left_out.path}, which does not count: you have not agreed to it"
+        if self.left_out is not None and self.left_out.contains(name):
+            text = (
+                f"the agent {name!r} is in {self.left_out.path}, which is not trusted; "
+                "run `accord agents trust` to allow it"
+            )
         return text
 
     def _add(self, server: ConfiguredAgent) -> None:
-        """A project's agent takes the place of the user's whole entry, but never of the user's permissions."""
-        key = identity(server.name)
+        """Add an agent. A project's entry replaces the user's entry, but not the user's permissions."""
+        key = canonical_name(server.name)
         if server.origin == "project":
             before = self._configured.get(key) or self._of_program(server)
             unattended = before.unattended if before is not None else None
@@ -106,13 +112,13 @@ class ConfiguredAgents:
         self._configured[key] = server
 
     def _of_program(self, server: ConfiguredAgent) -> ConfiguredAgent | None:
-        """What the user says of the well-known agent that this one starts under another name."""
-        agent = started_by(server.command) if server.command else None
+        """The user's entry for the known agent that this entry starts under another name."""
+        agent = known_agent_of(server.command) if server.command else None
         return None if agent is None else self._configured.get(agent.id)
 
-    def _equipped(self, server: ConfiguredAgent) -> ConfiguredAgent:
-        """With the MCP servers that every agent gets; its own of the same name go before."""
-        mcp: dict[str, McpEntry] = {entry.name: entry for entry in (*self._everywhere, *server.mcp)}
+    def _with_mcp(self, server: ConfiguredAgent) -> ConfiguredAgent:
+        """Add the MCP servers that every agent gets; its own entries override those."""
+        mcp: dict[str, McpEntry] = {entry.name: entry for entry in (*self._common_mcp, *server.mcp)}
         return replace(server, mcp=tuple(mcp.values()))
 
     def _find_default(self, files: list[AgentConfigFile]) -> str:
@@ -126,10 +132,10 @@ class ConfiguredAgents:
 
 
 def load(cwd: str | os.PathLike[str] = ".", *, trust: Trusting = refuse) -> ConfiguredAgents:
-    """The agents that can be launched from this folder.
+    """Load the agents that can be started in this directory.
 
-    `trust` decides about a project's file that the user has not agreed to: `ask`, `once`, `leave_out`, or a function of
-    your own; by default NotTrusted is raised. Raises BadServers and BadRules for a file that cannot be used.
+    `trust` decides about a project's file that the user does not trust yet: `ask`, `once`, `leave_out`, or
+    your own function. By default NotTrusted is raised. Raises BadAgentConfig or BadRules for an invalid file.
     """
     user = read_file(user_file(), "user")
     path = project_file(Path(os.path.abspath(cwd)))

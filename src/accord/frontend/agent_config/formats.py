@@ -1,4 +1,15 @@
-"""Agent entries in the formats of other tools and of the official registry; checked values."""
+"""Agent entries in the formats of other tools and of the official registry; checked values.
+
+    servers        Accord, Agentao: an object by name; simse: a list of objects with a `name`
+    agent_servers  Zed's settings, JetBrains' acp.json: an object by name
+    agents         acpx's config.json: an object by name, whose `command` can be a whole command line
+
+All formats are read into entries with the keys of `acp.json`. A key of one tool is understood in every
+format. A known key without effect here is noted; an unknown key is refused.
+
+Of the registry (`registry.json`, or the `agent.json` of one agent), packages with a pinned version are used.
+Archives are not downloaded.
+"""
 
 import re
 import shlex
@@ -9,20 +20,12 @@ from typing import Any, Final, cast
 from accord.errors import UsageError
 from accord.frontend.agent_config.agent_environment import literal, problem
 from accord.frontend.agent_config.jsonc import BadJson, parse, read_whole
-from accord.frontend.known_agents import identity
+from accord.frontend.known_agents import canonical_name
 from accord.safe_text import visible
 
-# MERGED client.servers.forms: The forms in which tools write down their agents, read into one: entries by name, with the keys of `acp.json`.
-#
-#     servers        ours and Agentao's: an object by name; simse's: a list of objects with a `name`
-#     agent_servers  Zed's settings, JetBrains' acp.json: an object by name
-#     agents         acpx's config.json: an object by name, whose `command` may be a whole line
-#
-# A key of one tool is understood in every form. What is known and has no use here is noted, what is not known is refused.
+CONTAINERS: Final[tuple[str, ...]] = ("servers", "agent_servers", "agents")
 
-CONTAINERS: Final = ("servers", "agent_servers", "agents")
-
-KEYS: Final = frozenset(
+KEYS: Final[frozenset[str]] = frozenset(
     [
         "command",
         "args",
@@ -36,13 +39,13 @@ KEYS: Final = frozenset(
         "description",
     ]
 )
-_OTHER_NAMES: Final = {
+_KEY_ALIASES: Final = {
     "requestTimeoutMs": "timeoutMs",
     "maxRecoverableRestarts": "maxRestarts",
     "displayName": "description",
 }
-_READ: Final = frozenset(("argv", "type", "nonInteractivePolicy"))
-_NO_USE: Final = frozenset(
+_CONVERTED: Final = frozenset(("argv", "type", "nonInteractivePolicy"))
+_IGNORED_KEYS: Final = frozenset(
     [
         "autoStart",
         "capabilities",
@@ -56,10 +59,10 @@ _NO_USE: Final = frozenset(
         "use_custom_mcp",
     ]
 )
-_TOP: Final = frozenset(
+_TOP_KEYS: Final = frozenset(
     ("$schema", "defaultServer", "defaultAgent", "mcpServers", "defaultPermissions", *CONTAINERS)
 )
-_NO_USE_TOP: Final = frozenset(
+_IGNORED_TOP_KEYS: Final = frozenset(
     [
         "nonInteractivePermissions",
         "authPolicy",
@@ -72,12 +75,12 @@ _NO_USE_TOP: Final = frozenset(
         "default_mcp_settings",
     ]
 )
-_WORDS_OF_ACPX: Final = {"approve-all": "all", "approve-reads": "reads", "deny-all": "none"}
-_WORDS_OF_AGENTAO: Final = {"reject_all": "none", "accept_all": "all"}
+_ACPX_DEFAULTS: Final = {"approve-all": "all", "approve-reads": "reads", "deny-all": "none"}
+_AGENTAO_DEFAULTS: Final = {"reject_all": "none", "accept_all": "all"}
 
 
 class BadAgentConfig(UsageError):
-    """A file of agents that cannot be used; the text names file, key and reason."""
+    """An invalid agent configuration; the message names the file, the key and the reason."""
 
     def __init__(self, file: str, key: str, reason: str) -> None:
         super().__init__(visible(": ".join(part for part in (file, key, reason) if part)))
@@ -85,31 +88,31 @@ class BadAgentConfig(UsageError):
 
 @dataclass(slots=True)
 class AgentListEntry:
-    """One agent of a file, in the keys of `acp.json`."""
+    """One agent of a file, with the keys of `acp.json`."""
 
     name: str
     key: str
-    """Where it stands in the file."""
+    """The path of keys in the file."""
     said: dict[str, Any]
     unattended: str | None = None
 
 
 @dataclass(slots=True)
 class AgentListFile:
-    """A whole file."""
+    """The agents of a file."""
 
     container: str | None
     is_list: bool
     entries: list[AgentListEntry] = field(default_factory=list[AgentListEntry])
     default: tuple[str, str] | None = None
-    """The key and the name it gives."""
+    """The key that sets the default, and the name of the agent."""
     mcp_servers: Any = None
     notes: list[str] = field(default_factory=list[str])
-    """What was understood and has no use here."""
+    """Messages about known keys without effect here."""
 
 
 def read_form(value: Any, file: str) -> AgentListFile:
-    """The agents of a parsed file. Raises BadServers."""
+    """Read the agents of a parsed file. Raises BadAgentConfig."""
     if not isinstance(value, dict):
         raise BadAgentConfig(file, "", 'it must be an object, such as {"servers": {...}}')
     said = cast("dict[str, Any]", value)
@@ -121,14 +124,16 @@ def read_form(value: Any, file: str) -> AgentListFile:
     container = containers[0] if containers else None
     form = AgentListFile(container, isinstance(said.get(container or ""), list))
     for key in said:
-        if key in _NO_USE_TOP:
+        if key in _IGNORED_TOP_KEYS:
             form.notes.append(f"{file}: {key}: has no use here")
-        elif key not in _TOP and container != "agent_servers":
-            raise BadAgentConfig(file, key, f"there is no such key; there are: {', '.join(sorted(_TOP))}")
+        elif key not in _TOP_KEYS and container != "agent_servers":
+            raise BadAgentConfig(
+                file, key, f"there is no such key; there are: {', '.join(sorted(_TOP_KEYS))}"
+            )
     form.mcp_servers = said.get("mcpServers")
     if container is not None:
         line = container == "agents"
-        word = _word(said, "defaultPermissions", _WORDS_OF_ACPX, file)
+        word = _word(said, "defaultPermissions", _ACPX_DEFAULTS, file)
         for name, key, entry in _entries(said[container], container, file):
             form.entries.append(_entry(name, key, entry, line, word, form, file))
     _check_names(form, file)
@@ -163,13 +168,15 @@ def _check_names(form: AgentListFile, file: str) -> None:
                 entry.key,
                 f"{name!r} is no name: no blanks around it, no control characters, no `-` in front",
             )
-        if (other := seen.get(identity(name))) is not None:
+        if (other := seen.get(canonical_name(name))) is not None:
             same = name.casefold() == other.casefold()
             why = (
-                "names count in any case" if same else f"both are names of {identity(name)}, keep one of them"
+                "names count in any case"
+                if same
+                else f"both are names of {canonical_name(name)}, keep one of them"
             )
             raise BadAgentConfig(file, entry.key, f"there already is {other!r}; {why}")
-        seen[identity(name)] = name
+        seen[canonical_name(name)] = name
 
 
 def _entry(
@@ -180,14 +187,14 @@ def _entry(
     said: dict[str, Any] = {}
     given = cast("dict[str, Any]", value)
     for own, content in given.items():
-        plain = _OTHER_NAMES.get(own, own)
-        if own in _NO_USE:
+        plain = _KEY_ALIASES.get(own, own)
+        if own in _IGNORED_KEYS:
             form.notes.append(f"{file}: {key}.{own}: has no use here")
         elif plain in KEYS:
             if plain in said:
                 raise BadAgentConfig(file, f"{key}.{own}", f"it says the same as `{plain}`; keep one of them")
             said[plain] = content
-        elif own not in _READ:
+        elif own not in _CONVERTED:
             raise BadAgentConfig(
                 file, f"{key}.{own}", f"there is no such key; there are: {', '.join(sorted(KEYS))}"
             )
@@ -199,7 +206,7 @@ def _entry(
 
 
 def _read_command(given: dict[str, Any], said: dict[str, Any], key: str, line: bool, file: str) -> None:
-    """acpx: `argv` alone, or a `command` without `args` that is a whole line."""
+    """Convert acpx: `argv` alone, or a `command` without `args` that is a whole command line."""
     if "argv" in given:
         argv = given["argv"]
         if "command" in given or "args" in given:
@@ -219,7 +226,7 @@ def _read_command(given: dict[str, Any], said: dict[str, Any], key: str, line: b
 
 
 def _read_type(given: dict[str, Any], said: dict[str, Any], key: str, form: AgentListFile, file: str) -> None:
-    """Zed: its own command, or an agent of the registry, which the catalogue may know under that id."""
+    """Check Zed's `type`: a custom command, or an agent of the registry, found in the catalog by id."""
     kind = given.get("type", "custom")
     if kind not in ("custom", "registry", "extension"):
         raise BadAgentConfig(file, f"{key}.type", f"{kind!r} is none of custom, registry, extension")
@@ -228,11 +235,11 @@ def _read_type(given: dict[str, Any], said: dict[str, Any], key: str, form: Agen
 
 
 def _unattended(given: dict[str, Any], key: str, file: str) -> str | None:
-    """Agentao: what becomes of requests that nobody can answer, as a word or as `{"mode": word}`."""
+    """Convert Agentao's policy for runs without a user: a word or `{"mode": word}`."""
     policy = given.get("nonInteractivePolicy")
     if isinstance(policy, dict):
         policy = cast("dict[str, Any]", policy).get("mode")
-    return _word({"nonInteractivePolicy": policy}, "nonInteractivePolicy", _WORDS_OF_AGENTAO, file, f"{key}.")
+    return _word({"nonInteractivePolicy": policy}, "nonInteractivePolicy", _AGENTAO_DEFAULTS, file, f"{key}.")
 
 
 def _word(said: dict[str, Any], key: str, words: dict[str, str], file: str, before: str = "") -> str | None:
@@ -255,17 +262,17 @@ def _default(said: dict[str, Any], form: AgentListFile, file: str) -> tuple[str,
     if agent is None:
         return None
     if form.is_list and agent.casefold() not in {entry.name.casefold() for entry in form.entries}:
-        # simse's word for an agent inside a server, which the protocol does not have.
+        # In simse, this is an agent inside a server, which the protocol does not have.
         form.notes.append(f"{file}: defaultAgent: {agent!r} is none of the servers, so it has no use here")
         return None
     return "defaultAgent", agent
 
 
-# MERGED client.servers.values: Values of a settings file, checked: texts, lists of texts, variables. Raises BadServers with file, key and reason.
+# -- checked values ------------------------------------------------------------------------------------------
 
 
 def read_text(value: Any, file: str, key: str, what: str | None) -> str:
-    """A text; `what` says what it has to name, where it cannot be empty."""
+    """Read a string. If `what` is set, it must not be empty."""
     if not isinstance(value, str) or "\0" in value:
         raise BadAgentConfig(file, key, "it is missing" if value is None and what else "it must be a text")
     if what is not None and not value.strip():
@@ -274,7 +281,7 @@ def read_text(value: Any, file: str, key: str, what: str | None) -> str:
 
 
 def read_texts(value: Any, file: str, key: str) -> tuple[str, ...]:
-    """A list of texts."""
+    """Read a list of strings."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -284,7 +291,7 @@ def read_texts(value: Any, file: str, key: str) -> tuple[str, ...]:
 
 
 def read_count(value: Any, file: str, key: str, least: int, most: int) -> int | None:
-    """A whole number, or None where there is none."""
+    """Read a whole number; None if it is missing."""
     if value is None:
         return None
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
@@ -294,7 +301,7 @@ def read_count(value: Any, file: str, key: str, least: int, most: int) -> int | 
 
 
 def read_env(value: Any, file: str, key: str, *, removable: bool = False) -> dict[str, str | None]:
-    """Variables as an object, or as a list of `{name, value}`; null takes one away where that makes sense."""
+    """Read variables: an object, or a list of `{name, value}`. With `removable`, null removes a variable."""
     env: dict[str, str | None] = {}
     for name, text in _pairs(value, file, key):
         if not name or "=" in name or not name.isprintable():
@@ -326,9 +333,7 @@ def _pairs(value: Any, file: str, key: str) -> list[tuple[str, Any]]:
     return pairs
 
 
-# MERGED client.servers.registry: Files of the official registry: `registry.json` with many agents, or the `agent.json` of one.
-#
-# What is taken over is a package in a pinned version, started by its runner. Archives are not downloaded.
+# -- the official registry -----------------------------------------------------------------------------------
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
@@ -336,7 +341,7 @@ _PACKAGE: Final = {
     "npx": re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*)@(\S+)"),
     "uvx": re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]+\])?)(?:==|@)(\S+)"),
 }
-_START: Final = {"npx": ["-y"], "uvx": []}
+_RUNNER_ARGUMENTS: Final = {"npx": ["-y"], "uvx": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,13 +357,13 @@ class RegistryAgent:
     key: str
 
     def entry(self) -> dict[str, Any]:
-        """It as an entry of `acp.json`. Raises BadServers where no package of it can be started."""
+        """The entry for `acp.json`. Raises BadAgentConfig if the agent has no package that can be started."""
         for runner in ("npx", "uvx"):
             if runner in self.distribution:
-                return self._by(runner)
+                return self._package_entry(runner)
         raise BadAgentConfig(self.file, f"{self.key}distribution", self._only_binary())
 
-    def _by(self, runner: str) -> dict[str, Any]:
+    def _package_entry(self, runner: str) -> dict[str, Any]:
         key = f"{self.key}distribution.{runner}"
         said = self.distribution[runner]
         if not isinstance(said, dict):
@@ -375,7 +380,7 @@ class RegistryAgent:
                 self.file, f"{key}.package", f"{package!r} is not of the version {self.version}, as it says"
             )
         args = read_texts(given.get("args"), self.file, f"{key}.args")
-        entry: dict[str, Any] = {"command": runner, "args": [*_START[runner], package, *args]}
+        entry: dict[str, Any] = {"command": runner, "args": [*_RUNNER_ARGUMENTS[runner], package, *args]}
         env = read_env(given.get("env"), self.file, f"{key}.env")
         if env:
             entry["env"] = {name: literal(value) for name, value in env.items() if value is not None}
@@ -386,8 +391,11 @@ class RegistryAgent:
 
     def _only_binary(self) -> str:
         archives = cast("dict[str, Any]", self.distribution.get("binary") or {})
-        where = next((one.get("archive") for one in archives.values() if isinstance(one, dict)), None)  # pyright: ignore
-        hint = f" from {where}" if isinstance(where, str) else ""
+        urls = [
+            cast("dict[str, Any]", one).get("archive") for one in archives.values() if isinstance(one, dict)
+        ]
+        url = urls[0] if urls else None
+        hint = f" from {url}" if isinstance(url, str) else ""
         return (
             f"{self.id} comes as an archive, which is not downloaded: get it{hint}, "
             f"then `accord agents add {self.id} -- PROGRAM ARGUMENTS`"
@@ -395,7 +403,7 @@ class RegistryAgent:
 
 
 def read_registry(path: Path) -> dict[str, RegistryAgent]:
-    """The agents of the file by id. Raises BadServers, UsageError."""
+    """Read the agents of a registry file, by id. Raises BadAgentConfig or UsageError."""
     file = str(path)
     content = read_whole(path)
     if content is None:

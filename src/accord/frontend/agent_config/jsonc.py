@@ -1,4 +1,10 @@
-"""JSON with comments: parse, edit in place, save in one step under a lock."""
+"""JSON with comments: parse, edit in place, save in one step under a lock.
+
+The parser accepts comments and trailing commas, and records the position of every value, so that an edit
+keeps comments, order, indentation and line endings. Duplicate keys are refused, because readers could
+disagree about them. Saving replaces the file atomically, follows links, keeps the mode, and never overwrites
+another change.
+"""
 
 import json
 import os
@@ -16,12 +22,7 @@ from typing import Any, Final
 from accord.errors import UsageError
 from accord.paths import private_folder
 
-# MERGED client.servers.jsonc: JSON as people write it in settings: with comments and trailing commas, and with the place of every value in the text.
-#
-# The places are what an edit needs that keeps the rest of the file as it is. A key that stands twice is refused: whoever
-# reads the file and whoever runs it must not see different things.
-
-DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 
 _SPACE: Final = re.compile(r"[ \t\r\n]+")
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -29,28 +30,28 @@ _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4
 _NUMBER: Final = re.compile(
     r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?(?![0-9A-Za-z.+-])"
 )
-_WORDS: Final = {"true": True, "false": False, "null": None}
+_LITERALS: Final = {"true": True, "false": False, "null": None}
 _BOM: Final = "\ufeff"
 
 
 class BadJson(ValueError):
-    """The text is not JSON. The message says where and why, in one line."""
+    """The text is not valid JSON. The message says where and why, in one line."""
 
 
 @dataclass(slots=True)
 class JsonNode:
-    """One value and the span of text it stands in."""
+    """One value and its span in the text."""
 
     start: int
     end: int
     scalar: Any = None
     entries: "list[JsonMember] | None" = None
-    """What an object or a list holds; None for everything else."""
+    """The content of an object or a list; None for other values."""
     is_object: bool = False
 
     @property
     def value(self) -> Any:
-        """The value in plain dicts, lists, strings, numbers, booleans and None."""
+        """The value as dict, list, str, number, bool or None."""
         if self.entries is None:
             return self.scalar
         if self.is_object:
@@ -58,7 +59,7 @@ class JsonNode:
         return [entry.node.value for entry in self.entries]
 
     def get(self, key: str) -> "JsonNode | None":
-        """The member of that name, if this is an object that has it."""
+        """The member with this key, or None."""
         found = next((entry for entry in self.entries or () if self.is_object and entry.key == key), None)
         return None if found is None else found.node
 
@@ -71,24 +72,22 @@ class JsonMember:
     node: JsonNode
     key: str | None = None
     comma: int | None = field(default=None)
-    """Where the comma behind it stands."""
+    """The position of the comma after it."""
 
 
 def parse(text: str, *, plain: bool = False) -> JsonNode:
-    """The value of the text. `plain` takes JSON only, without comments and trailing commas. Raises BadJson."""
-    return _Reader(text, plain).whole()
+    """Parse a text. `plain` accepts only JSON without comments and trailing commas. Raises BadJson."""
+    return _Parser(text, plain).parse()
 
 
-class _Reader:
-    """One reading from the first character to the last."""
-
+class _Parser:
     def __init__(self, text: str, plain: bool) -> None:
         self.text = text
         self.plain = plain
         self.at = 1 if text.startswith(_BOM) else 0
         self.depth = 0
 
-    def whole(self) -> JsonNode:
+    def parse(self) -> JsonNode:
         self._skip()
         if self.at == len(self.text):
             raise self._bad("there is nothing in it")
@@ -109,17 +108,17 @@ class _Reader:
             self.at = number.end()
         else:
             word = re.compile(r"\w*").match(self.text, start)
-            said = word[0] if word else ""
-            if said not in _WORDS:
-                raise self._bad(f"{said or char!r} is no value" if said or char else "it ends too early")
-            scalar = _WORDS[said]
-            self.at += len(said)
+            name = word[0] if word else ""
+            if name not in _LITERALS:
+                raise self._bad(f"{name or char!r} is no value" if name or char else "it ends too early")
+            scalar = _LITERALS[name]
+            self.at += len(name)
         return JsonNode(start, self.at, scalar)
 
     def _container(self, is_object: bool) -> JsonNode:
         start = self.at
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > _MAX_DEPTH:
             raise self._bad("nested too deep")
         self.at += 1
         entries = list(self._entries("}" if is_object else "]", is_object))
@@ -199,16 +198,14 @@ class _Reader:
         return BadJson(f"line {line}, column {column}: {reason}")
 
 
-# MERGED client.servers.edit: Changes to a JSON text that leave everything else in it as it is: comments, order, indentation, line endings.
-#
-# Each function takes the text and gives the new text. What is not there is put at the end of its object or list.
+# -- edits: each function takes the text and returns the new text --------------------------------------------
 
 _FIRST_INDENT: Final = re.compile(r"\{\s*?\n([ \t]+)\S")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\n]*|(?:/\*[^\n]*?\*/[ \t]*)+(?=\r?\n|$))?[ \t]*")
 
 
 def set_member(text: str, path: Sequence[str], value: Any, *, plain: bool = False) -> str:
-    """Set the member at this path of keys; objects on the way are made where they are missing. Raises BadJson."""
+    """Set the member at this path of keys; creates missing objects on the way. Raises BadJson."""
     if not text.strip("\ufeff \t\r\n"):
         text += "{}\n"
     node = parse(text, plain=plain)
@@ -227,12 +224,12 @@ def set_member(text: str, path: Sequence[str], value: Any, *, plain: bool = Fals
 
 
 def append_item(text: str, path: Sequence[str], value: Any) -> str:
-    """Add an item to the list at this path, which must be there. Raises BadJson."""
+    """Add an item to the existing list at this path. Raises BadJson."""
     return _insert(text, _find(text, path), None, value)
 
 
 def remove_member(text: str, path: Sequence[str], which: str | int, *, plain: bool = False) -> str:
-    """Take out a member by its key or an item by its number, of the object or list at this path. Raises BadJson."""
+    """Remove a member by key, or an item by number, from the object or list at this path. Raises BadJson."""
     entries = _find(text, path, plain).entries or []
     for number, entry in enumerate(entries):
         if which == (entry.key if isinstance(which, str) else number):
@@ -264,7 +261,7 @@ def _insert(text: str, node: JsonNode, key: str | None, value: Any) -> str:
         _indent_at(text, last.start) if last is not None and _begins_line(text, last) else outer + _unit(text)
     )
     line = _line_end(text)
-    # Behind the last comment inside, so that it stays with what it is about.
+    # After the last comment inside, so that the comment stays with its member.
     end = node.start + 1 + len(inside.rstrip(" \t\r\n"))
     fresh = f"{line}{indent}{label}{_written(text, value, indent)}"
     if last is not None and last.comma is not None:
@@ -289,7 +286,7 @@ def _cut(text: str, entries: list[JsonMember], number: int) -> str:
         end += len(text[end:]) - len(text[end:].lstrip(" \t"))
     before = entries[number - 1].comma if number else None
     if entry.comma is None and before is not None:
-        # The comma before it would be left at the end, which plain JSON does not have.
+        # The comma before it would become a trailing comma, which plain JSON does not allow.
         if not text[before + 1 : start].strip(" \t\r\n") and start == entry.start:
             start = before + 1
         return text[:before] + text[before + 1 : start] + text[end:]
@@ -298,7 +295,7 @@ def _cut(text: str, entries: list[JsonMember], number: int) -> str:
 
 def _written(text: str, value: Any, indent: str) -> str:
     lines = json.dumps(value, ensure_ascii=False, indent=_unit(text)).split("\n")
-    # A list of texts reads better on one line, as people write it.
+    # Put a list of strings on one line.
     joined = re.sub(
         r'\[\n\s+("[^\n]*"(?:,\n\s+"[^\n]*")*)\n\s*\]',
         lambda found: "[" + re.sub(r",\n\s+", ", ", found[1]) + "]",
@@ -329,25 +326,25 @@ def _indent_at(text: str, place: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-# MERGED client.servers.saving: Settings files written back: in one step, through links, with their mode kept, and never over a change of somebody else's.
+# -- files ---------------------------------------------------------------------------------------------------
 
 BACKUP: Final = ".accord-backup"
-LARGEST: Final = 16 * 1024 * 1024
-_PATIENCE: Final = 10.0
-_PAUSE: Final = 0.02
+_MAX_BYTES: Final = 16 * 1024 * 1024
+_LOCK_SECONDS: Final = 10.0
+_LOCK_PAUSE: Final = 0.02
 
 
 @contextmanager
 def held(path: Path, *, private: bool = False) -> Generator[None]:
-    """From reading to writing: whoever else changes the file in this way waits. Makes its folder, for the user alone if it is private.
+    """Lock a file from reading to writing. Creates its directory, accessible only to the user if `private`.
 
-    Raises UsageError. The folder is what is locked, so that nothing is left lying beside the file.
+    The lock is on the directory, so that no lock file is left behind. Raises UsageError.
     """
     folder = Path(os.path.realpath(path)).parent
     try:
         private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
         if sys.platform == "win32":
-            yield  # folders cannot be locked there; a change in between is still noticed when it is written
+            yield  # directories cannot be locked on Windows; `write_whole` still detects another change
             return
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -360,13 +357,15 @@ def held(path: Path, *, private: bool = False) -> Generator[None]:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The file's bytes; None if there is no file. Raises UsageError."""
+    """Read a file; None if it does not exist. Raises UsageError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-                raise UsageError(f"{path}: it is no ordinary file of less than {LARGEST // 1024 // 1024} MiB")
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+                raise UsageError(
+                    f"{path}: it is not a regular file of less than {_MAX_BYTES // 1024 // 1024} MiB"
+                )
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -377,28 +376,27 @@ def read_whole(path: Path) -> bytes | None:
 def write_whole(
     path: Path, before: bytes | None, after: bytes, *, mode: int = 0o600, backup: bool = False
 ) -> Path | None:
-    """Put the new bytes in the place of the ones that were read. The result is the backup, if one was asked for and made.
+    """Replace the content that was read by new content. Returns the path of the backup, if one was made.
 
-    A link stays one: what it leads to is replaced. `mode` is for a file that is made. Raises UsageError.
+    A symbolic link stays; its target is replaced. `mode` is for a new file. Raises UsageError.
     """
     target = Path(os.path.realpath(path))
     if read_whole(target) != before:
-        raise UsageError(f"{path}: it was changed by somebody else meanwhile; nothing was written, try again")
-    kept: Path | None = None
+        raise UsageError(f"{path}: another program changed it meanwhile; nothing was written, try again")
+    saved: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if before is not None:
-            standing = target.stat()
-            mode = stat.S_IMODE(standing.st_mode)
+            mode = stat.S_IMODE(target.stat().st_mode)
             if not os.access(target, os.W_OK):
                 raise UsageError(f"{path}: it is read-only; nothing was written")
             if backup:
-                kept = target.with_name(target.name + BACKUP)
-                _replace(kept, before, mode)
+                saved = target.with_name(target.name + BACKUP)
+                _replace(saved, before, mode)
         _replace(target, after, mode)
     except OSError as error:
         raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
-    return kept
+    return saved
 
 
 def _replace(target: Path, data: bytes, mode: int) -> None:
@@ -420,14 +418,14 @@ if sys.platform != "win32":
     import fcntl
 
     def _lock(descriptor: int, path: Path) -> None:
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise UsageError(f"{path}: somebody else keeps changing it; try again") from None
-                time.sleep(_PAUSE)
+                    raise UsageError(f"{path}: another program keeps it locked; try again") from None
+                time.sleep(_LOCK_PAUSE)
             except OSError:
-                return  # a file system that has no locks
+                return  # the file system has no locks

@@ -1,6 +1,7 @@
-"""May a project's file of agents count? It can start programs with the user's rights, so the user has to agree to its content.
+"""Trust in a project's `acp.json`, which can start programs with the user's rights.
 
-`ask` asks on a terminal and keeps the answer yes; without a terminal it refuses. `once` is `--trust`: this run only.
+`ask` asks on a terminal and stores a yes; without a terminal it refuses. `once` is `--trust`, for this run
+only.
 """
 
 import shlex
@@ -12,16 +13,16 @@ from accord.errors import UsageError
 from accord.frontend.agent_config.acp_file import AgentConfigFile
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry
 from accord.frontend.agent_config.agent_environment import references
-from accord.frontend.forms import forget_typed
+from accord.frontend.forms import discard_typed_input
 from accord.policy.trust_store import TrustStore
 from accord.safe_text import visible
 
 Trusting: TypeAlias = Callable[[AgentConfigFile], bool]
-"""Whether a project's file counts that the user has not agreed to before. May raise NotTrusted."""
+"""Decides whether to use a project's file that is not trusted yet. Can raise NotTrusted."""
 
 
 class NotTrusted(UsageError):
-    """A project's file that the user has not agreed to, and nobody to ask."""
+    """A project's file is not trusted, and there is no user to ask."""
 
 
 def refuse(file: AgentConfigFile) -> bool:
@@ -33,21 +34,21 @@ def refuse(file: AgentConfigFile) -> bool:
 
 
 def once(file: AgentConfigFile) -> bool:
-    """The user said so for this run."""
+    """Trust the file for this run."""
     return True
 
 
 def leave_out(file: AgentConfigFile) -> bool:
-    """Go on as if it were not there."""
+    """Ignore the file."""
     return False
 
 
 def ask(file: AgentConfigFile) -> bool:
-    """Ask on the terminal, showing what the file would start; a yes is kept for exactly this content."""
+    """Show what the file would start and ask on the terminal. A yes is stored for exactly this content."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return refuse(file)
-    forget_typed(sys.stdin.fileno())
-    agreed = _asked(file, sys.stdin, sys.stderr)
+    discard_typed_input(sys.stdin.fileno())
+    agreed = _confirm(file, sys.stdin, sys.stderr)
     if agreed:
         try:
             agree_to(file)
@@ -57,7 +58,7 @@ def ask(file: AgentConfigFile) -> bool:
 
 
 def agree_to(file: AgentConfigFile) -> None:
-    """Keep the user's yes to this content. Raises UsageError."""
+    """Store that the user trusts this content. Raises UsageError."""
     try:
         TrustStore().trust(file.path, file.content)
     except OSError as error:
@@ -65,7 +66,7 @@ def agree_to(file: AgentConfigFile) -> None:
 
 
 def forget(file: AgentConfigFile) -> None:
-    """Take the yes back. Raises UsageError."""
+    """Remove the stored trust. Raises UsageError."""
     try:
         TrustStore().forget(file.path)
     except OSError as error:
@@ -74,23 +75,23 @@ def forget(file: AgentConfigFile) -> None:
         ) from None
 
 
-def _asked(file: AgentConfigFile, heard: TextIO, said: TextIO) -> bool:
-    said.write(f"{visible(str(file.path))} is new or has changed since you agreed to it.\n")
+def _confirm(file: AgentConfigFile, stdin: TextIO, stderr: TextIO) -> bool:
+    stderr.write(f"{visible(str(file.path))} is new or has changed since you agreed to it.\n")
     for line in what_it_does(file):
-        said.write(f"  {line}\n")
-    said.write("Let it count? Only a yes does. [y/N] ")
-    said.flush()
-    answer = heard.readline()
+        stderr.write(f"  {line}\n")
+    stderr.write("Let it count? Only a yes does. [y/N] ")
+    stderr.flush()
+    answer = stdin.readline()
     if not answer.endswith("\n"):
-        said.write("\n")
+        stderr.write("\n")
     agreed = answer.strip().casefold() in ("y", "yes")
     if not agreed:
-        said.write("It does not count.\n")
+        stderr.write("It does not count.\n")
     return agreed
 
 
 def what_it_does(file: AgentConfigFile) -> Iterator[str]:
-    """What the user has to know before agreeing, a line each, safe to show."""
+    """What the user must know before trusting the file, one line each, safe to show."""
     for server in file.servers:
         yield from _of_server(server)
     for entry in file.mcp:

@@ -45,7 +45,7 @@ async def sessions_for(client: "GatewayClient", cwd: str | None = None) -> dict[
     gateway, agent, rights = client.gateway, client.agent, client.rights
     found: dict[str, SessionInfo] = {}
     for recorded in gateway.sessions.logs.list(agent.name, cwd):
-        info = recorded.head.info()
+        info = recorded.summary.info()
         info.session_id = recorded.session_id
         found[info.session_id] = info
     try:
@@ -122,7 +122,7 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
     if session is not None:
         folders = session.folders
     elif recorded is not None:
-        folders = _folders(recorded.head.info())
+        folders = _folders(recorded.summary.info())
     elif client.rights.folders is not None:
         servers_ = (await sessions_for(client)).get(params.session_id)
         if servers_ is None:

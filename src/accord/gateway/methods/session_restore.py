@@ -129,7 +129,7 @@ def known_session(client: "GatewayClient", session_id: str) -> LiveSession | Non
         recorded = gateway.sessions.logs.find(agent.name, session_id)
         if recorded is None:
             return None
-        head = recorded.head
+        head = recorded.summary
         check_folders(client.rights, head.cwd, *head.additional_directories)
         return gateway.sessions.add(agent, session_id, head.cwd, head.additional_directories)
     check_folders(client.rights, *session.folders)
