@@ -108,7 +108,7 @@ async def test_the_session_is_exported_to_a_new_file(tmp_path: Path) -> None:
         await chat.wait_until(lambda: "is there already" in str(again.message.render()))
         again.line.value = str(tmp_path / "nowhere" / "x.md")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "cannot be written" in str(again.message.render()))
+        await chat.wait_until(lambda: "cannot write" in str(again.message.render()))
         await chat.pilot.press("escape")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
 

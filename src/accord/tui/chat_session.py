@@ -25,12 +25,12 @@ from accord.clock import Clock
 from accord.errors import AccordError, AuthRequired, StoreError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.agent_config.project_trust import Trusting, refuse
-from accord.frontend.attachments import AttachmentBuilder, mentions_in
-from accord.frontend.consent import Consent, guarded_workspace
+from accord.frontend.attachments import AttachmentBuilder, find_mentions
+from accord.frontend.consent import Consent, permission_workspace
 from accord.frontend.forms import ASK_USER
 from accord.frontend.recording import RecordedSessions, Recorder
-from accord.frontend.session_choice import SessionChoice, apply_settings, reachable
-from accord.frontend.sign_in import how_to_sign_in, what_to_set
+from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
+from accord.frontend.sign_in import missing_variables, sign_in_instructions
 from accord.policy.rules import PermissionDefault
 from accord.safe_text import clean_line, one_line
 from accord.schema import (
@@ -118,7 +118,7 @@ def _explain_variables(
     if launch is None:
         note(f"{agent} needs {listed} in its environment, on the machine where it runs.", "warn", "")
         return
-    lines = list(what_to_set(names, agent, launch))
+    lines = list(missing_variables(names, agent, launch))
     if lines:
         note(
             f"{agent} needs {listed} in its environment; set it, then restart this client.",
@@ -134,14 +134,14 @@ def prompt_blocks(
 ) -> list[ContentBlock]:
     """Return the blocks of a prompt. Blocking: reads files. Raises UsageError if one cannot be read."""
     builder = AttachmentBuilder(capabilities, note)
-    found = mentions_in(draft.text, folders, "paste its path to attach it")
+    found = find_mentions(draft.text, folders, "paste its path to attach it")
     for text in found.notes:
         note(text)
     outputs = [attachment.text for attachment in draft.attachments if attachment.text]
     text = "\n\n".join(filter(None, (draft.text, *outputs)))
     blocks: list[ContentBlock] = [TextContent(text)] if text.strip() else []
-    blocks += [builder.mentioned(path) for path in found.paths]
-    blocks += [builder.attached(attachment.path) for attachment in draft.attachments if attachment.path]
+    blocks += [builder.for_mention(path) for path in found.paths]
+    blocks += [builder.for_attachment(attachment.path) for attachment in draft.attachments if attachment.path]
     return blocks
 
 
@@ -167,7 +167,7 @@ class ConnectionOptions:
         offers_files = server.name != "accord" or bool(server.command)
         return ClientHandlers(
             permissions=consent,
-            workspace=guarded_workspace(consent) if offers_files else None,
+            workspace=permission_workspace(consent) if offers_files else None,
             forms=None if dialogs is None else dialogs.form,
             urls=None if dialogs is None else dialogs.address,
             login=None if dialogs is None else dialogs.login,
@@ -361,7 +361,7 @@ class ChatSession:
             session_id = await opening.newest(records)
         if session_id is None:
             return await opening.new()
-        session = await opening.again(session_id, whole=True)
+        session = await opening.reopen(session_id, with_history=True)
         if not session.state.timeline and records is not None:
             restore_history(records, session, opening.name)
         return session
@@ -393,10 +393,10 @@ class ChatSession:
                 for method in error.methods
             ]
         name = None if server.place == "the command behind --" else server.name
-        return list(how_to_sign_in(error, name, server.launch(self._start.cwd)))
+        return list(sign_in_instructions(error, name, server.launch(self._start.cwd)))
 
     def _session_choice(self, agent: RemoteAgent, server: ConfiguredAgent) -> SessionChoice:
-        servers = reachable(server.mcp_servers(), agent, self._warn)
+        servers = supported_servers(server.mcp_servers(), agent, self._warn)
         return SessionChoice(agent, server.name, self._start.cwd, self._start.add_dir, servers)
 
     def _options(self) -> ConnectionOptions:
@@ -453,7 +453,7 @@ class ChatSession:
         count = 0
         async for event in session.events():
             if self._recorder is not None and self._recorder.recording is not None:
-                self._recorder.recording.take(event)
+                self._recorder.recording.append(event)
             if isinstance(event, AgentEnded):
                 self._set_phase("dead")
             elif isinstance(event, TurnCancelling) and self.phase == "running":

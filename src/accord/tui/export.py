@@ -122,7 +122,13 @@ def export(app: "ChatApp") -> None:
         app.notify("There is no session yet", severity="warning")
         return
     from accord.errors import UsageError
-    from accord.frontend.transcript import SessionListEntry, StoredTranscript, free_place, markdown, write_new
+    from accord.frontend.transcript import (
+        SessionListEntry,
+        StoredTranscript,
+        markdown,
+        new_file_path,
+        write_new_file,
+    )
     from accord.tui.list_screen import LineScreen
 
     session, server = chat_session.session, chat_session.server
@@ -137,8 +143,8 @@ def export(app: "ChatApp") -> None:
 
     def write(text: str) -> str | None:
         try:
-            path = free_place(text)
-            write_new(path, markdown(StoredTranscript(entry, session.state, "agent")))
+            path = new_file_path(text)
+            write_new_file(path, markdown(StoredTranscript(entry, session.state, "agent")))
         except UsageError as error:
             return first_line(error)
         app.notify(f"Exported the session to {path}")

@@ -30,9 +30,15 @@ from accord.client import (
 )
 from accord.client.elicitation_forms import FormAnswer
 from accord.frontend.agent_config.project_trust import what_it_does
-from accord.frontend.forms import answer_to, choices_of, read_question, title_of, value_of
-from accord.frontend.policy_handler import judged
-from accord.frontend.sign_in import described
+from accord.frontend.forms import (
+    ask_user_result,
+    field_choices,
+    field_title,
+    parse_field_value,
+    read_ask_user,
+)
+from accord.frontend.policy_handler import request_details
+from accord.frontend.sign_in import describe_method
 from accord.policy.request import ActionRequest, Decision
 from accord.safe_text import clean_line, clean_text, one_line, visible
 from accord.schema import (
@@ -124,7 +130,7 @@ class FormDialog(Dialog):
             yield Button("Decline", id="decline", compact=True)
 
     def _field(self, name: str, schema: Any) -> "ComposeResult":
-        title = one_line(title_of(schema, name)) + (" *" if name in self.form.required else "")
+        title = one_line(field_title(schema, name)) + (" *" if name in self.form.required else "")
         default = self.form.defaults.get(name)
         is_checkbox = isinstance(schema, BooleanPropertySchema)
         yield Static("" if is_checkbox else f"\n{title}", markup=False)
@@ -181,7 +187,7 @@ class FormDialog(Dialog):
 
 
 def _widget(schema: Any, default: Any, title: str) -> "Widget":
-    choices = choices_of(schema)
+    choices = field_choices(schema)
     match schema:
         case BooleanPropertySchema():
             return Checkbox(Text(title), value=default is True, compact=True)
@@ -213,7 +219,7 @@ def _value(schema: Any, field: "Widget") -> Any:
             return value if isinstance(value, str) else None
         case Input():
             typed = field.value.strip()
-            return value_of(schema, typed, choices_of(schema)) if typed else None
+            return parse_field_value(schema, typed, field_choices(schema)) if typed else None
         case _:
             return None
 
@@ -274,7 +280,7 @@ class AccessDialog(OptionDialog):
 
 def _parts(permission: PermissionRequest, request: ActionRequest, decision: Decision) -> Iterator[DrawnPart]:
     yield RevealedTextPart(permission.call.label, strong=True)
-    for line in judged(permission, request):
+    for line in request_details(permission, request):
         yield RevealedTextPart(line, code=line.startswith("$ "))
     for item in permission.call.content:
         if isinstance(item, Diff):
@@ -370,7 +376,7 @@ class SignInDialog(ChoiceDialog):
         self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> None:
         names = [one_line(clean_line(method.name)) for method in methods]
-        descriptions = [described(method, launch) for method in methods]
+        descriptions = [describe_method(method, launch) for method in methods]
         lines = [
             RevealedTextPart(f"· {text}")
             for name, text in zip(names, descriptions, strict=True)
@@ -428,7 +434,7 @@ class DialogHandler:
         """Number of open questions, including the visible one."""
 
     @asynccontextmanager
-    async def asked(self) -> AsyncGenerator["DialogHandler"]:
+    async def start_question(self) -> AsyncGenerator["DialogHandler"]:
         """Wait until no other question is open."""
         self.waiting += 1
         try:
@@ -457,32 +463,32 @@ class DialogHandler:
     # -- handlers of the client --
 
     async def form(self, form: ElicitationForm) -> FormAnswer:
-        async with self.asked():
+        async with self.start_question():
             return await self._host.ask(FormDialog(form))
 
     async def address(self, address: ElicitationUrl) -> bool | None:
         """Show a web address. The user opens it, not the client."""
-        async with self.asked():
+        async with self.start_question():
             answer = await self._host.ask(AddressDialog(address))
         return False if answer is DECLINED else answer
 
     async def question(self, params: Any) -> dict[str, Any]:
         """Serve `_agentao.cn/ask_user`."""
-        question = read_question(params)
+        question = read_ask_user(params)
         if question is None:
-            return answer_to(None)
-        async with self.asked():
-            return answer_to(await self._host.ask(QuestionDialog(*question)))
+            return ask_user_result(None)
+        async with self.start_question():
+            return ask_user_result(await self._host.ask(QuestionDialog(*question)))
 
     async def sign_in(
         self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> AuthMethod | None:
-        async with self.asked():
+        async with self.start_question():
             return await self._host.ask(SignInDialog(agent, why, methods, launch))
 
     async def login(self, launch: AgentCommand) -> int:
         """Run the agent's sign-in program in the terminal."""
-        async with self.asked():
+        async with self.start_question():
             return self._host.lend_terminal(lambda: run_in_foreground(launch))
 
     def trusting(self) -> "Trusting":
@@ -495,7 +501,7 @@ class DialogHandler:
         return ask
 
     async def _trust(self, file: "AgentConfigFile") -> bool:
-        async with self.asked():
+        async with self.start_question():
             agreed = await self._host.ask(TrustDialog(file)) is True
         if agreed:
             from accord.policy.trust_store import TrustStore

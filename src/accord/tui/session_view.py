@@ -123,7 +123,7 @@ class ScreenDisplay:
 
     def turn_ended(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
         from accord.errors import ConnectionClosed
-        from accord.frontend.display_text import ending, seconds
+        from accord.frontend.display_text import duration_text, turn_status
 
         self.turns += 1
         self._changed()
@@ -131,7 +131,7 @@ class ScreenDisplay:
             self.note(str(error), "bad")
         if error is not None or ended is None:
             return  # already shown
-        summary = [ending(ended), seconds(self._clock.now() - self._started_at)]
+        summary = [turn_status(ended), duration_text(self._clock.now() - self._started_at)]
         if ended.usage is not None:
             summary.append(f"{ended.usage.total_tokens:,} tokens")
         tone: Tone = "quiet" if ended.stop_reason in ("end_turn", "cancelled") else "warn"
@@ -139,9 +139,9 @@ class ScreenDisplay:
 
     def tick(self) -> None:
         """Update the elapsed time of the running turn."""
-        from accord.frontend.display_text import seconds
+        from accord.frontend.display_text import duration_text
 
-        self._status.elapsed = seconds(self._clock.now() - self._started_at)
+        self._status.elapsed = duration_text(self._clock.now() - self._started_at)
         if self._follower is not None:
             self._follower.tick()
 

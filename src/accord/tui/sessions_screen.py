@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from accord.errors import AccordError, StoreError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, UnknownAgent, leave_out, load
 from accord.frontend.recording import RecordedSessions
-from accord.frontend.stored_sessions import StoredSessions, reach
+from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import SessionListEntry
 from accord.safe_text import clean_line, one_line
 from accord.store import MemoryStore
@@ -73,7 +73,7 @@ class SessionCatalog:
             if number == MAX_RECORDED:
                 self._note(f"showing only the last {MAX_RECORDED} recorded sessions")
                 return
-            self._add(SessionListEntry.noted(one))
+            self._add(SessionListEntry.from_recording(one))
 
     async def ask_running(self) -> None:
         """Add the sessions of the running agents."""
@@ -88,7 +88,7 @@ class SessionCatalog:
             if server.name in self.asked or server.installed() is None:
                 continue
             self._note(f"Asking {server.name}…")
-            async with reach(server, cwd, self.records, _ignore_note) as stored:
+            async with open_stored_sessions(server, cwd, self.records, _ignore_note) as stored:
                 await self._add_sessions_of(stored)
 
     async def _add_sessions_of(self, stored: StoredSessions) -> None:
@@ -113,7 +113,7 @@ class SessionCatalog:
             return None
         server = chat_session.server
         return StoredSessions(
-            server.name, self.records, _ignore_note, server=server, agent=chat_session.agent
+            server.name, self.records, _ignore_note, configured=server, agent=chat_session.agent
         )
 
     # -- one session --
@@ -151,7 +151,9 @@ class SessionCatalog:
         if server is None:
             yield StoredSessions(entry.agent, self.records, self._note)
             return
-        async with reach(server, _existing_folder(entry.cwd), self.records, self._note) as reached:
+        async with open_stored_sessions(
+            server, _existing_folder(entry.cwd), self.records, self._note
+        ) as reached:
             yield reached
 
     def _server(self, entry: SessionListEntry) -> ConfiguredAgent | None:
@@ -259,7 +261,7 @@ def _row(server: ConfiguredAgent, servers: ConfiguredAgents, group: str) -> List
     note = server.description or (known.name if known is not None and known.name != server.name else "")
     right = "default" if server.name == servers.default.name else ""
     if group.startswith("Known") and known is not None:
-        note = known.how_to_get
+        note = known.install_hint
     return ListRow(server.name, server.name, note, right=right, group=group)
 
 

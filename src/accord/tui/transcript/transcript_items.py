@@ -6,7 +6,7 @@ Imported on first use.
 import os
 from typing import Any, Final
 
-from accord.frontend.display_text import outcome, seconds, short, words_of
+from accord.frontend.display_text import block_text, duration_text, short_path, tool_status
 from accord.safe_text import clean_text, one_line
 from accord.schema import Diff, Terminal, TextContent
 from accord.session import CompactionState, Message, ToolCallState
@@ -25,7 +25,7 @@ def content_text(body: GrowingContent) -> str:
     blocks = body.blocks
     if all(type(block) is TextContent for block in blocks):
         return body.text
-    return "\n".join([words_of(block) for block in blocks])
+    return "\n".join([block_text(block) for block in blocks])
 
 
 class MessageItem(Item):
@@ -99,7 +99,7 @@ class ThoughtItem(MessageItem):
         thought = self._thought
         if thought.active:
             thought.active = False
-            thought.duration = seconds(self._context.clock.now() - self._started_at)
+            thought.duration = duration_text(self._context.clock.now() - self._started_at)
             thought.invalidate()
 
 
@@ -207,11 +207,11 @@ class CallItem(Item):
         if self.active and self._started_at is not None and call.status == "in_progress":
             duration = self._context.clock.now() - self._started_at
         before = (head.status, head.kind, head.title, head.locations, head.duration, head.fold_mark)
-        head.status = outcome(call)
+        head.status = tool_status(call)
         head.kind = call.display_kind
         head.title = one_line(clean_text(call.label), _MAX_TITLE)
         head.locations = self._location_text(head.title)
-        head.duration = "" if duration is None or duration < 0.05 else seconds(duration)
+        head.duration = "" if duration is None or duration < 0.05 else duration_text(duration)
         head.fold_mark = ("▸" if self.folded else "▾") if call.content or self._raw() else ""
         if before == (head.status, head.kind, head.title, head.locations, head.duration, head.fold_mark):
             return False
@@ -228,7 +228,7 @@ class CallItem(Item):
             elif isinstance(item, Terminal):
                 parts.append(self._terminal(item.terminal_id))
             elif self._shows_text():
-                parts.append(self._output(words_of(item.content)))
+                parts.append(self._output(block_text(item.content)))
         if not self.folded and (raw := self._raw()):
             parts.append(self._output(raw))
         return parts
@@ -242,7 +242,7 @@ class CallItem(Item):
         key = (diff.path, hash(before), hash(diff.new_text))
         part = self._diffs.get(key)
         if part is None:
-            path = short(diff.path, self._context.cwd)
+            path = short_path(diff.path, self._context.cwd)
             part = DiffPart(path, before, diff.new_text, later=self._context.later, folded=self.folded)
             self._diffs[key] = part
         return part
@@ -280,7 +280,7 @@ class CallItem(Item):
     def _location_text(self, title: str) -> str:
         names: list[str] = []
         for location in self.call.locations[:_MAX_LOCATIONS]:
-            name = one_line(clean_text(short(location.path, self._context.cwd)))
+            name = one_line(clean_text(short_path(location.path, self._context.cwd)))
             if location.line:
                 name += f":{location.line}"
             if name not in title and name not in names and os.path.basename(location.path) not in title:
