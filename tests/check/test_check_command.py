@@ -142,8 +142,8 @@ def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
         (["--html", "/nonexistent/x.html", "--", "x", "{agent}"], 2, "its folder does not exist"),
         (["--jobs", "0", "--", "x", "{agent}"], 2, "--jobs 0 is not a number above 0"),
         (["--slow", "0", "--", "x", "{agent}"], 2, "--slow 0 is not a number above 0"),
-        (["--slow", "nan", "--", "x", "{agent}"], 2, "--slow 0 is not a number above 0, not nan"),
-        (["--slow", "inf", "--", "x", "{agent}"], 2, "--slow 0 is not a number above 0, not inf"),
+        (["--slow", "nan", "--", "x", "{agent}"], 2, "--slow nan is not a number above 0"),
+        (["--slow", "inf", "--", "x", "{agent}"], 2, "--slow inf is not a number above 0"),
     ],
 )
 def test_an_error_is_reported_once_without_a_traceback(

@@ -376,7 +376,7 @@ def test_unsupported_methods_are_not_called(harness: SessionsHarness) -> None:
     assert "cannot delete its sessions" in harness.stderr
     harness.record("keeper", "bbb-3", "Recorded.")
     harness.sessions("delete", "bbb-3")
-    assert "only the local recording is gone" in harness.stderr
+    assert "only what was recorded here is gone" in harness.stderr
     assert harness.calls("session/fork") == harness.calls("session/delete") == []
     assert harness.sessions("list", "--recorded") == ""
 
