@@ -116,9 +116,9 @@ def page(head: str, kind: str, reports: list[tuple[CheckedProgram, CheckReport]]
             lines += ["| rule | verdict | text | observed |", "|---|---|---|---|"]
         for one in broken:
             why = one.why.split("; ")[0][:180].replace("|", "\\|")
-            rule = one.subject.text.replace("|", "\\|")
-            lines.append(f"| {one.subject.id} | {one.verdict} | {rule} | {why} |")
-        unseen = ", ".join(one.subject.id for one in report.of("not shown"))
+            rule = one.rule.text.replace("|", "\\|")
+            lines.append(f"| {one.rule.id} | {one.verdict} | {rule} | {why} |")
+        unseen = ", ".join(one.rule.id for one in report.of("not shown"))
         lines += ["", f"Not shown: {unseen}."]
     return "\n".join(lines) + "\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.agent.client_responder import ClientResponder
 from accord.check.checked_connection import CheckTimeouts
-from accord.check.client.agent_responder import AgentResponder as AgentDesk
+from accord.check.client.agent_responder import AgentResponder
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import RuleNotes
 from accord.clock import SYSTEM_CLOCK
@@ -23,7 +23,7 @@ class SilentAgent:
         self.transport, self.other = memory_pair()
         self.stderr = ""
 
-    async def leave(self) -> str:
+    async def close(self) -> str:
         await self.transport.aclose()
         return ""
 
@@ -31,19 +31,19 @@ class SilentAgent:
 def silent_agent(folder: Path) -> AgentUnderTest:
     """A client's connection to a silent agent."""
     return AgentUnderTest(
-        "talk", SilentAgent(), ClientResponder(folder), RuleNotes("scene"), CheckTimeouts(), SYSTEM_CLOCK
+        "agent", SilentAgent(), ClientResponder(folder), RuleNotes("case"), CheckTimeouts(), SYSTEM_CLOCK
     )
 
 
 class SilentClientPipe:
     """The agent's end of a connection without a client."""
 
-    words: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     login = ""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
-        self.hears = True
+        self.reading = True
 
     def start(self, receiver: Receiver) -> None:
         del receiver
@@ -51,23 +51,23 @@ class SilentClientPipe:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
-    def complain(self, text: str) -> None:
+    def write_stderr(self, text: str) -> None:
         del text
 
-    def hear(self, hears: bool) -> None:
-        self.hears = hears
+    def set_reading(self, reading: bool) -> None:
+        self.reading = reading
 
-    def mute(self) -> None:
+    def close_stdout(self) -> None:
         pass
 
-    def die(self, code: int | None = None) -> None:
+    def exit(self, code: int | None = None) -> None:
         del code
 
 
 def silent_client() -> ClientUnderTest:
     """An agent's connection to a silent client."""
     return ClientUnderTest(
-        "part", SilentClientPipe(), AgentDesk(), RuleNotes("scene"), CheckTimeouts(), SYSTEM_CLOCK
+        "client", SilentClientPipe(), AgentResponder(), RuleNotes("case"), CheckTimeouts(), SYSTEM_CLOCK
     )
 
 

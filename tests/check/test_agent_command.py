@@ -16,10 +16,10 @@ from accord.cli import main
 
 async def findings(behavior: str, *rules: Rule, turn: float = 100.0) -> dict[str, Finding]:
     """The findings for a misbehaving agent. The checker hardly waits for it to exit."""
-    bounds = CheckTimeouts(answer=100.0, turn=turn, soon=turn, leave=0.2)
-    launcher = AgentProcessLauncher((*ODD_AGENT, behavior), leave=bounds.leave)
-    report = await check_agent(launcher, rules, CheckOptions(bounds=bounds))
-    return {one.subject.id: one for one in report.findings}
+    timeouts = CheckTimeouts(answer=100.0, turn=turn, soon=turn, exit=0.2)
+    launcher = AgentProcessLauncher((*ODD_AGENT, behavior), exit_timeout=timeouts.exit)
+    report = await check_agent(launcher, rules, CheckOptions(timeouts=timeouts))
+    return {one.rule.id: one for one in report.findings}
 
 
 def test_a_broken_should_rule_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +40,7 @@ def test_an_agent_that_crashes_is_restarted(capsys: pytest.CaptureFixture[str]) 
     assert code == 1
     assert rules["31"]["verdict"] == "warn"
     assert "the agent ended" in rules["31"]["why"]
-    assert "its last words: what is _check/barrier?" in rules["31"]["why"]
+    assert "stderr: what is _check/barrier?" in rules["31"]["why"]
     assert rules["62"]["verdict"] == "pass"
     assert rules["72"]["verdict"] == "fail"
 
@@ -55,9 +55,9 @@ async def test_an_agent_that_hangs_is_abandoned_and_ended() -> None:
 
 
 async def test_an_agent_that_does_not_read_lines_fails() -> None:
-    bounds = CheckTimeouts(answer=5.0, leave=0.2)
-    launcher = AgentProcessLauncher((*ODD_AGENT, "reads_chunks"), leave=bounds.leave)
-    report = await check_agent(launcher, ["fault-pieces"], CheckOptions(bounds=bounds))
+    timeouts = CheckTimeouts(answer=5.0, exit=0.2)
+    launcher = AgentProcessLauncher((*ODD_AGENT, "reads_chunks"), exit_timeout=timeouts.exit)
+    report = await check_agent(launcher, ["fault-pieces"], CheckOptions(timeouts=timeouts))
     (found,) = report.findings
     assert (found.verdict, found.why) == ("fail", "initialize was not answered within 5 seconds")
     found = await findings("rejects", "fault-pieces")
@@ -76,8 +76,8 @@ async def test_a_flood_of_messages_ends_in_a_verdict(behavior: str) -> None:
 @pytest.mark.parametrize(
     ("behavior", "what"),
     [
-        ("answers_too_long", "bytes, more than the 64 MiB that are read"),
-        ("nests_deeply", "more than 100 levels"),
+        ("answers_too_long", "bytes, over the limit of 64 MiB"),
+        ("nests_deeply", "nested over 100 levels"),
     ],
 )
 async def test_a_message_that_is_too_big_is_not_judged(behavior: str, what: str) -> None:
@@ -108,20 +108,19 @@ def test_a_needed_rule_that_was_not_shown_fails(capsys: pytest.CaptureFixture[st
     assert main([*words, "--", *ODD_AGENT, "rejects"]) == 1
     shown = capsys.readouterr().out
     assert "x    205  fail" in shown
-    assert "needed, and not shown: " in shown
+    assert "required, but not shown: " in shown
     assert main(["check", "agent", "--need", "2", "--", *ODD_AGENT, "rejects"]) == 2
 
 
-def test_the_rules_are_listed_with_their_scenes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rules_are_listed_with_their_cases(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "rules", "--json"]) == 0
     rows = {row["id"]: row for row in printed_report(capsys)}
     assert len(rows) == 221
     assert rows["15"]["scenes"] == [
-        "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "
-        "notifications that need no answer"
+        "ids, unknown methods, notifications: requests with various ids, unknown methods, unknown notifications"
     ]
     assert rows["15"]["source"] == "JSON-RPC 2.0"
-    assert "person" in rows["89"]["untried"]
+    assert "needs a user" in rows["89"]["untried"]
 
 
 def test_the_docs_list_every_act() -> None:

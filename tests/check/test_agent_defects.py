@@ -11,13 +11,13 @@ from tests.check.idle_clock import idle_clock
 from tests.check.model_agent.launcher import SCRIPT, ModelLauncher
 
 from accord.check.check_run import (
-    AGENT_UNTRIED,
+    AGENT_UNTESTED,
     CheckOptions,
     agent_cases,
     agent_rules,
     agent_run,
     check_agent,
-    first_words,
+    initialize_agent,
 )
 from accord.check.checked_connection import CheckTimeouts
 from accord.clock import SYSTEM_CLOCK
@@ -25,14 +25,14 @@ from accord.clock import SYSTEM_CLOCK
 LACKS = {66: ("session/status",)}
 """Capabilities that the model agent must lack to show a rule."""
 WITH_REAL_PROCESSES = (95, 96)
-BOUNDS = CheckTimeouts(answer=100.0, turn=100.0, soon=1.0)
+TIMEOUTS = CheckTimeouts(answer=100.0, turn=100.0, soon=1.0)
 """With real time: long for what must come, short for what must not come."""
 CANNOT_FAIL = {124: "a page of any size may be a bounded one"}
-FALLIBLE = [rule for rule in agent_rules() if rule not in AGENT_UNTRIED and rule not in CANNOT_FAIL]
+FALLIBLE = [rule for rule in agent_rules() if rule not in AGENT_UNTESTED and rule not in CANNOT_FAIL]
 
 
 async def broken_rules(rule: Any, folder: Path) -> set[Any]:
-    """The rules that an agent with this defect is found to break, in all scenes for the rule."""
+    """The rules that an agent with this defect is found to break, in all cases for the rule."""
     context = nullcontext(SYSTEM_CLOCK) if rule in WITH_REAL_PROCESSES else idle_clock()
     async with context as clock:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()))
@@ -40,12 +40,12 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
             script=SCRIPT,
             jobs=1,
             clock=clock,
-            bounds=BOUNDS if rule in WITH_REAL_PROCESSES else CheckTimeouts(),
+            timeouts=TIMEOUTS if rule in WITH_REAL_PROCESSES else CheckTimeouts(),
         )
-        initialized = await first_words(launcher, folder / "first", options)
-        run = agent_run(launcher, folder, SCRIPT, initialized, options)
-        ledger = await run.play([scene for scene in agent_cases() if rule in scene.rules])
-    return {note.rule for note in ledger.notes if note.outcome == "broken"}
+        initialize_result = await initialize_agent(launcher, folder / "first", options)
+        run = agent_run(launcher, folder, SCRIPT, initialize_result, options)
+        notes = await run.run_cases([case for case in agent_cases() if rule in case.rules])
+    return {note.rule for note in notes.entries if note.outcome == "fail"}
 
 
 @pytest.mark.parametrize("rule", FALLIBLE)
@@ -54,16 +54,16 @@ async def test_an_agent_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, 
 
 
 async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
-    options = CheckOptions(script=SCRIPT, jobs=1, bounds=CheckTimeouts().times(5))
+    options = CheckOptions(script=SCRIPT, jobs=1, timeouts=CheckTimeouts().scaled(5))
     report = await check_agent(ModelLauncher(), options=options)
-    others = {finding.subject.id: finding.why for finding in report.findings if finding.verdict != "pass"}
+    others = {finding.rule.id: finding.why for finding in report.findings if finding.verdict != "pass"}
     # Rule 66 is about a missing capability, so it is shown by an agent that lacks one.
-    assert set(others) == {"66", *map(str, AGENT_UNTRIED)}, others
+    assert set(others) == {"66", *map(str, AGENT_UNTESTED)}, others
     report = await check_agent(ModelLauncher(lacks=LACKS[66]), [66], CheckOptions(script=SCRIPT, jobs=1))
     assert [finding.verdict for finding in report.findings] == ["pass"]
 
 
-def test_every_rule_has_a_scene_or_a_reason_why_not() -> None:
-    shown = {rule for scene in agent_cases() for rule in scene.rules}
-    assert set(agent_rules()) - shown == set(AGENT_UNTRIED)
-    assert not shown & set(AGENT_UNTRIED)
+def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
+    shown = {rule for case in agent_cases() for rule in case.rules}
+    assert set(agent_rules()) - shown == set(AGENT_UNTESTED)
+    assert not shown & set(AGENT_UNTESTED)

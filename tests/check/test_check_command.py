@@ -28,7 +28,7 @@ class Kind(NamedTuple):
     other: str
     head: str
     frames: tuple[str, str]
-    scene: str
+    case: str
 
 
 AGENT = Kind(
@@ -39,7 +39,7 @@ AGENT = Kind(
     other="17",
     head="model 1.0, with the script: ",
     frames=('"method": "nope/nope"', '"code": -32603'),
-    scene="ids, unknown methods, notifications",
+    case="ids, unknown methods, notifications",
 )
 CLIENT = Kind(
     name="client",
@@ -49,7 +49,7 @@ CLIENT = Kind(
     other="58",
     head="simple 1, with the script: ",
     frames=('"method": "nope/nope"', '"code": -32000'),
-    scene="ids, unknown methods, bad params",
+    case="ids, unknown methods, bad params",
 )
 
 
@@ -121,7 +121,7 @@ def test_reports_as_json_junit_and_html(
 def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
     words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
     with in_terminal(*words, env=dict(os.environ)) as terminal:
-        terminal.expect(f"[0/1] {kind.scene}")
+        terminal.expect(f"[0/1] {kind.case}")
         terminal.expect("1 pass, 0 fail")
         assert terminal.end() == 0
 
@@ -134,10 +134,10 @@ def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
         ([], 2, " command; use `accord check "),
         (["node", "mine.mjs", "--port", "3"], 2, "... -- node mine.mjs --port 3"),
         (["--onyl", "15", "--", "x", "{agent}"], 2, "unknown option '--onyl'"),
-        (["--only", "zzz", "--", "x", "{agent}"], 2, "there is no rule 'zzz'"),
-        (["--only", "1²", "--", "x", "{agent}"], 2, "there is no rule '1²'"),
-        (["--only", "9999-99999999999", "--", "x", "{agent}"], 2, "there is no rule"),
-        (["--only", "schema", "--skip", "schema", "--", "x", "{agent}"], 2, "no rule is left"),
+        (["--only", "zzz", "--", "x", "{agent}"], 2, "unknown rule 'zzz'"),
+        (["--only", "1²", "--", "x", "{agent}"], 2, "unknown rule '1²'"),
+        (["--only", "9999-99999999999", "--", "x", "{agent}"], 2, "unknown rule"),
+        (["--only", "schema", "--skip", "schema", "--", "x", "{agent}"], 2, "no rules are left"),
         (["--script", "/nonexistent.json", "--", "x", "{agent}"], 2, "cannot read the script"),
         (["--html", "/nonexistent/x.html", "--", "x", "{agent}"], 2, "its folder does not exist"),
         (["--jobs", "0", "--", "x", "{agent}"], 2, "--jobs 0 is not a number above 0"),
@@ -161,7 +161,7 @@ def test_an_error_is_reported_once_without_a_traceback(
     [
         ('{"name": "x", "acts": {"dance": []}}', "unknown act 'dance'"),
         ('{"name": "x", "act": {}}', "unknown field"),
-        ("{", "cannot be used"),
+        ("{", "invalid script"),
     ],
 )
 def test_an_invalid_script_is_rejected(

@@ -8,7 +8,7 @@ from tests.check.commands import PLACEHOLDERS, SIMPLE_CLIENT, printed_report, ve
 from tests.cli.run.run_harness import alive
 
 from accord.check.check_script import ClientCheckScript, shipped
-from accord.check.client.client_process import ready
+from accord.check.client.client_process import fill_template
 from accord.cli import main
 
 
@@ -41,27 +41,34 @@ def test_a_flood_of_messages_ends_in_a_verdict(capsys: pytest.CaptureFixture[str
 
 def test_the_command_needs_the_agent_placeholder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "client", "--", "client"]) == 2
-    assert "needs {agent}" in capsys.readouterr().err
+    assert "has no {agent}" in capsys.readouterr().err
 
 
-def test_the_rules_are_listed_with_their_scenes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rules_are_listed_with_their_cases(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "rules", "client", "--json"]) == 0
     rows = {row["id"]: row for row in printed_report(capsys)}
-    assert rows["49"]["scenes"] == ["unknown updates: an update and a block that nobody knows"]
+    assert rows["49"]["scenes"] == ["unknown updates: an unknown update and an unknown block"]
     assert "screen" in rows["204"]["untried"]
     assert rows["fault-huge"]["scenes"] == ["a huge message: 8 MiB"]
 
 
 def test_placeholders_in_the_command_are_filled() -> None:
     fill: dict[str, Any] = {"agent": ["py", "a b"], "prompt": "say hi", "folder": "/f", "options": ["-x"]}
-    assert ready(["run", "{prompt}", "--", "{agent}"], **fill) == ["run", "say hi", "-x", "--", "py", "a b"]
-    assert ready(["run", "{options}", "--cmd={agent}", "{folder}"], **fill) == [
+    assert fill_template(["run", "{prompt}", "--", "{agent}"], **fill) == [
+        "run",
+        "say hi",
+        "-x",
+        "--",
+        "py",
+        "a b",
+    ]
+    assert fill_template(["run", "{options}", "--cmd={agent}", "{folder}"], **fill) == [
         "run",
         "-x",
         "--cmd=py 'a b'",
         "/f",
     ]
-    assert ready(["run", "{agent}"], **fill) == ["run", "-x", "py", "a b"]
+    assert fill_template(["run", "{agent}"], **fill) == ["run", "-x", "py", "a b"]
 
 
 def test_the_shipped_client_scripts_are_valid() -> None:

@@ -11,13 +11,13 @@ from tests.check.idle_clock import idle_clock
 from tests.check.model_client.launcher import SCRIPT, ModelLauncher
 
 from accord.check.check_run import (
-    CLIENT_UNTRIED,
+    CLIENT_UNTESTED,
     CheckOptions,
     check_client,
     client_cases,
     client_rules,
     client_run,
-    first_run,
+    observe_client,
 )
 from accord.check.checked_connection import CheckTimeouts
 from accord.clock import SYSTEM_CLOCK
@@ -27,25 +27,25 @@ LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
 WITH_REAL_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
 WAITING = (51, 248, 253)
 """Of those, the rules whose defect is a missing answer."""
-FALLIBLE = [rule for rule in client_rules() if rule not in CLIENT_UNTRIED]
+FALLIBLE = [rule for rule in client_rules() if rule not in CLIENT_UNTESTED]
 
 
 async def broken_rules(rule: Any, folder: Path) -> set[Any]:
-    """The rules that a client with this defect is found to break, in all scenes for the rule."""
+    """The rules that a client with this defect is found to break, in all cases for the rule."""
     real = rule in WITH_REAL_PROCESSES
     async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as clock:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=clock)
         # A defect that waits for its own child process needs a short bound, the others a long one.
-        bounds = (
-            CheckTimeouts(answer=3.0 if rule in WAITING else 60.0, soon=60.0, leave=1.0)
+        timeouts = (
+            CheckTimeouts(answer=3.0 if rule in WAITING else 60.0, soon=60.0, exit=1.0)
             if real
             else CheckTimeouts()
         )
-        options = CheckOptions(script=SCRIPT, jobs=1, clock=clock, bounds=bounds)
-        traits = await first_run(launcher, folder / "first", options)
+        options = CheckOptions(script=SCRIPT, jobs=1, clock=clock, timeouts=timeouts)
+        traits = await observe_client(launcher, folder / "first", options)
         run = client_run(launcher, folder, SCRIPT, traits, options)
-        ledger = await run.play([scene for scene in client_cases() if rule in scene.rules])
-    return {note.rule for note in ledger.notes if note.outcome == "broken"}
+        notes = await run.run_cases([case for case in client_cases() if rule in case.rules])
+    return {note.rule for note in notes.entries if note.outcome == "fail"}
 
 
 @pytest.mark.parametrize("rule", FALLIBLE)
@@ -55,15 +55,15 @@ async def test_a_client_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, 
 
 async def test_a_client_that_keeps_every_rule_passes_every_rule() -> None:
     report = await check_client(ModelLauncher(), options=CheckOptions(script=SCRIPT, jobs=1))
-    others = {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"}
+    others = {one.rule.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"}
     # Rules about missing capabilities are shown by a client that lacks them.
-    assert set(others) == {*map(str, LACKS), *map(str, CLIENT_UNTRIED)}, others
+    assert set(others) == {*map(str, LACKS), *map(str, CLIENT_UNTESTED)}, others
     for rule, lacks in LACKS.items():
         report = await check_client(ModelLauncher(lacks=lacks), [rule], CheckOptions(script=SCRIPT, jobs=1))
         assert [one.verdict for one in report.findings] == ["pass"]
 
 
-def test_every_rule_has_a_scene_or_a_reason_why_not() -> None:
-    shown = {rule for scene in client_cases() for rule in scene.rules}
-    assert set(client_rules()) - shown == set(CLIENT_UNTRIED)
-    assert not shown & set(CLIENT_UNTRIED)
+def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
+    shown = {rule for case in client_cases() for rule in case.rules}
+    assert set(client_rules()) - shown == set(CLIENT_UNTESTED)
+    assert not shown & set(CLIENT_UNTESTED)

@@ -15,7 +15,7 @@ async def answers(folder: Path, method: str, **params: Any) -> dict[str, Any]:
     """The answer to one request."""
     agent = silent_agent(folder)
     receive(agent, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    await agent.leave()
+    await agent.close()
     assert agent.lines[-1].sender == "client"
     return agent.lines[-1].message or {}
 
@@ -82,9 +82,9 @@ async def test_a_handler_that_fails_is_an_internal_error(tmp_path: Path) -> None
         raise RuntimeError(line.method)
 
     agent = silent_agent(tmp_path)
-    agent.desk.answers["terminal/create"] = fail
+    agent.responder.overrides["terminal/create"] = fail
     receive(agent, {"jsonrpc": "2.0", "id": 1, "method": "terminal/create", "params": {}})
-    await agent.leave()
+    await agent.close()
     assert (agent.lines[-1].message or {})["error"] == {
         "code": -32603,
         "message": "terminal/create cannot be served here: RuntimeError",

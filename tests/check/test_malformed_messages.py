@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from tests.check.silent_peers import receive, silent_agent, silent_client
 
-from accord.check.agent.agent_fixture import EVERYTHING
-from accord.check.agent.agent_fixture import check_agent_record as watch_agent
+from accord.check.agent.agent_fixture import ALL_CAPABILITIES, check_agent_record
 from accord.check.agent.agent_under_test import AgentUnderTest
-from accord.check.client.client_fixture import check_client_record as watch_client
+from accord.check.client.client_fixture import check_client_record
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import RuleNotes
 
@@ -114,28 +113,28 @@ def malformed_values(odd: Any) -> Iterator[Any]:
 
 def open_turn(agent: AgentUnderTest) -> None:
     """Open a session and start a turn."""
-    agent.initialized = {
+    agent.initialize_result = {
         "agentCapabilities": {"sessionCapabilities": {"list": {}, "archive": {}}, "auth": {"status": {}}}
     }
-    agent.offered = EVERYTHING
-    agent.ask("initialize", {"protocolVersion": 1, "clientCapabilities": EVERYTHING})
-    receive(agent, {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1, **agent.initialized}})
-    agent.ask("session/new", {"cwd": "/x", "mcpServers": []})
+    agent.client_capabilities = ALL_CAPABILITIES
+    agent.send_request("initialize", {"protocolVersion": 1, "clientCapabilities": ALL_CAPABILITIES})
+    receive(agent, {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1, **agent.initialize_result}})
+    agent.send_request("session/new", {"cwd": "/x", "mcpServers": []})
     receive(agent, {"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s1"}})
     agent.prompt("s1", "hi")
 
 
 async def failed_checks(agent: AgentUnderTest | ClientUnderTest) -> list[str]:
     """The reasons of the checks that gave up, once the turn is over."""
-    ledger = RuleNotes("scene")
+    notes = RuleNotes("case")
     if isinstance(agent, AgentUnderTest):
         receive(agent, {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}})
-        await watch_agent(agent, ledger)
-        await agent.leave()
+        await check_agent_record(agent, notes)
+        await agent.close()
     else:
-        await watch_client(agent, ledger)
-    assert ledger.notes
-    return [note.why for note in ledger.notes if "cannot be judged" in note.why]
+        await check_client_record(agent, notes)
+    assert notes.entries
+    return [note.why for note in notes.entries if "cannot be judged" in note.why]
 
 
 @pytest.mark.parametrize("kind", UPDATES)
@@ -171,7 +170,7 @@ async def test_malformed_results_of_an_agent_are_judged(method: str, tmp_path: P
     open_turn(agent)
     for name in RESULTS:
         for value in (value for odd in ODD for value in malformed_values(odd)):
-            asked = agent.ask(method, {"sessionId": "s1", "cwd": "/x", "mcpServers": []})
+            asked = agent.send_request(method, {"sessionId": "s1", "cwd": "/x", "mcpServers": []})
             receive(agent, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
     assert await failed_checks(agent) == []
 
@@ -231,6 +230,6 @@ async def test_malformed_answers_of_a_client_are_judged() -> None:
     for method in REQUESTS:
         for name in RESULTS:
             for value in (value for odd in ODD[:3] for value in malformed_values(odd)):
-                asked = client.ask(method, {"options": [{"optionId": "a"}]})
+                asked = client.send_request(method, {"options": [{"optionId": "a"}]})
                 receive(client, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
     assert await failed_checks(client) == []

@@ -11,7 +11,7 @@ from tests.check.client_conformance import ONE_TURN, PEERS, PLACEHOLDERS
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
 from accord.check.check_run import (
-    CLIENT_UNTRIED,
+    CLIENT_UNTESTED,
     CheckOptions,
     agent_rules,
     check_agent,
@@ -55,7 +55,7 @@ fork, providers, archive, status, titles, system prompts.
 RUN_PROVEN = [
     rule
     for rule in client_rules()
-    if isinstance(rule, int) and rule not in RUN_NOT_OFFERED | RUN_NEVER_DOES | set(CLIENT_UNTRIED)
+    if isinstance(rule, int) and rule not in RUN_NOT_OFFERED | RUN_NEVER_DOES | set(CLIENT_UNTESTED)
 ]
 
 NODE = shutil.which("node") or ""
@@ -65,12 +65,12 @@ KEPT_BY_OFFICIAL_CLIENTS: list[Rule] = [16, 58, 90, 158, 196, 239, 252, "fault-t
 @pytest.mark.timeout(400)
 @pytest.mark.rule(*AGENT_PROVEN)
 async def test_accord_agent_breaks_no_rule() -> None:
-    launcher = AgentProcessLauncher(AGENT, leave=40.0)
-    report = await check_agent(launcher, options=CheckOptions(bounds=CheckTimeouts().times(5)))
+    launcher = AgentProcessLauncher(AGENT, exit_timeout=40.0)
+    report = await check_agent(launcher, options=CheckOptions(timeouts=CheckTimeouts().scaled(5)))
     assert report.name == "accord"
     assert report.script == "accord agent on rehearsal"
-    assert {one.subject.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
-    passed = {one.subject.id for one in report.of("pass")}
+    assert {one.rule.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
+    passed = {one.rule.id for one in report.of("pass")}
     assert {str(rule) for rule in AGENT_PROVEN} - passed == set()
     assert {rule for rule in agent_rules() if isinstance(rule, str)} <= passed
 
@@ -78,11 +78,11 @@ async def test_accord_agent_breaks_no_rule() -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.rule(*RUN_PROVEN)
 async def test_accord_run_breaks_no_rule() -> None:
-    options = CheckOptions(bounds=CheckTimeouts().times(5), jobs=3)
+    options = CheckOptions(timeouts=CheckTimeouts().scaled(5), jobs=3)
     report = await check_client(ClientProcessLauncher(RUN), options=options)
     assert (report.kind, report.name, report.script) == ("client", "accord", "accord run")
-    assert {one.subject.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
-    passed = {one.subject.id for one in report.of("pass")}
+    assert {one.rule.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
+    passed = {one.rule.id for one in report.of("pass")}
     assert {str(rule) for rule in RUN_PROVEN} - passed == set()
     assert {rule for rule in client_rules() if isinstance(rule, str)} <= passed
 
@@ -99,7 +99,9 @@ async def test_accord_run_breaks_no_rule() -> None:
     ],
 )
 async def test_official_clients_pass_the_rules_they_keep(command: tuple[str, ...]) -> None:
-    options = CheckOptions(script=read_script(ONE_TURN, ClientCheckScript), bounds=CheckTimeouts().times(5))
+    options = CheckOptions(
+        script=read_script(ONE_TURN, ClientCheckScript), timeouts=CheckTimeouts().scaled(5)
+    )
     launcher = ClientProcessLauncher((*command, *PLACEHOLDERS))
     report = await check_client(launcher, KEPT_BY_OFFICIAL_CLIENTS, options)
-    assert {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"} == {}
+    assert {one.rule.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"} == {}

@@ -1,1 +1,1 @@
-"""Does it follow the protocol? Conformance of agents and of clients, rule by rule, with the frames that show it."""
+"""Conformance checks for agents and clients: a verdict for each rule, with the messages that show it."""

@@ -1,4 +1,7 @@
-"""Runs the selected cases of an agent or a client and collects the report."""
+"""Runs the selected cases of an agent or a client and collects the report.
+
+Each case has its own fixture. A case that crashes or hangs the program under test affects only its own rules.
+"""
 
 import asyncio
 import shutil
@@ -11,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from accord.check.agent.agent_fixture import EVERYTHING, AgentCase, AgentFixture
+from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCase, AgentFixture
 from accord.check.agent.agent_under_test import AgentLauncher
 from accord.check.check_script import (
     AgentCheckScript,
@@ -34,128 +37,124 @@ from accord.check.findings import (
     Fault,
     Rule,
     RuleNotes,
-    find,
-    subject_of,
+    checked_rule,
+    find_verdicts,
 )
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, UsageError
 from accord.schema.conformance_rules import rules as rules_where
 from accord.trace.trace_steps import at
 
-# MERGED check.run: A run: every wanted scene on a stage of its own, a few at a time, and the verdicts that follow.
-#
-# A scene that crashes the program under test, or that finds no end, costs its own rules and nothing else.
-
 Progress = Callable[[int, int, str], None]
-"""Told of each scene that begins: how many are done, how many there are, and its name."""
+"""Called when a case starts: the number of finished cases, the number of all cases, and its name."""
 
 
 class CheckOptions(Struct, Generic[ScriptT], frozen=True, kw_only=True):
-    """How a run goes."""
+    """The options of a run."""
 
     script: ScriptT | None = None
-    """None: the shipped one that fits the program's name."""
-    bounds: CheckTimeouts = CheckTimeouts()
+    """None: the shipped script for the program's name."""
+    timeouts: CheckTimeouts = CheckTimeouts()
     jobs: int = 2
-    """How many scenes are played at the same time."""
+    """The number of cases that run at the same time."""
     clock: Clock = SYSTEM_CLOCK
     progress: Progress | None = None
 
 
-class FixtureOptions(Protocol):
-    """What every stage has."""
+class CaseFixture(Protocol):
+    """The fixture of a case, for agents or clients."""
 
     root: Path
 
-    def last_words(self) -> str:
-        """What the program said last, where that tells why a scene ended; else empty."""
+    def output_tail(self) -> str:
+        """The end of the program's output, if it may explain why a case ended early; else empty."""
         ...
 
     async def aclose(self) -> None:
-        """See everybody out, and look over all that was said."""
+        """End all processes and check the recorded messages."""
         ...
 
 
-GroundT = TypeVar("GroundT", bound=FixtureOptions)
+FixtureT = TypeVar("FixtureT", bound=CaseFixture)
 
 
-class CheckRun(Generic[GroundT]):
-    """Plays scenes with a program that is known: `offered` are its capabilities, `stage` makes a stage in a folder."""
+class CheckRun(Generic[FixtureT]):
+    """Runs cases with one program. `capabilities` are those it advertises."""
 
     def __init__(
         self,
         root: Path,
-        stage: Callable[[Path, RuleNotes], GroundT],
+        fixture: Callable[[Path, RuleNotes], FixtureT],
         offered: Any,
         options: CheckOptions[Any],
     ) -> None:
         self.root = root
-        self.offered = offered
-        self._stage = stage
+        self.capabilities = offered
+        self._make_fixture = fixture
         self._options = options
         self._done = 0
         self._total = 0
 
-    async def play(self, wanted: Iterable[CheckCase[GroundT]]) -> RuleNotes:
-        """Play them, a few at a time; the ledger has them in their order."""
-        due = list(wanted)
-        self._total = len(due)
+    async def run_cases(self, wanted: Iterable[CheckCase[FixtureT]]) -> RuleNotes:
+        """Run cases, a few at a time; the notes are in the order of the cases."""
+        select_cases = list(wanted)
+        self._total = len(select_cases)
         room = asyncio.Semaphore(self._options.jobs)
 
-        async def one(number: int, scene: CheckCase[GroundT]) -> RuleNotes:
+        async def one(number: int, case: CheckCase[FixtureT]) -> RuleNotes:
             async with room:
-                return await self._scene(number, scene)
+                return await self._run_case(number, case)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(number, scene)) for number, scene in enumerate(due)]
+            tasks = [group.create_task(one(number, case)) for number, case in enumerate(select_cases)]
         whole = RuleNotes()
         for task in tasks:
-            whole.take(task.result())
+            whole.extend(task.result())
         return whole
 
-    async def _scene(self, number: int, scene: CheckCase[GroundT]) -> RuleNotes:
+    async def _run_case(self, number: int, case: CheckCase[FixtureT]) -> RuleNotes:
         if self._options.progress is not None:
-            self._options.progress(self._done, self._total, scene.name)
-        ledger = RuleNotes(scene.name)
-        gate = at(self.offered, *scene.gate.split(".")) if scene.gate else True
-        if gate is True or isinstance(gate, dict):
-            await self._played(number, scene, ledger)
+            self._options.progress(self._done, self._total, case.name)
+        notes = RuleNotes(case.name)
+        capability = at(self.capabilities, *case.capability.split(".")) if case.capability else True
+        if capability is True or isinstance(capability, dict):
+            await self._run_in_fixture(number, case, notes)
         else:
-            for rule in scene.rules:
-                ledger.absent(rule, f"it does not advertise {scene.gate}")
+            for rule in case.rules:
+                notes.add_not_applicable(rule, f"it does not advertise {case.capability}")
         self._done += 1
-        return ledger
+        return notes
 
-    async def _played(self, number: int, scene: CheckCase[GroundT], ledger: RuleNotes) -> None:
-        stage = self._stage(self.root / f"scene-{number}", ledger)
+    async def _run_in_fixture(self, number: int, case: CheckCase[FixtureT], notes: RuleNotes) -> None:
+        fixture = self._make_fixture(self.root / f"case-{number}", notes)
         why = ""
         try:
-            await scene.play(stage)
+            await case.run(fixture)
         except CaseUnavailable as missing:
             why = str(missing)
         except (ConnectionOver, ConnectionClosed) as over:
-            why = f"the conversation ended early: {over}"
-            words = stage.last_words()
-            why += f"; it says: {words}" if words else ""
-        except Exception as error:  # noqa: BLE001 - an answer that no scene foresaw must not end the run
-            why = f"the scene could not go on: {type(error).__name__}: {error}"
+            why = f"the connection ended early: {over}"
+            words = fixture.output_tail()
+            why += f"; its output: {words}" if words else ""
+        except Exception as error:  # noqa: BLE001 - an unexpected answer must not end the run
+            why = f"the case could not continue: {type(error).__name__}: {error}"
         finally:
-            await stage.aclose()
-        for rule in scene.rules:
-            if not ledger.of(rule):
-                ledger.unseen(rule, why or "it did not happen in this scene")
-        shutil.rmtree(stage.root, ignore_errors=True)
+            await fixture.aclose()
+        for rule in case.rules:
+            if not notes.for_rule(rule):
+                notes.add_not_shown(rule, why or "it did not happen in this case")
+        shutil.rmtree(fixture.root, ignore_errors=True)
 
 
-def due(scenes: Sequence[CheckCase[GroundT]], chosen: Sequence[Rule]) -> list[CheckCase[GroundT]]:
-    """The scenes that show something of these rules. For the schema alone that is every one of them."""
+def select_cases(cases: Sequence[CheckCase[FixtureT]], chosen: Sequence[Rule]) -> list[CheckCase[FixtureT]]:
+    """The cases that test one of these rules. For `schema` alone, all cases."""
     if list(chosen) == [SCHEMA]:
-        return list(scenes)
-    return [scene for scene in scenes if set(scene.rules) & set(chosen)]
+        return list(cases)
+    return [case for case in cases if set(case.rules) & set(chosen)]
 
 
-def clean_ground() -> tempfile.TemporaryDirectory[str]:
-    """The folder of a run, which goes with it."""
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder for the run."""
     return tempfile.TemporaryDirectory(prefix="accord-check-", ignore_cleanup_errors=True)
 
 
@@ -163,41 +162,38 @@ def report(
     kind: str,
     info: Any,
     script: CheckScript,
-    ledger: RuleNotes,
+    notes: RuleNotes,
     chosen: Sequence[Rule],
-    untried: Mapping[int, str],
+    untested: Mapping[int, str],
 ) -> CheckReport:
-    """The verdicts on these rules. `info` is how the program introduced itself."""
-    for number, why in untried.items():
-        ledger.unseen(number, f"not tried: {why}")
+    """The verdicts on these rules. `info` is the program's `agentInfo` or `clientInfo`."""
+    for number, why in untested.items():
+        notes.add_not_shown(number, f"not tested: {why}")
     return CheckReport(
         kind=kind,
         name=str(at(info, "name") or "unknown"),
         version=str(at(info, "version") or ""),
         script=script.name,
-        findings=find(ledger, chosen, ours=script.ours),
+        findings=find_verdicts(notes, chosen, ours=script.ours),
     )
 
 
-# MERGED check.selection: Which rules are wanted: numbers, ranges, names, chapters, levels.
-
-
-def select(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> list[Rule]:
-    """The rules that `only` names, or all, without those that `skip` names."""
+def select_rules(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> list[Rule]:
+    """The rules named by `only`, or all, without those named by `skip`."""
     wanted = _named(rules, only) if only else set(rules)
     unwanted = _named(rules, skip)
     chosen: list[Rule] = [rule for rule in rules if rule in wanted and rule not in unwanted]
     if not chosen:
-        raise UsageError("no rule is left to check")
+        raise UsageError("no rules are left to check; change --only or --skip")
     return chosen
 
 
-def need(report: CheckReport, rules: Sequence[Rule], words: Sequence[str]) -> CheckReport:
-    """The report with a failure for each of the rules that these words name and that were not shown."""
+def require_rules(report: CheckReport, rules: Sequence[Rule], words: Sequence[str]) -> CheckReport:
+    """Turn "not shown" into "fail" for the named rules."""
     needed = {str(rule) for rule in _named(rules, words)}
     findings = [
-        structs.replace(one, verdict="fail", why=f"needed, and not shown: {one.why}")
-        if one.verdict == "not shown" and one.subject.id in needed
+        structs.replace(one, verdict="fail", why=f"required, but not shown: {one.why}")
+        if one.verdict == "not shown" and one.rule.id in needed
         else one
         for one in report.findings
     ]
@@ -206,7 +202,7 @@ def need(report: CheckReport, rules: Sequence[Rule], words: Sequence[str]) -> Ch
 
 def _named(rules: Sequence[Rule], words: Sequence[str]) -> set[Rule]:
     found: set[Rule] = set()
-    for word in (part.strip() for given in words for part in given.split(",")):
+    for word in (client.strip() for given in words for client in given.split(",")):
         if word:
             found |= _word(rules, word)
     return found
@@ -214,12 +210,12 @@ def _named(rules: Sequence[Rule], words: Sequence[str]) -> set[Rule]:
 
 def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
     if word in CHAPTERS:
-        return {rule for rule in rules if subject_of(str(rule)).chapter == word}
+        return {rule for rule in rules if checked_rule(str(rule)).chapter == word}
     if word in ("must", "should"):
-        return {rule for rule in rules if rule != SCHEMA and subject_of(str(rule)).level == word.upper()}
+        return {rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).level == word.upper()}
     if word in ("stable", "unstable"):
         return {
-            rule for rule in rules if rule != SCHEMA and subject_of(str(rule)).stable == (word == "stable")
+            rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).stable == (word == "stable")
         }
     named: set[Rule] = {rule for rule in rules if rule == word}
     if named:
@@ -231,12 +227,10 @@ def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
         if known:
             return known
     raise UsageError(
-        f"there is no rule {word!r} here; give numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
+        f"unknown rule {word!r}; use numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
         f"{', '.join(CHAPTERS)}"
     )
 
-
-# MERGED check.agent.scenes: The scenes, in the order they are played, and the rules that no scene can put to the test.
 
 _AGENT_MODULES: Final = (
     "connection_cases",
@@ -249,33 +243,31 @@ _AGENT_MODULES: Final = (
     "client_fault_cases",
 )
 
-AGENT_UNTRIED: Final[dict[int, str]] = {
-    54: "only the agent knows that it gave up by itself",
-    89: "a login needs a person at a terminal",
-    266: "needs a login that the agent wants to make in the middle of a turn",
-    354: "what the model is told does not cross this wire",
-    366: "needs an agent that reads a reply with two members",
+AGENT_UNTESTED: Final[dict[int, str]] = {
+    54: "the wire does not show why the agent gave up",
+    89: "a login at a terminal needs a user",
+    266: "needs an agent that asks for a login during a turn",
+    354: "the input of the model is not on this connection",
+    366: "needs an agent that reads a reply with both members",
 }
-"""Rules that are not tried, and why not."""
+"""Rules without a case, each with the reason."""
 
 
 @cache
 def agent_cases() -> tuple[AgentCase, ...]:
-    """All of them."""
+    """All cases, in the order in which they run."""
     found: list[AgentCase] = []
     for name in _AGENT_MODULES:
         found += import_module(f"accord.check.agent.{name}").CASES
     return tuple(found)
 
 
-# MERGED check.agent.run: A run of the kit on one agent: who it is, every scene on clean ground, the verdicts.
-
 _FAULTS: Final[tuple[Fault, ...]] = tuple(fault for fault in FAULTS if fault != "dialects")
-"""The faults of clients that an agent is tried with."""
+"""The client faults that agents are tested with."""
 
 
 def agent_rules() -> list[Rule]:
-    """Everything an agent is held to, in order."""
+    """All rules for agents, in order."""
     return [SCHEMA, *(rule.id for rule in rules_where(side="AGENT")), *_FAULTS]
 
 
@@ -284,59 +276,61 @@ async def check_agent(
     wanted: Sequence[Rule] | None = None,
     options: CheckOptions[AgentCheckScript] | None = None,
 ) -> CheckReport:
-    """Hold an agent to these rules, or to all. Raises `NeverStarted` or `HandshakeFailed` where there is no agent."""
+    """Check an agent against these rules, or all.
+
+    Raises `NeverStarted` or `HandshakeFailed` if the agent cannot be started or initialized.
+    """
     options = CheckOptions() if options is None else options
     chosen = agent_rules() if wanted is None else list(wanted)
-    with clean_ground() as folder:
-        initialized = await first_words(launcher, Path(folder, "first"), options)
-        script = options.script or script_for_agent(initialized.get("agentInfo"))
-        run = agent_run(launcher, Path(folder), script, initialized, options)
-        ledger = await run.play(due(agent_cases(), chosen))
-    return report("agent", initialized.get("agentInfo"), script, ledger, chosen, AGENT_UNTRIED)
+    with temporary_folder() as folder:
+        initialize_result = await initialize_agent(launcher, Path(folder, "first"), options)
+        script = options.script or script_for_agent(initialize_result.get("agentInfo"))
+        run = agent_run(launcher, Path(folder), script, initialize_result, options)
+        notes = await run.run_cases(select_cases(agent_cases(), chosen))
+    return report("agent", initialize_result.get("agentInfo"), script, notes, chosen, AGENT_UNTESTED)
 
 
 def agent_run(
     launcher: AgentLauncher,
     root: Path,
     script: AgentCheckScript,
-    initialized: dict[str, Any],
+    initialize_result: dict[str, Any],
     options: CheckOptions[AgentCheckScript],
 ) -> CheckRun[AgentFixture]:
-    """Scenes with an agent whose handshake is known."""
+    """A run with an agent whose `initialize` result is known."""
 
-    def stage(folder: Path, ledger: RuleNotes) -> AgentFixture:
-        return AgentFixture(folder, launcher, script, ledger, bounds=options.bounds, clock=options.clock)
+    def fixture(folder: Path, notes: RuleNotes) -> AgentFixture:
+        return AgentFixture(folder, launcher, script, notes, timeouts=options.timeouts, clock=options.clock)
 
-    return CheckRun(root, stage, initialized.get("agentCapabilities"), options)
+    return CheckRun(root, fixture, initialize_result.get("agentCapabilities"), options)
 
 
-async def first_words(
+async def initialize_agent(
     launcher: AgentLauncher, root: Path, options: CheckOptions[AgentCheckScript]
 ) -> dict[str, Any]:
-    """One handshake, to know whom we are dealing with."""
-    stage = AgentFixture(
-        root, launcher, AgentCheckScript(""), RuleNotes(), bounds=options.bounds, clock=options.clock
+    """Start the agent once and return its `initialize` result."""
+    fixture = AgentFixture(
+        root, launcher, AgentCheckScript(""), RuleNotes(), timeouts=options.timeouts, clock=options.clock
     )
     try:
-        talk = await stage.connect()
+        agent = await fixture.launch()
         try:
-            answer = await talk.begin(EVERYTHING)
+            answer = await agent.initialize(ALL_CAPABILITIES)
         except ConnectionOver as over:
-            if talk.end is not None and talk.end.exit_code is not None and not talk.initialized:
-                words = talk.launched.stderr.strip()
+            if agent.end is not None and agent.end.exit_code is not None and not agent.initialize_result:
+                words = agent.launched.stderr.strip()
                 raise NeverStarted(
-                    f"the agent ended before it began: {talk.end.reason}" + (f"\n{words}" if words else "")
+                    f"the agent exited before it answered initialize: {agent.end.reason}"
+                    + (f"\n{words}" if words else "")
                 ) from None
-            raise HandshakeFailed(f"the agent did not shake hands: {over}") from None
+            raise HandshakeFailed(f"the agent did not answer initialize: {over}") from None
         if not answer.ok:
-            raise HandshakeFailed(f"the agent did not shake hands: initialize gave {answer.says}")
-        return talk.initialized
+            raise HandshakeFailed(f"the agent did not answer initialize: it returned {answer.summary}")
+        return agent.initialize_result
     finally:
-        for talk in stage.talks:
-            await talk.leave()
+        for agent in fixture.agents:
+            await agent.close()
 
-
-# MERGED check.client.scenes: The scenes for clients, in the order they are played, and the rules that no scene can put to the test.
 
 _CLIENT_MODULES: Final = (
     "agent_fault_cases",
@@ -346,21 +340,21 @@ _CLIENT_MODULES: Final = (
     "workspace_cases",
     "session_cases",
 )
-_SCREEN: Final = "only its screen shows it"
+_SCREEN: Final = "only the client's screen shows it"
 
-CLIENT_UNTRIED: Final[dict[int, str]] = {
-    78: "whether a login can be made is not to be seen from here",
-    135: "what it remembers of a list does not cross this wire",
-    171: "needs a client that is prompted again right after it was stopped",
+CLIENT_UNTESTED: Final[dict[int, str]] = {
+    78: "the connection does not show whether a login is possible",
+    135: "the connection does not show what the client stores",
+    171: "needs a prompt right after a cancel",
     240: "needs an editor with an unsaved buffer",
-    272: "needs a person who dismisses a form",
-    273: "needs a person who fills in a form",
-    315: "needs a client that is opened again",
-    340: "needs a person who opens an archived session",
+    272: "needs a user who dismisses a form",
+    273: "needs a user who fills in a form",
+    315: "needs a client that is restarted",
+    340: "needs a user who opens an archived session",
     345: "needs a client that asks for the status of sessions",
-    350: "needs a person who gives a session a title",
+    350: "needs a user who sets a title",
     356: "needs a client that sends a system prompt",
-    379: "needs a person who stops a sub-agent",
+    379: "needs a user who stops a sub-agent",
     **dict.fromkeys(
         (
             *(108, 149, 150, 166, 184, 185, 186, 191, 192, 204, 211, 223, 228, 231, 279, 286, 294, 311, 317),
@@ -369,25 +363,23 @@ CLIENT_UNTRIED: Final[dict[int, str]] = {
         _SCREEN,
     ),
 }
-"""Rules that are not tried, and why not."""
+"""Rules without a case, each with the reason."""
 
 
 @cache
 def client_cases() -> tuple[ClientCase, ...]:
-    """All of them."""
+    """All cases, in the order in which they run."""
     found: list[ClientCase] = []
     for name in _CLIENT_MODULES:
         found += import_module(f"accord.check.client.{name}").CASES
     return tuple(found)
 
 
-# MERGED check.client.run: A run of the kit on one client: who it is, every scene on clean ground, the verdicts.
-
-_FIRST_WORD: Final = "marigold"
+_MARKER: Final = "marigold"
 
 
 def client_rules() -> list[Rule]:
-    """Everything a client is held to, in order."""
+    """All rules for clients, in order."""
     return [SCHEMA, *(rule.id for rule in rules_where(side="CLIENT")), *FAULTS]
 
 
@@ -396,15 +388,18 @@ async def check_client(
     wanted: Sequence[Rule] | None = None,
     options: CheckOptions[ClientCheckScript] | None = None,
 ) -> CheckReport:
-    """Hold a client to these rules, or to all. Raises `NeverStarted` or `HandshakeFailed` where there is no client."""
+    """Check a client against these rules, or all.
+
+    Raises `NeverStarted` or `HandshakeFailed` if the client cannot be started or sends no prompt.
+    """
     options = CheckOptions() if options is None else options
     chosen = client_rules() if wanted is None else list(wanted)
-    with clean_ground() as folder:
-        traits = await first_run(launcher, Path(folder, "first"), options)
+    with temporary_folder() as folder:
+        traits = await observe_client(launcher, Path(folder, "first"), options)
         script = options.script or script_for_client(traits.info)
         run = client_run(launcher, Path(folder), script, traits, options)
-        ledger = await run.play(due(client_cases(), chosen))
-    return report("client", traits.info, script, ledger, chosen, CLIENT_UNTRIED)
+        notes = await run.run_cases(select_cases(client_cases(), chosen))
+    return report("client", traits.info, script, notes, chosen, CLIENT_UNTESTED)
 
 
 def client_run(
@@ -414,37 +409,39 @@ def client_run(
     traits: ClientTraits,
     options: CheckOptions[ClientCheckScript],
 ) -> CheckRun[ClientFixture]:
-    """Scenes with a client that is known."""
+    """A run with a client whose traits are known."""
 
-    def stage(folder: Path, ledger: RuleNotes) -> ClientFixture:
+    def fixture(folder: Path, notes: RuleNotes) -> ClientFixture:
         return ClientFixture(
-            folder, launcher, script, ledger, bounds=options.bounds, traits=traits, clock=options.clock
+            folder, launcher, script, notes, timeouts=options.timeouts, traits=traits, clock=options.clock
         )
 
-    return CheckRun(root, stage, traits.offered, options)
+    return CheckRun(root, fixture, traits.capabilities, options)
 
 
-async def first_run(
+async def observe_client(
     launcher: ClientLauncher, root: Path, options: CheckOptions[ClientCheckScript]
 ) -> ClientTraits:
-    """One plain turn, to know whom we are dealing with. Raises `HandshakeFailed` where none comes about."""
+    """Run one plain turn to learn the client's traits. Raises `HandshakeFailed` if it sends no prompt."""
     script = options.script or ClientCheckScript("")
-    stage = ClientFixture(root, launcher, script, RuleNotes(), bounds=options.bounds, clock=options.clock)
+    fixture = ClientFixture(
+        root, launcher, script, RuleNotes(), timeouts=options.timeouts, clock=options.clock
+    )
     try:
         try:
-            turn = await stage.turn()
+            turn = await fixture.start_turn()
         except ConnectionOver as over:
-            words = tail(stage.client.output, 1000)
-            raise HandshakeFailed(f"the client made no turn: {over}\nit says: {words}") from None
-        turn.part.say(_FIRST_WORD)
-        turn.part.stop(turn.prompt)
-        leaves = await stage.client.wait(options.bounds.leave)
-        shows = _FIRST_WORD in stage.client.printed
-        asked = next(line for line in turn.part.lines if _is_first(line))
-        return ClientTraits(at(asked.params, "clientInfo"), turn.part.offered, shows, leaves)
+            words = tail(fixture.process.output, 1000)
+            raise HandshakeFailed(f"the client sent no prompt: {over}\nits output: {words}") from None
+        turn.client.say(_MARKER)
+        turn.client.end_turn(turn.prompt)
+        leaves = await fixture.process.wait(options.timeouts.exit)
+        shows = _MARKER in fixture.process.printed
+        request = next(line for line in turn.client.lines if _is_first(line))
+        return ClientTraits(at(request.params, "clientInfo"), turn.client.client_capabilities, shows, leaves)
     finally:
-        for client in stage.clients:
-            await client.end()
+        for process in fixture.processes:
+            await process.end()
 
 
 def _is_first(line: WireLine) -> bool:

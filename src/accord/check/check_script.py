@@ -11,17 +11,15 @@ from msgspec import Struct, field
 from accord.errors import UsageError
 from accord.trace.trace_steps import at
 
-# MERGED check.script: Scripts: what a checker must know of one program so that it does what rules are about. What both kinds have in common.
-
 
 class CheckScript(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A script; `ACTS` says what each act of its kind makes a program do."""
+    """A script. `ACTIONS` says what each action makes the program do; the JSON member is `acts`."""
 
-    ACTS: ClassVar[Mapping[str, str]] = {}
+    ACTIONS: ClassVar[Mapping[str, str]] = {}
 
     name: str
     ours: bool = False
-    """It is for one of Accord's own programs, which Accord's choices bind."""
+    """Whether the program belongs to Accord, so that Accord's own choices apply to it."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -29,14 +27,14 @@ ScriptT = TypeVar("ScriptT", bound=CheckScript)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with `{name}` replaced; other braces stay."""
+    """Replace each `{name}` by its value; other braces stay."""
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)
     return text
 
 
 def read_script(path: Path, kind: type[ScriptT]) -> ScriptT:
-    """The script in a file; raises `UsageError` where it is none."""
+    """Read a script file. Raises `UsageError`."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -45,7 +43,7 @@ def read_script(path: Path, kind: type[ScriptT]) -> ScriptT:
 
 
 def shipped(name: str, kind: type[ScriptT]) -> ScriptT:
-    """A script of the package."""
+    """A script that ships with Accord."""
     file = f"{name}.json"
     return _parse(files("accord.check").joinpath("scripts", file).read_bytes(), file, kind)
 
@@ -54,50 +52,49 @@ def _parse(data: bytes, where: str, kind: type[ScriptT]) -> ScriptT:
     try:
         script = msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"the script {where} cannot be used: {error}") from None
+        raise UsageError(f"invalid script {where}: {error}") from None
     acts: Mapping[str, Any] = getattr(script, "acts", {})
-    unknown = [name for name in acts if name not in kind.ACTS]
+    unknown = [name for name in acts if name not in kind.ACTIONS]
     if unknown:
         raise UsageError(
-            f"the script {where} has an unknown act {unknown[0]!r}; there are: {', '.join(kind.ACTS)}"
+            f"the script {where} has an unknown act {unknown[0]!r}; known acts: {', '.join(kind.ACTIONS)}"
         )
     return script
 
 
-# MERGED check.agent.script: Scripts for agents: prompts that make an agent do what rules are about. The format is described in docs/check.md.
-#
-# Two ship: `accord.json` for `accord agent` on its rehearsal model, `plain.json` in plain English for everybody else.
-
 AGENT_ACTIONS: Final = {
     "talk": "answer with some text",
     "lines": "answer with text of several lines",
-    "echo": "answer with {text}, which holds what is not ASCII",
-    "think": "think aloud",
+    "echo": "answer with {text}, which contains non-ASCII characters",
+    "think": "send a thought",
     "plan": "make a plan of several entries, and then change it",
     "read": "read the file {file}, a relative path, and tell what is in it",
     "read_path": "read the file {path}, an absolute path, and tell what is in it",
-    "search": "look for the text {text} in its files, and say in which line it is",
-    "write": "make the file {file} with the text {text}",
-    "permission": "make the file {file}; it has to be something that the agent asks permission for",
+    "search": "search its files for the text {text}, and tell the line number",
+    "write": "create the file {file} with the text {text}",
+    "permission": "create the file {file}; the agent must ask for permission to do this",
     "run": "run a short command",
-    "busy": "be busy until somebody cancels",
-    "ask": "ask the user for a piece of text in a form",
+    "busy": "be busy until it is canceled",
+    "ask": "ask the user for a text in a form",
     "ask_url": "send the user to a web page",
-    "change_mode": "change to another mode by itself",
-    "command": "a prompt that begins with one of its slash commands",
-    "tell": "learn the word {word}",
-    "recall": "tell the word it has learned earlier",
-    "notice": "give a notice",
+    "change_mode": "switch to another mode by itself",
+    "command": "a prompt that starts with one of its slash commands",
+    "tell": "remember the word {word}",
+    "recall": "tell the word it was told earlier",
+    "notice": "send a notice",
     "compact": "compact the context",
     "delegate": "let a sub-agent do something",
     "mcp": "use a tool of the MCP server `check`",
-    "obey": "answer so that its system prompt shows",
+    "obey": "answer in a way that shows its system prompt",
 }
-"""What each act makes an agent do."""
+"""What each action makes an agent do.
+
+Two scripts ship: `accord.json` for `accord agent` with the rehearsal model, `plain.json` for other agents.
+"""
 
 
 class ScriptedPrompt(Struct, frozen=True, forbid_unknown_fields=True):
-    """One prompt. `shows` is a text the agent says only when it did it."""
+    """One prompt. `shows` is a text that appears only if the agent did what the prompt asks."""
 
     prompt: str
     shows: str = ""
@@ -108,72 +105,71 @@ class ScriptedPrompt(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentCheckScript(CheckScript, frozen=True, rename="camel"):
-    """What a checker may ask of an agent, and how it is started in strict mode."""
+    """A script for an agent; docs/check.md describes the format."""
 
-    ACTS: ClassVar[Mapping[str, str]] = AGENT_ACTIONS
+    ACTIONS: ClassVar[Mapping[str, str]] = AGENT_ACTIONS
 
     agents: tuple[str, ...] = ()
     """The names (`agentInfo.name`) of the agents it is for."""
     strict: tuple[str, ...] = ()
-    """The words that are added to the command for strict mode; none: it has no such mode."""
+    """Arguments that start the agent in strict mode; empty if it has none."""
     login: str = ""
-    """The auth method that may be tried: it signs in without a person."""
+    """The id of an auth method that works without a user."""
     provider: str = ""
     """The provider that may be set and disabled."""
     forbidden_root: str = ""
     """A folder that the agent refuses as an additional root."""
     acts: dict[str, str | ScriptedPrompt] = field(default_factory=dict[str, str | ScriptedPrompt])
 
-    def act(self, name: str) -> ScriptedPrompt | None:
-        """An act, if the script has it."""
+    def action(self, name: str) -> ScriptedPrompt | None:
+        """The action with this name, or None."""
         found = self.acts.get(name)
         return ScriptedPrompt(found) if isinstance(found, str) else found
 
 
 def script_for_agent(agent_info: Any) -> AgentCheckScript:
-    """The shipped script that fits an agent by its name; the plain one for those nobody knows."""
+    """The shipped script for the agent's name; `plain.json` for unknown names."""
     ours = shipped("accord", AgentCheckScript)
     return ours if at(agent_info, "name") in ours.agents else shipped("plain", AgentCheckScript)
 
 
-# MERGED check.client.script: Scripts for clients: which words make a client do what rules are about. The format is described in docs/check.md.
-#
-# Two ship: `run.json` for `accord run`, `none.json` for everybody else.
-
 CLIENT_ACTIONS: Final = {
-    "allow": "allow everything that an agent asks for, without a person",
+    "allow": "allow everything, without a user",
     "reject": "allow nothing",
-    "reads": "allow reading by itself, and nothing else",
-    "ask": "ask a person at a terminal about everything",
+    "reads": "allow only reading, without a user",
+    "ask": "ask the user at a terminal about everything",
     "deadline": "give up after a second or two",
-    "strict": "judge messages as they are sent, without repairs",
-    "session": "go on with the session {session}",
-    "newest": "go on with the newest session",
-    "roots": "work in the folder {extra} too",
+    "strict": "validate messages as sent, without repairs",
+    "session": "continue the session {session}",
+    "newest": "continue the newest session",
+    "roots": "also work in the folder {extra}",
     "servers": "give the agent MCP servers of every kind",
-    "attach": "send the file {file} along with the prompt",
+    "attach": "attach the file {file}",
     "mode": "choose the mode {mode}",
     "option": "set the option {option} to {value}",
     "delete": "delete the session {session}",
 }
-"""What each act makes a client do."""
+"""What each action makes a client do.
+
+Two scripts ship: `run.json` for `accord run`, `none.json` for other clients.
+"""
 
 
 class ScriptedCommand(Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of the command line, and what goes with them."""
+    """Arguments, environment and files that make a client do something."""
 
     words: tuple[str, ...] = ()
     terminal: bool = False
-    """Whether the client needs a terminal for it."""
+    """Whether the client needs a terminal."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
     files: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Files by their path, which begins with `{home}` or `{folder}`: text, or JSON."""
+    """Files to create: path (starting with `{home}` or `{folder}`) to text or JSON."""
 
 
 class ClientCheckScript(CheckScript, frozen=True, rename="camel"):
-    """What a checker may ask of a client."""
+    """A script for a client; docs/check.md describes the format."""
 
-    ACTS: ClassVar[Mapping[str, str]] = CLIENT_ACTIONS
+    ACTIONS: ClassVar[Mapping[str, str]] = CLIENT_ACTIONS
 
     clients: tuple[str, ...] = ()
     """The names (`clientInfo.name`) of the clients it is for."""
@@ -181,8 +177,8 @@ class ClientCheckScript(CheckScript, frozen=True, rename="camel"):
     """Whether an interrupt (Ctrl-C) cancels the turn."""
     acts: dict[str, tuple[str, ...] | ScriptedCommand] = field(default_factory=dict[str, Any])
 
-    def act(self, name: str) -> ScriptedCommand | None:
-        """An act, if the script has it."""
+    def action(self, name: str) -> ScriptedCommand | None:
+        """The action with this name, or None."""
         found = self.acts.get(name)
         return (
             found
@@ -192,7 +188,7 @@ class ClientCheckScript(CheckScript, frozen=True, rename="camel"):
 
 
 def write_files(act: ScriptedCommand, values: Mapping[str, str]) -> None:
-    """The files that go with an act."""
+    """Create the files of an action."""
     for name, content in act.files.items():
         path = Path(fill(name, values))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,6 +197,6 @@ def write_files(act: ScriptedCommand, values: Mapping[str, str]) -> None:
 
 
 def script_for_client(client_info: Any) -> ClientCheckScript:
-    """The shipped script that fits a client by its name; one without acts for those nobody knows."""
+    """The shipped script for the client's name; `none.json` for unknown names."""
     ours = shipped("run", ClientCheckScript)
     return ours if at(client_info, "name") in ours.clients else shipped("none", ClientCheckScript)

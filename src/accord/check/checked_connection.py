@@ -1,6 +1,4 @@
-"""A hand-driven connection to the program under test: keeps every line, pairs calls with answers, bounds
-every wait.
-"""
+"""A connection to the program under test: records every line, pairs calls with answers, limits every wait."""
 
 import asyncio
 import json
@@ -17,112 +15,113 @@ from accord.schema.codec import NotJson, parse_json
 from accord.trace.trace_steps import at
 from accord.wire.transport import DEFAULT_LIMIT, Frame, TransportEnd
 
-# MERGED check.lines: The lines of one conversation, in the order they crossed, and how they belong together.
-
 Message: TypeAlias = dict[str, Any]
 Side: TypeAlias = Literal["client", "agent"]
 
-MOST_VALUES_PER_MESSAGE: Final = 200_000
-"""The values in one line that is still judged; the walk over more would take minutes."""
-MOST_DEEP: Final = 100
-"""The levels of one line that is still judged; those who walk over it go into each."""
+MAX_VALUES_PER_MESSAGE: Final = 200_000
+"""Lines with more values are not judged; validating them would take minutes."""
+MAX_DEPTH: Final = 100
+"""Lines with deeper nesting are not judged; validation is recursive."""
 
 _HEAD: Final = 4096
 
 
 class WireLine(NamedTuple):
-    """One line. `message` is None where it is no JSON object, and where it is too big to be judged: `unread` says why."""
+    """One line of a connection.
 
-    talk: str
+    `message` is None if the line is not a JSON object, or too big to be judged; then `skip_reason` says why.
+    """
+
+    connection: str
     number: int
     sender: Side
     data: bytes
     message: Message | None
-    unread: str = ""
+    skip_reason: str = ""
 
     @property
-    def shown(self) -> Evidence:
-        """As evidence."""
-        return Evidence(self.talk, self.number, self.sender, self.data)
+    def evidence(self) -> Evidence:
+        """The line as evidence for a verdict."""
+        return Evidence(self.connection, self.number, self.sender, self.data)
 
     @property
     def method(self) -> str:
-        """The method; empty for an answer and for noise."""
+        """The method; empty for answers and invalid lines."""
         found = (self.message or {}).get("method")
         return found if isinstance(found, str) else ""
 
     @property
     def params(self) -> Any:
-        """The parameters."""
+        """The params, or None."""
         return (self.message or {}).get("params")
 
     @property
     def id(self) -> Any:
-        """The id; None also where there is none."""
+        """The id, or None."""
         return (self.message or {}).get("id")
 
     @property
     def is_request(self) -> bool:
-        """A call that wants an answer."""
+        """Whether it is a request."""
         return bool(self.method) and "id" in (self.message or {})
 
     @property
     def is_answer(self) -> bool:
-        """An answer, sound or not."""
+        """Whether it is an answer, valid or not."""
         message = self.message or {}
         return bool(message) and "method" not in message and ("result" in message or "error" in message)
 
     @property
     def may_answer(self) -> bool:
-        """It was not read, and at its beginning there is nothing of a call."""
-        return bool(self.unread) and b'"method"' not in self.data[:_HEAD]
+        """Whether it was skipped and may be an answer: its start has no `method`."""
+        return bool(self.skip_reason) and b'"method"' not in self.data[:_HEAD]
 
     @property
     def update(self) -> Message:
-        """The session update that it is, empty if it is none."""
+        """The session update, or an empty dict."""
         update = at(self.params, "update") if self.method == "session/update" else None
         return cast(Message, update) if isinstance(update, dict) else {}
 
     @property
     def kind(self) -> str:
-        """The kind of update."""
+        """The kind of the session update, or empty."""
         found = self.update.get("sessionUpdate")
         return found if isinstance(found, str) else ""
 
     @property
     def session(self) -> str:
-        """The session it names."""
+        """The session id, or empty."""
         found = at(self.params, "sessionId")
         return found if isinstance(found, str) else ""
 
 
-def line_of(talk: str, number: int, sender: Side, frame: Frame) -> WireLine:
-    """A line as it crossed."""
+def parse_line(connection: str, number: int, sender: Side, frame: Frame) -> WireLine:
+    """Parse a received or sent frame."""
     if not isinstance(frame, bytes):
-        why = f"a message of {frame.size} bytes, more than the {DEFAULT_LIMIT // 1024 // 1024} MiB that are read"
-        return WireLine(talk, number, sender, frame.head, None, why)
-    if values_in(frame) > MOST_VALUES_PER_MESSAGE:
-        why = f"a message of more than {MOST_VALUES_PER_MESSAGE} values"
-        return WireLine(talk, number, sender, frame, None, why)
+        why = f"a message of {frame.size} bytes, over the limit of {DEFAULT_LIMIT // 1024 // 1024} MiB"
+        return WireLine(connection, number, sender, frame.head, None, why)
+    if count_values(frame) > MAX_VALUES_PER_MESSAGE:
+        why = f"a message with more than {MAX_VALUES_PER_MESSAGE} values"
+        return WireLine(connection, number, sender, frame, None, why)
     try:
         value = parse_json(frame)
-        deep = frame.count(b"[") + frame.count(b"{") > MOST_DEEP and _is_deep(value)
+        deep = frame.count(b"[") + frame.count(b"{") > MAX_DEPTH and _is_deep(value)
     except NotJson as error:
         value, deep = None, isinstance(error.__context__, RecursionError)
     if deep:
-        return WireLine(talk, number, sender, frame, None, f"a message of more than {MOST_DEEP} levels")
+        return WireLine(connection, number, sender, frame, None, f"a message nested over {MAX_DEPTH} levels")
     message = cast(Message, value) if isinstance(value, dict) else None
-    return WireLine(talk, number, sender, frame, message)
+    return WireLine(connection, number, sender, frame, message)
 
 
-def values_in(data: bytes) -> int:
-    """At most so many values are in a line."""
+def count_values(data: bytes) -> int:
+    """An upper bound for the number of JSON values in a line."""
     return data.count(b",") + data.count(b"[") + data.count(b"{") + 1
 
 
 def _is_deep(value: Any) -> bool:
     level: list[Any] = [value]
-    for _ in range(MOST_DEEP):
+    for _ in range(MAX_DEPTH):
         inner: list[Any] = []
         for one in level:
             if isinstance(one, dict):
@@ -134,203 +133,196 @@ def _is_deep(value: Any) -> bool:
 
 
 class CallRecord(NamedTuple):
-    """A request of one side with its answers; there should be one."""
+    """A request of one side with its answers; there should be exactly one."""
 
     request: WireLine
     answers: list[WireLine]
 
 
-def key(id: Any) -> str:
-    """An id, or anything else that should be text, as a key: 1, 1.0 and "1" are three."""
+def id_key(id: Any) -> str:
+    """A dict key for any JSON value: 1, 1.0 and "1" are different."""
     return f"{type(id).__name__}:{id!r}"
 
 
-def exchanges(lines: list[WireLine], asker: Side) -> Iterator[CallRecord]:
-    """The requests of one side, each with its answers. An id that was used again after its answer is a new request."""
-    asked: dict[str, CallRecord] = {}
+def pair_calls(lines: list[WireLine], sender: Side) -> Iterator[CallRecord]:
+    """The requests of one side, each with its answers. A reused id starts a new request."""
+    request: dict[str, CallRecord] = {}
     found: list[CallRecord] = []
     for line in lines:
-        if line.sender == asker and line.is_request:
-            exchange = CallRecord(line, [])
-            asked[key(line.id)] = exchange
-            found.append(exchange)
-        elif line.sender != asker and line.is_answer and key(line.id) in asked:
-            asked[key(line.id)].answers.append(line)
+        if line.sender == sender and line.is_request:
+            call = CallRecord(line, [])
+            request[id_key(line.id)] = call
+            found.append(call)
+        elif line.sender != sender and line.is_answer and id_key(line.id) in request:
+            request[id_key(line.id)].answers.append(line)
     yield from found
 
 
-# MERGED check.bounds: How long a check waits before it says so.
-
-
 class CheckTimeouts(Struct, frozen=True):
-    """Seconds. An agent that thinks with a slow model needs longer ones."""
+    """Timeouts in seconds. Agents with a slow model need longer ones."""
 
     answer: float = 20.0
     """For an ordinary request."""
     turn: float = 60.0
     """For a whole prompt turn."""
     soon: float = 10.0
-    """For what should follow soon: the end of a cancelled turn, something that a turn was to bring about."""
-    leave: float = 5.0
-    """For the process to end once its input is closed."""
+    """For what should follow soon, such as the end of a canceled turn."""
+    exit: float = 5.0
+    """For the process to exit after its input is closed."""
 
-    def times(self, factor: float) -> "CheckTimeouts":
-        """All of them longer or shorter."""
-        return CheckTimeouts(
-            self.answer * factor, self.turn * factor, self.soon * factor, self.leave * factor
-        )
+    def scaled(self, factor: float) -> "CheckTimeouts":
+        """All timeouts, multiplied by a factor."""
+        return CheckTimeouts(self.answer * factor, self.turn * factor, self.soon * factor, self.exit * factor)
 
-
-# MERGED check.conversation: One conversation with the program under test, spoken by hand: every line is kept, nothing is waited for without a bound, and
-# no flood is read to its end.
 
 ABSENT: Any = object()
-"""For params that are left out."""
+"""Marks missing params."""
 
-MOST_LINES: Final = 20_000
-MOST_BYTES: Final = 64 * 1024 * 1024
-MOST_VALUES: Final = 1_000_000
-"""What is read of one conversation. No scene needs a hundredth of it."""
+MAX_LINES: Final = 20_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_VALUES: Final = 1_000_000
+"""Limits for one connection. The rest of a flood is not read; no case needs a hundredth of this."""
 
 
 class ConnectionOver(Exception):
-    """The conversation cannot go on. What the other side owed is noted already, or nobody's fault."""
+    """The connection cannot continue. A missing answer is already noted."""
 
 
 class CallAnswer(NamedTuple):
-    """The answer to one request, with the request."""
+    """A request and its answer."""
 
-    asked: WireLine
+    request: WireLine
     line: WireLine
 
     @property
     def ok(self) -> bool:
-        """A result, and no error."""
+        """Whether it has a result and no error."""
         message = self.line.message or {}
         return "result" in message and "error" not in message
 
     @property
     def result(self) -> Any:
-        """The result; None where there is none."""
+        """The result, or None."""
         return (self.line.message or {}).get("result")
 
     @property
     def code(self) -> Any:
-        """The error code; None where there is none."""
+        """The error code, or None."""
         return at(self.line.message, "error", "code")
 
     @property
-    def says(self) -> str:
-        """In a few words."""
+    def summary(self) -> str:
+        """The result or error as a short text."""
         if self.ok:
             return f"result {json.dumps(self.result)[:80]}"
         return f"error {self.code}: {str(at(self.line.message, 'error', 'message'))[:80]}"
 
     @property
-    def shown(self) -> tuple[Evidence, ...]:
-        """Both lines."""
-        return (self.asked.shown, self.line.shown)
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Request and answer as evidence."""
+        return (self.request.evidence, self.line.evidence)
 
 
 class CheckedConnection(ABC):
-    """One connection with `peer`, the side under test, which owes its answers by the rule `owed`. What it asks for is served as
-    it comes.
+    """A connection to `peer`, the side under test.
+
+    Requests of the peer are answered as they arrive. A missing answer of the peer breaks `answer_rule`.
     """
 
     peer: ClassVar[Side]
     own: ClassVar[Side]
-    owed: ClassVar[Rule]
+    answer_rule: ClassVar[Rule]
 
-    def __init__(self, name: str, ledger: RuleNotes, bounds: CheckTimeouts, clock: Clock) -> None:
+    def __init__(self, name: str, notes: RuleNotes, timeouts: CheckTimeouts, clock: Clock) -> None:
         self.name = name
-        self.ledger = ledger
-        self.bounds = bounds
+        self.notes = notes
+        self.timeouts = timeouts
         self.clock = clock
         self.lines: list[WireLine] = []
         self.end: TransportEnd | None = None
-        self.flood = ""
-        """What came of it, once it was too much; the rest is not read."""
-        self._asked: set[str] = set()
+        self.flood: str = ""
+        """A description of the flood, once a limit was reached; nothing more is read then."""
+        self._request_ids: set[str] = set()
         self._ids = count(1)
-        self._news: asyncio.Future[None] | None = None
-        self._came = self._bytes = self._values = 0
+        self._arrival: asyncio.Future[None] | None = None
+        self._line_count = self._byte_count = self._value_count = 0
 
-    # -- what each side does in its own way
+    # -- implemented for agents and for clients
 
     @abstractmethod
     def transmit(self, data: bytes) -> None:
-        """Put one line on the wire."""
+        """Send one line."""
 
     @abstractmethod
-    def hush(self) -> None:
-        """Read no more."""
+    def stop_reading(self) -> None:
+        """Stop reading."""
 
     @abstractmethod
     def serve(self, line: WireLine) -> None:
-        """Answer a request, or hold the answer back."""
+        """Answer a request, or leave it unanswered."""
 
     @abstractmethod
-    def gone(self, end: TransportEnd) -> str:
-        """The end of the other side in a few words."""
+    def describe_end(self, end: TransportEnd) -> str:
+        """Describe the end of the peer."""
 
-    def last_words(self) -> str:
-        """What it complained of last."""
+    def output_tail(self) -> str:
+        """The last line of the peer's stderr, or empty."""
         return ""
 
-    # -- what arrives
+    # -- received frames
 
     def frames(self, frames: list[Frame]) -> None:
-        """What the transport brings."""
+        """Called by the transport with received frames."""
         for frame in frames:
             if self.flood:
                 break
-            line = self._note(self.peer, frame)
-            self._weigh(line)
+            line = self._add(self.peer, frame)
+            self._count(line)
             if line.is_request:
                 try:
                     self.serve(line)
-                except Exception as error:  # noqa: BLE001 - a request that nobody foresaw must not end the run
+                except Exception as error:  # noqa: BLE001 - an unexpected request must not end the run
                     text = f"{line.method} cannot be served here: {type(error).__name__}"
                     self.send({"jsonrpc": "2.0", "id": line.id, "error": {"code": -32603, "message": text}})
-        self._tell()
+        self._wake()
 
     def ended(self, end: TransportEnd) -> None:
-        """The other side is gone."""
+        """Called by the transport when the peer is gone."""
         self.end = end
-        self._tell()
+        self._wake()
 
-    def _weigh(self, line: WireLine) -> None:
-        self._came += 1
-        self._bytes += len(line.data)
-        self._values += 0 if line.unread else values_in(line.data)
-        if self._came >= MOST_LINES or self._bytes > MOST_BYTES or self._values > MOST_VALUES:
-            self.flood = f"a flood: {self._came} lines, {self._bytes} bytes"
-            self.hush()
+    def _count(self, line: WireLine) -> None:
+        self._line_count += 1
+        self._byte_count += len(line.data)
+        self._value_count += 0 if line.skip_reason else count_values(line.data)
+        if self._line_count >= MAX_LINES or self._byte_count > MAX_BYTES or self._value_count > MAX_VALUES:
+            self.flood = f"a flood: {self._line_count} lines, {self._byte_count} bytes"
+            self.stop_reading()
 
-    def _note(self, sender: Side, frame: Frame) -> WireLine:
-        line = line_of(self.name, len(self.lines) + 1, sender, frame)
+    def _add(self, sender: Side, frame: Frame) -> WireLine:
+        line = parse_line(self.name, len(self.lines) + 1, sender, frame)
         self.lines.append(line)
         return line
 
-    def _tell(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+    def _wake(self) -> None:
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
 
-    # -- what is sent
+    # -- sending
 
     def send(self, message: Message | str | bytes) -> WireLine:
-        """Send anything, as a line."""
+        """Send any text, bytes or message as one line."""
         if isinstance(message, dict):
             message = json.dumps(message, ensure_ascii=False)
         data = message.encode("utf-8", "surrogatepass") if isinstance(message, str) else message
-        line = self._note(self.own, data)
+        line = self._add(self.own, data)
         if line.is_request:
-            self._asked.add(key(line.id))
+            self._request_ids.add(id_key(line.id))
         self.transmit(data)
         return line
 
     def reply(self, request: WireLine, reply: Message) -> WireLine:
-        """Answer a request of the other side."""
+        """Answer a request of the peer."""
         return self.send({"jsonrpc": "2.0", "id": request.id, **reply})
 
     def notify(self, method: str, params: Any = ABSENT) -> WireLine:
@@ -338,82 +330,87 @@ class CheckedConnection(ABC):
         more = {} if params is ABSENT else {"params": params}
         return self.send({"jsonrpc": "2.0", "method": method, **more})
 
-    def ask(self, method: str, params: Any = ABSENT, *, id: Any = None) -> WireLine:
-        """Send a request; `answer` waits for what comes of it."""
+    def send_request(self, method: str, params: Any = ABSENT, *, id: Any = None) -> WireLine:
+        """Send a request; `wait_for_answer` waits for its answer."""
         more = {} if params is ABSENT else {"params": params}
-        number = self.fresh(next(self._ids)) if id is None else id
+        number = self.request_id(next(self._ids)) if id is None else id
         return self.send({"jsonrpc": "2.0", "id": number, "method": method, **more})
 
-    def fresh(self, number: int) -> Any:
-        """The id of the request with this number."""
+    def request_id(self, number: int) -> Any:
+        """The id for the request with this number."""
         return number
 
     # -- waiting
 
-    async def until(
-        self, wanted: Callable[[WireLine], bool], *, since: int = 0, bound: float | None = None
+    async def wait_for_line(
+        self, wanted: Callable[[WireLine], bool], *, since: int = 0, timeout: float | None = None
     ) -> WireLine | None:
-        """The first line since then that fits, or that comes in time; None when none does."""
-        deadline = self.clock.now() + (self.bounds.answer if bound is None else bound)
-        place = since
+        """Wait for a line that matches, starting at index `since`; None after the timeout."""
+        deadline = self.clock.now() + (self.timeouts.answer if timeout is None else timeout)
+        position = since
         while True:
-            while place < len(self.lines):
-                line = self.lines[place]
-                place += 1
+            while position < len(self.lines):
+                line = self.lines[position]
+                position += 1
                 if wanted(line):
                     return line
             left = deadline - self.clock.now()
             if self.end is not None or self.flood or left <= 0:
                 return None
-            self._news = asyncio.get_running_loop().create_future()
-            await within(self.clock, left, self._news)
+            self._arrival = asyncio.get_running_loop().create_future()
+            await within(self.clock, left, self._arrival)
 
-    async def answer(
-        self, asked: WireLine, *, owes: Rule | None = None, bound: float | None = None
+    async def wait_for_answer(
+        self, request: WireLine, *, rule: Rule | None = None, timeout: float | None = None
     ) -> CallAnswer:
-        """The answer. Where none comes, the rule that it is owed by is noted as broken, and the talk is over."""
-        wanted = key(asked.id)
+        """Wait for the answer to a request.
+
+        If it does not come, the rule is noted as broken and `ConnectionOver` is raised.
+        """
+        wanted = id_key(request.id)
 
         def fits(line: WireLine) -> bool:
             if line.sender != self.peer or not line.is_answer:
                 return line.sender == self.peer and line.may_answer
-            return key(line.id) == wanted or (line.id is not None and key(line.id) not in self._asked)
+            return id_key(line.id) == wanted or (
+                line.id is not None and id_key(line.id) not in self._request_ids
+            )
 
-        line = await self.until(fits, since=asked.number, bound=bound)
-        if line is None or line.unread:
-            raise self.silent(asked, self.owed if owes is None else owes, bound)
-        if key(line.id) != wanted:
+        line = await self.wait_for_line(fits, since=request.number, timeout=timeout)
+        if line is None or line.skip_reason:
+            raise self.missing_answer(request, self.answer_rule if rule is None else rule, timeout)
+        if id_key(line.id) != wanted:
             raise ConnectionOver(
-                f"the answer to {asked.id!r} came under the id {line.id!r}"
-            )  # noted by the watch
-        return CallAnswer(asked, line)
+                f"the answer to {request.id!r} has the id {line.id!r}"
+            )  # the envelope rules note it
+        return CallAnswer(request, line)
 
-    def silent(self, asked: WireLine, owes: Rule, bound: float | None = None) -> ConnectionOver:
-        """What to raise when an answer is owed and does not come."""
-        seconds = self.bounds.answer if bound is None else bound
-        what = asked.method or "the line"
-        unread = next((line for line in self.lines[asked.number :] if line.may_answer), None)
-        if unread is not None:
-            why = f"{unread.unread}, which may be the answer to {what}"
-            self.ledger.unjudged(owes, why, (asked.shown, unread.shown))
+    def missing_answer(self, request: WireLine, rule: Rule, timeout: float | None = None) -> ConnectionOver:
+        """Note a missing answer and return the exception to raise."""
+        seconds = self.timeouts.answer if timeout is None else timeout
+        what = request.method or "the line"
+        skip_reason = next((line for line in self.lines[request.number :] if line.may_answer), None)
+        if skip_reason is not None:
+            why = f"{skip_reason.skip_reason}, which may be the answer to {what}"
+            self.notes.add_unjudged(rule, why, (request.evidence, skip_reason.evidence))
             return ConnectionOver(why)
         if self.flood:
             why = f"{what} was not answered in {self.flood}"
         elif self.end is not None:
-            words = self.last_words()
-            why = f"{self.gone(self.end)} without answering {what}"
-            why += f"; its last words: {words[:200]}" if words else ""
+            words = self.output_tail()
+            why = f"{self.describe_end(self.end)} without answering {what}"
+            why += f"; stderr: {words[:200]}" if words else ""
         else:
             why = f"{what} was not answered within {seconds:g} seconds"
-        self.ledger.broken(owes, why, (asked.shown,))
+        self.notes.add_fail(rule, why, (request.evidence,))
         return ConnectionOver(why)
 
     async def call(
-        self, method: str, params: Any = ABSENT, *, owes: Rule | None = None, id: Any = None
+        self, method: str, params: Any = ABSENT, *, rule: Rule | None = None, id: Any = None
     ) -> CallAnswer:
-        """A request and its answer."""
-        return await self.answer(self.ask(method, params, id=id), owes=owes)
+        """Send a request and wait for its answer."""
+        return await self.wait_for_answer(self.send_request(method, params, id=id), rule=rule)
 
-    async def barrier(self, *, owes: Rule | None = None) -> CallAnswer:
-        """A request that does nothing: its answer shows that everything before it was taken in."""
-        return await self.call("_check/barrier", {}, owes=owes)
+    async def barrier(self, *, rule: Rule | None = None) -> CallAnswer:
+        """Send a request without effect; its answer shows that everything before it was processed."""
+        return await self.call("_check/barrier", {}, rule=rule)

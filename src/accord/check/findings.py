@@ -1,4 +1,4 @@
-"""Verdict and evidence per rule, the findings collected during a run, the report, and the case type."""
+"""Notes and verdicts per rule, the report, and the type of a case."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -10,13 +10,11 @@ from accord.schema.conformance_rules import RULES, ConformanceRule
 from accord.trace.message_redaction import redact_frame
 from accord.trace.text_redaction import redact_text
 
-# MERGED check.verdict: What can be said of one rule after a run: a verdict, why, and the frames that show it.
-
 Verdict: TypeAlias = Literal["pass", "fail", "warn", "not applicable", "not shown"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("pass", "fail", "warn", "not applicable", "not shown")
 
 SCHEMA: Final[Literal["schema"]] = "schema"
-"""The id of the one check that is no numbered rule: everything sent fits the schema, where no rule says it closer."""
+"""The id of the check that every message matches the schema, where no numbered rule says so."""
 
 Fault: TypeAlias = Literal[
     "fault-dies",
@@ -32,52 +30,52 @@ Fault: TypeAlias = Literal[
     "dialects",
 ]
 FAULTS: Final[dict[Fault, tuple[str, str]]] = {
-    "fault-dies": ("Ends clearly when the other side dies, in whatever phase", "Die in each phase"),
-    "fault-stalls": ("Goes on, or ends clearly, when the other side does not answer", "Answer nothing"),
-    "fault-twice": ("A second answer changes nothing", "Answer twice, the second time otherwise"),
-    "fault-unknown-ids": ("An answer that nobody asked for changes nothing", "Answer under unknown ids"),
-    "fault-types": ("Values of the wrong type do no harm, and are no consent", "Send wrong types everywhere"),
+    "fault-dies": ("Ends clearly when the other side dies, in any phase", "Die in each phase"),
+    "fault-stalls": ("Continues, or ends clearly, when the other side does not answer", "Answer nothing"),
+    "fault-twice": ("A second answer changes nothing", "Answer twice, the second time differently"),
+    "fault-unknown-ids": ("An answer without a request changes nothing", "Answer with unknown ids"),
+    "fault-types": ("Values of the wrong type do no harm and are not consent", "Send wrong types everywhere"),
     "fault-huge": ("Huge messages do no harm", "Send messages of many megabytes"),
-    "fault-noise": ("Lines that are no messages do no harm", "Send all kinds of them between messages"),
+    "fault-noise": ("Lines that are not messages do no harm", "Send such lines between messages"),
     "fault-slow": ("A slow reader does no harm", "Read nothing for a while"),
-    "fault-pieces": ("Messages that come in pieces are read whole", "Send them byte by byte"),
-    "fault-reordered": ("Answers may come in any order", "Answer the last request first"),
+    "fault-pieces": ("Messages that arrive byte by byte are read", "Send messages byte by byte"),
+    "fault-reordered": ("Answers may arrive in any order", "Answer the last request first"),
     "dialects": (
-        "Understands the dialects of the field",
-        "Speak in them; nothing is lost, nothing is consent",
+        "Understands the dialects of real programs",
+        "Use the dialects; nothing is lost, nothing counts as consent",
     ),
 }
-"""What is checked besides the rules: what must happen when the other side misbehaves. Nobody hangs, crashes or consents."""
+"""Checks besides the rules, each with its text and how it is tested: the other side misbehaves."""
 CHAPTERS: Final[dict[str, str]] = {**RULES.chapters, "faults": "When the other side misbehaves"}
 """The chapters of a report: key to title."""
 
-_SHOWN = 1200
-_READ = 1024 * 1024
+_MAX_TEXT: Final = 1200
+_MAX_REDACTED: Final = 1024 * 1024
 
 
 class Evidence(Struct, frozen=True):
-    """One line of the wire. There are many, and few are shown."""
+    """One line of a connection, as evidence for a verdict."""
 
-    talk: str
+    connection: str
     number: int
     sender: str
     data: bytes
 
     @property
     def text(self) -> str:
-        """As it is shown to people: secrets are taken out, and what is long is cut."""
-        head = self.data if len(self.data) <= _READ else self.data[:_READ]
+        """The line as text for reports, without secrets and shortened."""
+        head = self.data if len(self.data) <= _MAX_REDACTED else self.data[:_MAX_REDACTED]
         try:
             text = redact_frame(head).decode()
         except UnicodeDecodeError:
             text = redact_text(head.decode("utf-8", "backslashreplace"))
-        if len(text) > _SHOWN:
-            text = f"{text[:_SHOWN]}... ({len(self.data)} bytes)"
+        if len(text) > _MAX_TEXT:
+            text = f"{text[:_MAX_TEXT]}... ({len(self.data)} bytes)"
         return text
 
 
 class CheckedRule(Struct, frozen=True):
-    """What is checked: a rule of the protocol, or the schema as a whole."""
+    """A rule of the protocol, `schema`, or a fault."""
 
     id: str
     chapter: str
@@ -89,17 +87,17 @@ class CheckedRule(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """The verdict on one subject."""
+    """The verdict on one rule."""
 
-    subject: CheckedRule
+    rule: CheckedRule
     verdict: Verdict
     why: str
-    tried: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
     frames: tuple[Evidence, ...] = ()
 
 
-def subject_of(id: str) -> CheckedRule:
-    """The subject with this id."""
+def checked_rule(id: str) -> CheckedRule:
+    """The rule with this id."""
     if id == SCHEMA:
         return CheckedRule(
             id=SCHEMA,
@@ -107,8 +105,8 @@ def subject_of(id: str) -> CheckedRule:
             level="MUST",
             basis="S",
             stable=True,
-            text="Everything it sends fits the schema, also where no rule of its own says so",
-            how="Strict walk over every message",
+            text="Every message it sends matches the schema, also where no other rule says so",
+            how="Strict validation of every message",
         )
     if id in FAULTS:
         text, how = FAULTS[id]
@@ -130,136 +128,137 @@ def _of_rule(rule: ConformanceRule) -> CheckedRule:
     )
 
 
-def severity(subject: CheckedRule, *, ours: bool) -> Verdict:
-    """What breaking it counts as. `ours`: the program under test is one of Accord's own, which Accord's choices bind."""
-    if subject.level == "SHOULD" or (subject.basis == "Accord" and not ours):
+def severity(checked: CheckedRule, *, ours: bool) -> Verdict:
+    """The verdict on a broken rule. `ours`: the program is Accord's own, so Accord's choices apply to it."""
+    if checked.level == "SHOULD" or (checked.basis == "Accord" and not ours):
         return "warn"
     return "fail"
 
 
-# MERGED check.ledger: The ledger of a run: what was seen of each rule, scene by scene, and the verdict that follows from all of it.
-
 Rule: TypeAlias = int | Literal["schema"] | Fault
-Outcome: TypeAlias = Literal["broken", "unjudged", "kept", "absent", "unseen"]
+Outcome: TypeAlias = Literal["fail", "unjudged", "pass", "not applicable", "not shown"]
 
-_ORDER: Final[tuple[Outcome, ...]] = ("broken", "unjudged", "kept", "absent", "unseen")
+_ORDER: Final[tuple[Outcome, ...]] = ("fail", "unjudged", "pass", "not applicable", "not shown")
+"""The decisive outcome of a rule is the first of these that was noted."""
 _MOST_FRAMES: Final = 6
 _MOST_REASONS: Final = 4
-_MOST_NOTES: Final = 200  # of one rule with one outcome, in one scene
+_MOST_NOTES: Final = 200  # per rule and outcome, in one case
 
 
 class RuleNote(NamedTuple):
-    """One thing that was seen, or not seen, of a rule."""
+    """One observation about a rule."""
 
     rule: Rule
     outcome: Outcome
     why: str
     frames: tuple[Evidence, ...]
-    scene: str
-    walked: bool = False
-    """Whether the walk by the schema found it."""
+    case: str
+    from_schema: bool = False
+    """Whether schema validation found it."""
 
 
 class RuleNotes:
-    """Takes notes while scenes are played. `scene` is the one that plays now, for those who write."""
+    """The notes about all rules, collected while a case runs. Repeated notes are limited."""
 
-    def __init__(self, scene: str = "") -> None:
-        self.scene = scene
-        self.notes: list[RuleNote] = []
-        self._told: Counter[tuple[Rule, Outcome, str]] = Counter()
-        self._noted: Counter[tuple[Rule, Outcome]] = Counter()
+    def __init__(self, case: str = "") -> None:
+        self.case = case
+        self.entries: list[RuleNote] = []
+        self._repeats: Counter[tuple[Rule, Outcome, str]] = Counter()
+        self._counts: Counter[tuple[Rule, Outcome]] = Counter()
 
-    def kept(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
-        """The rule was put to the test here, and kept."""
-        self._note(rule, "kept", why, frames)
+    def add_pass(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+        """The rule was tested and kept."""
+        self._add(rule, "pass", why, frames)
 
-    def broken(self, rule: Rule, why: str, frames: Iterable[Evidence] = (), *, walked: bool = False) -> None:
-        """The rule was broken; `walked`, as the walk by the schema shows."""
-        self._note(rule, "broken", why, frames, walked=walked)
-
-    def unjudged(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
-        """Something was sent that could not be looked at: whatever else is kept, the rule is not shown to be."""
-        self._note(rule, "unjudged", why, frames)
-
-    def absent(self, rule: Rule, why: str) -> None:
-        """The rule does not bind this program: it does not offer what the rule is about."""
-        self._note(rule, "absent", why, ())
-
-    def unseen(self, rule: Rule, why: str) -> None:
-        """The rule could not be judged here: what it is about did not happen."""
-        self._note(rule, "unseen", why, ())
-
-    def untried(self, rule: Rule, why: str) -> None:
-        """A part of the rule was left out; said beside whatever the rest showed."""
-        notes = self.of(rule)
-        if notes and all(note.outcome == "kept" for note in notes):
-            self.kept(rule, why)
-
-    def judge(self, rule: Rule, kept: bool, good: str, bad: str, frames: Iterable[Evidence] = ()) -> bool:
-        """Kept or broken; the result says which."""
-        if kept:
-            self.kept(rule, good, frames)
-        else:
-            self.broken(rule, bad, frames)
-        return kept
-
-    def of(self, rule: Rule) -> list[RuleNote]:
-        """What was noted of one rule."""
-        return [note for note in self.notes if note.rule == rule]
-
-    def take(self, other: "RuleNotes") -> None:
-        """Everything that another ledger noted."""
-        self.notes += other.notes
-
-    def _note(
-        self, rule: Rule, outcome: Outcome, why: str, frames: Iterable[Evidence], *, walked: bool = False
+    def add_fail(
+        self, rule: Rule, why: str, frames: Iterable[Evidence] = (), *, from_schema: bool = False
     ) -> None:
-        # What was said of a thousand lines is not said better of the next one.
-        if self._told[rule, outcome, why] < _MOST_FRAMES and self._noted[rule, outcome] < _MOST_NOTES:
-            self._told[rule, outcome, why] += 1
-            self._noted[rule, outcome] += 1
-            self.notes.append(RuleNote(rule, outcome, why, tuple(frames), self.scene, walked))
+        """The rule was broken. `from_schema`: schema validation found it."""
+        self._add(rule, "fail", why, frames, from_schema=from_schema)
+
+    def add_unjudged(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+        """A message could not be judged: the rule is "not shown" even if it was kept elsewhere."""
+        self._add(rule, "unjudged", why, frames)
+
+    def add_not_applicable(self, rule: Rule, why: str) -> None:
+        """The rule does not apply: the program does not support the feature."""
+        self._add(rule, "not applicable", why, ())
+
+    def add_not_shown(self, rule: Rule, why: str) -> None:
+        """The situation of the rule did not occur."""
+        self._add(rule, "not shown", why, ())
+
+    def add_skipped_part(self, rule: Rule, why: str) -> None:
+        """A part of the rule was not tested; noted only if the rest passed."""
+        notes = self.for_rule(rule)
+        if notes and all(note.outcome == "pass" for note in notes):
+            self.add_pass(rule, why)
+
+    def judge(self, rule: Rule, passed: bool, good: str, bad: str, frames: Iterable[Evidence] = ()) -> bool:
+        """Note a pass with the text `good`, or a failure with the text `bad`; returns `passed`."""
+        if passed:
+            self.add_pass(rule, good, frames)
+        else:
+            self.add_fail(rule, bad, frames)
+        return passed
+
+    def for_rule(self, rule: Rule) -> list[RuleNote]:
+        """The notes about one rule."""
+        return [note for note in self.entries if note.rule == rule]
+
+    def extend(self, other: "RuleNotes") -> None:
+        """Append all notes of another collection."""
+        self.entries += other.entries
+
+    def _add(
+        self, rule: Rule, outcome: Outcome, why: str, frames: Iterable[Evidence], *, from_schema: bool = False
+    ) -> None:
+        # A flood of equal violations must not fill the memory.
+        if self._repeats[rule, outcome, why] < _MOST_FRAMES and self._counts[rule, outcome] < _MOST_NOTES:
+            self._repeats[rule, outcome, why] += 1
+            self._counts[rule, outcome] += 1
+            self.entries.append(RuleNote(rule, outcome, why, tuple(frames), self.case, from_schema))
 
 
-def find(ledger: RuleNotes, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
-    """The verdicts on these rules, in this order."""
+def find_verdicts(notes: RuleNotes, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
+    """The findings for these rules, in this order."""
     by_rule: dict[Rule, list[RuleNote]] = {rule: [] for rule in rules}
-    for note in ledger.notes:
+    for note in notes.entries:
         if note.rule in by_rule:
             by_rule[note.rule].append(note)
-        elif note.walked and SCHEMA in by_rule:  # nobody else would tell of it
+        elif note.from_schema and SCHEMA in by_rule:  # the rule itself was not selected
             by_rule[SCHEMA].append(note)
-    return [_finding(rule, notes, ours) for rule, notes in by_rule.items()]
+    return [_finding(rule, entries, ours) for rule, entries in by_rule.items()]
 
 
 def _finding(rule: Rule, notes: list[RuleNote], ours: bool) -> Finding:
-    subject = subject_of(str(rule))
+    checked = checked_rule(str(rule))
     seen: list[Outcome] = [one for one in _ORDER if any(note.outcome == one for note in notes)]
-    outcome: Outcome = seen[0] if seen else "unseen"
+    outcome: Outcome = seen[0] if seen else "not shown"
     decisive = [note for note in notes if note.outcome == outcome]
-    tried = tuple(dict.fromkeys(note.scene for note in decisive if note.scene))
+    cases = tuple(dict.fromkeys(note.case for note in decisive if note.case))
     reasons = list(dict.fromkeys(note.why for note in decisive if note.why))
     why = "; ".join(reasons[:_MOST_REASONS])
     if len(reasons) > _MOST_REASONS:
         why += f"; and {len(reasons) - _MOST_REASONS} more"
     frames = _frames(decisive)
     match outcome:
-        case "broken":
-            verdict = severity(subject, ours=ours)
-        case "kept":
+        case "fail":
+            verdict = severity(checked, ours=ours)
+        case "pass":
             verdict = "pass"
-        case "absent":
+        case "not applicable":
             verdict = "not applicable"
         case "unjudged":
             verdict = "not shown"
-        case "unseen":
+        case "not shown":
             verdict = "not shown"
-            why = why or "nothing on the wire had to do with it"
-    return Finding(subject, verdict, why, tried, frames)
+            why = why or "no message was about it"
+    return Finding(checked, verdict, why, cases, frames)
 
 
 def _frames(notes: list[RuleNote]) -> tuple[Evidence, ...]:
-    """The first few lines that show it. The same line in another conversation shows nothing more."""
+    """The first few lines that show it, without duplicates from other connections."""
     found: dict[tuple[str, str], Evidence] = {}
     for frame in dict.fromkeys(frame for note in notes for frame in note.frames):
         found.setdefault((frame.sender, frame.text), frame)
@@ -268,11 +267,8 @@ def _frames(notes: list[RuleNote]) -> tuple[Evidence, ...]:
     return tuple(found.values())
 
 
-# MERGED check.report: A report: who was checked, and the verdict on every rule. The pages beside this file show it.
-
-
 class CheckReport(Struct, frozen=True):
-    """The outcome of a run. `kind` is "agent" or "client"."""
+    """The result of a run. `kind` is "agent" or "client"."""
 
     kind: str
     name: str
@@ -282,13 +278,13 @@ class CheckReport(Struct, frozen=True):
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many of each verdict."""
+        """The number of findings per verdict."""
         found = Counter(finding.verdict for finding in self.findings)
         return {verdict: found[verdict] for verdict in VERDICTS}
 
     @property
     def failed(self) -> bool:
-        """Whether any rule is broken that must not be."""
+        """Whether a mandatory rule is broken."""
         return any(finding.verdict == "fail" for finding in self.findings)
 
     def of(self, *verdicts: Verdict) -> list[Finding]:
@@ -296,20 +292,21 @@ class CheckReport(Struct, frozen=True):
         return [finding for finding in self.findings if finding.verdict in verdicts]
 
 
-# MERGED check.scene: A scene: one conversation, or a few, that puts several rules to the test.
-
-StageT = TypeVar("StageT")
+FixtureT = TypeVar("FixtureT")
 
 
 class CaseUnavailable(Exception):
-    """The scene cannot go on: the script says nothing that brings it about, or the program did not do what it says."""
+    """The case cannot continue: the script lacks an action, or the program did not do what it asks."""
 
 
-class CheckCase(NamedTuple, Generic[StageT]):
-    """Its name, how it goes in a sentence, the rules it can show, and the capability without which it is void."""
+class CheckCase(NamedTuple, Generic[FixtureT]):
+    """One test case: one or a few connections that test several rules.
+
+    Without `capability`, if one is named, the case is skipped.
+    """
 
     name: str
     about: str
     rules: tuple[Rule, ...]
-    play: Callable[[StageT], Awaitable[None]]
-    gate: str = ""
+    run: Callable[[FixtureT], Awaitable[None]]
+    capability: str = ""

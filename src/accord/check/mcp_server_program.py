@@ -1,17 +1,17 @@
-"""A tiny MCP server, for agents to attach: one tool, and a mark in a file for every `initialize` it gets.
+"""A minimal MCP server on stdio with one tool. It adds a line to the file LOG for each `initialize`.
 
-`python -m accord.check.mcp_server_program MARK` serves on stdio.
+Usage: `python -m accord.check.mcp_server_program LOG`.
 """
 
 import json
 import sys
 from typing import Any, Final, cast
 
-PAGE: Final = "the tool of the check was used"
+TOOL_RESULT: Final = "the tool of the check was used"
 
 
 def mcp_result(method: str, params: Any) -> dict[str, Any] | None:
-    """The result of one request; None for a method it does not have."""
+    """The result of one request; None for an unknown method."""
     match method:
         case "initialize":
             version = (
@@ -31,15 +31,15 @@ def mcp_result(method: str, params: Any) -> dict[str, Any] | None:
             }
             return {"tools": [tool]}
         case "tools/call":
-            return {"content": [{"type": "text", "text": PAGE}]}
+            return {"content": [{"type": "text", "text": TOOL_RESULT}]}
         case "ping":
             return {}
         case _:
             return None
 
 
-def main(mark: str) -> None:
-    """Serve until the input ends."""
+def main(log: str) -> None:
+    """Serve until stdin ends."""
     for line in sys.stdin:
         try:
             message: Any = json.loads(line)
@@ -48,14 +48,14 @@ def main(mark: str) -> None:
         if not isinstance(message, dict) or "id" not in message or "method" not in message:
             continue
         message = cast(dict[str, Any], message)
-        found = mcp_result(message["method"], message.get("params"))
+        result = mcp_result(message["method"], message.get("params"))
         if message["method"] == "initialize":
-            with open(mark, "a", encoding="utf-8") as file:
+            with open(log, "a", encoding="utf-8") as file:
                 file.write("initialize\n")
-        if found is None:
+        if result is None:
             answer = {"error": {"code": -32601, "message": "Method not found"}}
         else:
-            answer = {"result": found}
+            answer = {"result": result}
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
         sys.stdout.flush()
 

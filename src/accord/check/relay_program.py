@@ -1,8 +1,8 @@
-"""The agent that a client under test starts: it only passes bytes between its stdio and the checker, which plays the part.
+"""The agent program that a client under test starts: it relays bytes between its stdio and the checker.
 
-Run as a file, with nothing but the standard library, so that it starts at once whatever the client left of its environment.
-From the checker come small packets: a letter, a length of four bytes, the bytes. To it go one line that says who started us,
-then everything that the client wrote.
+Uses only the standard library, so that it starts quickly in any environment. The checker sends packets: a
+letter, a length of four bytes, and the data. The relay sends one JSON line with its arguments, then the
+client's output.
 """
 
 import json
@@ -13,37 +13,37 @@ import threading
 
 
 def main(port: int, token: str, words: list[str]) -> None:
-    """Pass bytes on until either side is done."""
+    """Relay until either side closes."""
     try:
-        line = socket.create_connection(("127.0.0.1", port))
+        connection = socket.create_connection(("127.0.0.1", port))
     except OSError as error:
-        sys.exit(f"the checker is not to be reached: {error}")
+        sys.exit(f"cannot connect to the checker: {error}")
     hello = {"token": token, "words": words, "login": os.environ.get("ACCORD_CHECK_LOGIN", "")}
-    line.sendall(json.dumps(hello).encode() + b"\n")
-    hearing = threading.Event()
-    hearing.set()
-    threading.Thread(target=_listen, args=(line, hearing), daemon=True).start()
-    packets = line.makefile("rb")
+    connection.sendall(json.dumps(hello).encode() + b"\n")
+    reading = threading.Event()
+    reading.set()
+    threading.Thread(target=_forward_stdin, args=(connection, reading), daemon=True).start()
+    packets = connection.makefile("rb")
     while True:
         head = packets.read(5)
         if len(head) < 5:
             os._exit(0)
         data = packets.read(int.from_bytes(head[1:], "big"))
-        _act(head[:1], data, hearing)
+        _handle(head[:1], data, reading)
 
 
-def _act(what: bytes, data: bytes, hearing: threading.Event) -> None:
-    if what == b"O":
+def _handle(kind: bytes, data: bytes, reading: threading.Event) -> None:
+    if kind == b"O":
         _write(1, data)
-    elif what == b"E":
+    elif kind == b"E":
         _write(2, data)
-    elif what == b"H":  # hear the client, or do not
-        hearing.set() if data else hearing.clear()
-    elif what == b"C":  # say no more, but live on
+    elif kind == b"H":  # read from the client, or stop
+        reading.set() if data else reading.clear()
+    elif kind == b"C":  # close stdout, keep running
         os.close(1)
-    elif what == b"X":
+    elif kind == b"X":
         os._exit(data[0])
-    elif what == b"K":
+    elif kind == b"K":
         os.kill(os.getpid(), 9) if os.name == "posix" else os._exit(9)
 
 
@@ -52,18 +52,18 @@ def _write(descriptor: int, data: bytes) -> None:
         while data:
             data = data[os.write(descriptor, data) :]
     except OSError:
-        pass  # nobody listens any more; the end of our input tells the checker
+        pass  # the client is gone; the end of stdin tells the checker
 
 
-def _listen(line: socket.socket, hearing: threading.Event) -> None:
+def _forward_stdin(connection: socket.socket, reading: threading.Event) -> None:
     try:
         while True:
-            hearing.wait()
+            reading.wait()
             data = os.read(0, 65536)
             if not data:
-                line.shutdown(socket.SHUT_WR)
+                connection.shutdown(socket.SHUT_WR)
                 return
-            line.sendall(data)
+            connection.sendall(data)
     except OSError:
         os._exit(0)  # the checker is gone
 

@@ -81,20 +81,20 @@ def _rules(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(words)
 
-    from accord.check.findings import subject_of
+    from accord.check.findings import checked_rule
     from accord.schema.conformance_rules import BASES
 
     rules, cases, untested = _rules_and_cases(options.kind)
     rows: list[dict[str, Any]] = []
     for rule in rules:
-        subject = subject_of(str(rule))
+        checked = checked_rule(str(rule))
         row = {
-            "id": subject.id,
-            "level": subject.level,
-            "stable": subject.stable,
-            "source": BASES[subject.basis],  # pyright: ignore[reportArgumentType]
-            "rule": subject.text,
-            "how": subject.how,
+            "id": checked.id,
+            "level": checked.level,
+            "stable": checked.stable,
+            "source": BASES[checked.basis],  # pyright: ignore[reportArgumentType]
+            "rule": checked.text,
+            "how": checked.how,
             "scenes": [f"{case.name}: {case.about}" for case in cases if rule in case.rules],
         }
         rows.append(row | ({"untried": untested[rule]} if rule in untested else {}))
@@ -114,8 +114,8 @@ def _rules_and_cases(kind: str) -> tuple[Sequence[Any], Sequence[Any], dict[Any,
     from accord.check import check_run
 
     if kind == "agent":
-        return check_run.agent_rules(), check_run.agent_cases(), dict(check_run.AGENT_UNTRIED)
-    return check_run.client_rules(), check_run.client_cases(), dict(check_run.CLIENT_UNTRIED)
+        return check_run.agent_rules(), check_run.agent_cases(), dict(check_run.AGENT_UNTESTED)
+    return check_run.client_rules(), check_run.client_cases(), dict(check_run.CLIENT_UNTESTED)
 
 
 def run_check(kind: str, words: list[str]) -> int:
@@ -130,9 +130,9 @@ def run_check(kind: str, words: list[str]) -> int:
     if isinstance(report, signal.Signals):
         return _SIGNAL_EXIT + report
     if options.need:
-        from accord.check.check_run import need
+        from accord.check.check_run import require_rules
 
-        report = need(report, rules, options.need)
+        report = require_rules(report, rules, options.need)
     _write_reports(report, command, options)
     return 1 if report.failed else 0
 
@@ -199,36 +199,36 @@ def _parser(kind: str) -> Parser:
 
 def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[Rule], Check]":
     from accord.check.agent.agent_under_test import AgentProcessLauncher
-    from accord.check.check_run import CheckOptions, agent_rules, check_agent, select
+    from accord.check.check_run import CheckOptions, agent_rules, check_agent, select_rules
     from accord.check.check_script import AgentCheckScript
     from accord.check.checked_connection import CheckTimeouts
 
-    timeouts = CheckTimeouts().times(options.slow)
+    timeouts = CheckTimeouts().scaled(options.slow)
     rules = agent_rules()
-    wanted = select(rules, options.only, options.skip)
-    select(rules, options.need, ())
+    wanted = select_rules(rules, options.only, options.skip)
+    select_rules(rules, options.need, ())
     script = _script(options.script, ("accord", "plain"), AgentCheckScript)
-    launcher = AgentProcessLauncher(command, leave=timeouts.leave)
+    launcher = AgentProcessLauncher(command, exit_timeout=timeouts.exit)
     return rules, lambda progress: check_agent(
-        launcher, wanted, CheckOptions(script=script, bounds=timeouts, jobs=options.jobs, progress=progress)
+        launcher, wanted, CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress)
     )
 
 
 def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[Rule], Check]":
-    from accord.check.check_run import CheckOptions, check_client, client_rules, select
+    from accord.check.check_run import CheckOptions, check_client, client_rules, select_rules
     from accord.check.check_script import ClientCheckScript
     from accord.check.checked_connection import CheckTimeouts
     from accord.check.client.client_process import ClientProcessLauncher, check_template
 
     check_template(command)
-    timeouts = CheckTimeouts().times(options.slow)
+    timeouts = CheckTimeouts().scaled(options.slow)
     rules = client_rules()
-    wanted = select(rules, options.only, options.skip)
-    select(rules, options.need, ())
+    wanted = select_rules(rules, options.only, options.skip)
+    select_rules(rules, options.need, ())
     script = _script(options.script, ("run", "none"), ClientCheckScript)
     launcher = ClientProcessLauncher(command)
     return rules, lambda progress: check_client(
-        launcher, wanted, CheckOptions(script=script, bounds=timeouts, jobs=options.jobs, progress=progress)
+        launcher, wanted, CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress)
     )
 
 
@@ -279,27 +279,27 @@ def _progress_line() -> "tuple[Progress | None, Callable[[], None]]":
 
 
 def _write_reports(report: "CheckReport", command: list[str], options: argparse.Namespace) -> None:
-    from accord.check.report_formats import text
+    from accord.check.report_formats import report_text
 
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if options.junit:
-        from accord.check.report_formats import junit
+        from accord.check.report_formats import report_junit
 
-        _write(options.junit, junit(report))
+        _write(options.junit, report_junit(report))
     if options.html:
-        from accord.check.report_formats import page
+        from accord.check.report_formats import report_html
 
-        _write(options.html, "".join(page(report, date=date)).encode())
+        _write(options.html, "".join(report_html(report, date=date)).encode())
     if options.json:
         import json
 
-        from accord.check.report_formats import data
+        from accord.check.report_formats import report_json
         from accord.trace.message_redaction import redact_command
 
-        members = data(report, command=redact_command(command), date=date)
+        members = report_json(report, command=redact_command(command), date=date)
         print(json.dumps(members, indent=2, ensure_ascii=False))
     else:
-        for line in text(report, verbose=options.verbose, quiet=options.quiet):
+        for line in report_text(report, verbose=options.verbose, quiet=options.quiet):
             print(line)
 
 

@@ -52,7 +52,7 @@ class LaunchedModelAgent:
         self.agent = agent
         self.stderr = ""
 
-    async def leave(self) -> str:
+    async def close(self) -> str:
         await self.transport.aclose()
         await self.agent.aclose()
         return "it still ran" if self.agent.broken in (36, "fault-dies") else ""
@@ -66,17 +66,17 @@ class ModelLauncher:
         self.lacks = lacks
         self.stores: dict[Path, Store] = {}
 
-    async def __call__(self, place: AgentStartOptions) -> LaunchedModelAgent:
+    async def __call__(self, options: AgentStartOptions) -> LaunchedModelAgent:
         ours, theirs = memory_pair()
         agent = ModelAgent(
             theirs,
             self.broken,
-            store=self.stores.setdefault(place.home, Store()),
-            spawn=str(place.spawn),
-            strict="--strict" in place.words,
+            store=self.stores.setdefault(options.home, Store()),
+            spawn=str(options.spawn),
+            strict="--strict" in options.arguments,
             lacks=self.lacks,
         )
-        if place.pieces and self.broken == "fault-pieces":
+        if options.byte_by_byte and self.broken == "fault-pieces":
             agent.die()  # a frame in memory has no pieces
         agent.start()
         return LaunchedModelAgent(ours, agent)

@@ -24,7 +24,7 @@ class ModelClient(Connection):
         self._cancel()
         if self.breaks(167):
             self._broke.set_exception(TurnFailed("stopped", 130))
-            self.wire.close()
+            self.pipe.close()
 
     def _cancel(self) -> None:
         self.cancelled.set()
@@ -49,7 +49,7 @@ class ModelClient(Connection):
             return 1
         finally:
             self.over = True
-            self.wire.close()
+            self.pipe.close()
 
     async def _handshake(self) -> None:
         if self.breaks(58):
@@ -120,8 +120,8 @@ class ModelClient(Connection):
             [*method["args"], *(["extra"] if self.breaks(80) else [])], method["env"]["ACCORD_CHECK_LOGIN"]
         )
         await self.logged_in.wait()
-        self.wire.close()
-        self.wire = self.connect([])
+        self.pipe.close()
+        self.pipe = self.connect([])
         await self._handshake()
         return await self.ask("session/new", params)
 
@@ -183,7 +183,7 @@ class ModelClient(Connection):
         if self.breaks(45):
             self.notify("custom/hello", {})
         self.notify("_model/hello", {})
-        text = self.order.prompt.lstrip("/") if self.breaks(229) else self.order.prompt
+        text = self.task.prompt.lstrip("/") if self.breaks(229) else self.task.prompt
         prompt: list[Message] = [{"type": "text", "text": text}]
         path = self.option("attach")
         if path.endswith(".png") and (self.has("promptCapabilities.image") or self.breaks(141)):

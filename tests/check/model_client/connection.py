@@ -31,16 +31,16 @@ class TurnFailed(Exception):
 class Connection:
     """A client's end of the connection, and the state of its session."""
 
-    wire: Any
+    pipe: Any
     connect: Callable[..., Any]
 
-    def __init__(self, order: ClientTask, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
-        self.order = order
+    def __init__(self, task: ClientTask, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
+        self.task = task
         self.broken = broken
         self.lacks = lacks
         self.clock = clock
-        self.folder = Path(order.folder)
-        self.strict = "strict" in order.words and broken != 391
+        self.folder = Path(task.folder)
+        self.strict = "strict" in task.arguments and broken != 391
         self.output = ""
         self.session = ""
         self.children: set[str] = set()
@@ -67,7 +67,7 @@ class Connection:
 
     def option(self, word: str) -> str:
         """The value of a command-line option, its name if it has no value, or an empty string."""
-        for given in self.order.words:
+        for given in self.task.arguments:
             name, _, value = given.partition("=")
             if name == word:
                 return value or name
@@ -84,7 +84,7 @@ class Connection:
     def crash(self) -> None:
         if not self._broke.done():
             self._broke.set_exception(Crash())
-        self.wire.close()
+        self.pipe.close()
         raise Crash
 
     def send(self, message: Message) -> None:
@@ -94,12 +94,12 @@ class Connection:
         indent = 1 if self.breaks(4) and "\\n" in json.dumps(message) else None
         text = json.dumps(whole, ensure_ascii=False, indent=indent)
         if self.breaks(2) and message.get("method") == "initialize":
-            self.wire.put(b"debug: hello\n")
+            self.pipe.put(b"debug: hello\n")
         if self.breaks(30) and message.get("method") == "session/prompt":
-            self.wire.put(b"[]\n")
-        if self.breaks("fault-slow") and len(self.wire.held) > 1000:
+            self.pipe.put(b"[]\n")
+        if self.breaks("fault-slow") and len(self.pipe.held) > 1000:
             return
-        self.wire.put(text.encode("ascii" if self.breaks(6) else "utf-8", "replace") + b"\n")
+        self.pipe.put(text.encode("ascii" if self.breaks(6) else "utf-8", "replace") + b"\n")
 
     def notify(self, method: str, params: Any) -> None:
         self.send({"method": method, "params": params})
@@ -114,9 +114,9 @@ class Connection:
             self._broke.result()
         return self._asked[id].result()
 
-    def agent_ended(self, wire: Any) -> None:
+    def agent_ended(self, pipe: Any) -> None:
         """An agent has ended."""
-        if wire is not self.wire:
+        if pipe is not self.pipe:
             self.logged_in.set()
             return
         hangs = (self.breaks(37) and self.prompting) or (self.breaks("fault-dies") and not self.prompting)
@@ -137,7 +137,7 @@ class Connection:
         if not isinstance(message, dict) or not ({"method", "result", "error"} & set(message)):
             if self.breaks(22) or self.breaks("fault-noise"):
                 self._broke.set_exception(TurnFailed("", 1))
-                self.wire.close()
+                self.pipe.close()
             return
         crash_on_defect(self, message)
         if "method" in message:

@@ -9,7 +9,7 @@ from tests.check.model_client.connection import Crash
 
 from accord.check.check_script import ClientCheckScript
 from accord.check.client.client_process import ClientTask
-from accord.check.client.client_under_test import Joined
+from accord.check.client.client_under_test import PipeHandler
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.wire.process_tree import ProcessExit
 from accord.wire.transport import LineFramer, Receiver, TransportEnd
@@ -34,20 +34,20 @@ SCRIPT = ClientCheckScript(
 
 
 class MemoryPipe:
-    """Both ends of the stdio of an agent: the checker has the methods of its client wire, the client has
+    """Both ends of the stdio of an agent: the checker has the methods of its client pipe, the client has
     `put`.
     """
 
-    def __init__(self, heard: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
-        self.words: Sequence[str] = []
+    def __init__(self, on_data: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
+        self.arguments: Sequence[str] = []
         self.login = ""
-        self._heard = heard
+        self._on_data = on_data
         self._lost = lost
         self._whole = whole
         self._receiver: Receiver | None = None
         self._in = LineFramer()
         self._out = LineFramer()
-        self._hears = True
+        self._reading = True
         self.held: list[bytes] = []
         self._over = False
 
@@ -63,32 +63,32 @@ class MemoryPipe:
         frames = [data] if self._whole else self._in.feed(data)
         for frame in frames:
             assert isinstance(frame, bytes)
-            self._soon(self._heard, frame)
+            self._soon(self._on_data, frame)
 
-    def complain(self, text: str) -> None:
+    def write_stderr(self, text: str) -> None:
         pass
 
-    def hear(self, hears: bool) -> None:
-        # Queued behind earlier writes, because the other side reads in order.
-        self._soon(self._set_hears, hears)
+    def set_reading(self, reading: bool) -> None:
+        # Queued behind earlier writes, because the other side reads in task.
+        self._soon(self._set_reading, reading)
 
-    def _set_hears(self, hears: bool) -> None:
-        self._hears = hears
-        if hears:
+    def _set_reading(self, reading: bool) -> None:
+        self._reading = reading
+        if reading:
             held, self.held = self.held, []
             for data in held:
                 self._deliver(data)
 
-    def mute(self) -> None:
+    def close_stdout(self) -> None:
         pass
 
-    def die(self, code: int | None = None) -> None:
+    def exit(self, code: int | None = None) -> None:
         self._soon(self._lost)
 
     # -- the client's end
 
     def put(self, data: bytes) -> None:
-        if self._hears:
+        if self._reading:
             self._soon(self._deliver, data)
         else:
             self.held.append(data)
@@ -160,17 +160,17 @@ class ModelLauncher:
         self.lacks = lacks
         self.clock = clock
 
-    async def __call__(self, order: ClientTask, joined: Joined) -> LaunchedModelClient:
-        client = ModelClient(order, self.broken, self.lacks, self.clock)
+    async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> LaunchedModelClient:
+        client = ModelClient(task, self.broken, self.lacks, self.clock)
 
         def connect(words: list[str], login: str = "") -> MemoryPipe:
-            wire = MemoryPipe(
-                client.receive, lambda: client.agent_ended(wire), whole=client.breaks("fault-pieces")
+            pipe = MemoryPipe(
+                client.receive, lambda: client.agent_ended(pipe), whole=client.breaks("fault-pieces")
             )
-            wire.words, wire.login = words, login
-            joined(wire)
-            return wire
+            pipe.arguments, pipe.login = words, login
+            on_pipe(pipe)
+            return pipe
 
         client.connect = connect
-        client.wire = connect([])
+        client.pipe = connect([])
         return LaunchedModelClient(client, self.clock)

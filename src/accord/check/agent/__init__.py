@@ -1,1 +1,1 @@
-"""Conformance of agents: a client spoken by hand plays scenes with the agent, and every line of it is watched."""
+"""Conformance checks for agents: the checker is the client."""

@@ -1,4 +1,4 @@
-"""The fixture of one case with an agent: clean folders, script, connections; tables of single calls."""
+"""The fixture of one case with an agent: temporary folders, script, connections; and tables of calls."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,75 +13,73 @@ from accord.check.findings import CaseUnavailable, Rule, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_steps import at
 
-# MERGED check.agent.tries: Tries: single calls with what must come of them, as data. A scene plays a table of them.
-
 Want: TypeAlias = int | Literal["error", "result", "object", "known"]
-"""An error code; any error; any result; a result that is an object; anything but "no such method"."""
+"""An error code; any error; any result; a result object; anything but "method not found"."""
 
 
 class CallCase(NamedTuple):
-    """One call. Texts that begin with `$` in its params stand for values of the scene."""
+    """One call with its expected answer. Strings that start with `$` in the params are placeholders."""
 
     rule: Rule
     method: str
     params: Any
     want: Want
-    gate: str = ""
+    capability: str = ""
 
 
-async def play(talk: AgentUnderTest, tries: Iterable[CallCase], **values: Any) -> list[CallAnswer]:
-    """Make the calls in order and note how each went; those behind a capability the agent lacks are left out."""
+async def check_calls(agent: AgentUnderTest, tries: Iterable[CallCase], **values: Any) -> list[CallAnswer]:
+    """Make the calls in order and judge the answers. Calls that need a missing capability are skipped."""
     answers: list[CallAnswer] = []
     for one in tries:
-        if one.gate and not talk.has(one.gate):
-            talk.ledger.absent(one.rule, f"it does not advertise {one.gate}")
+        if one.capability and not agent.advertises(one.capability):
+            agent.notes.add_not_applicable(one.rule, f"it does not advertise {one.capability}")
             continue
-        params = one.params if one.params is ABSENT else put(one.params, values)
-        answer = await talk.call(one.method, params)
-        judge(answer, one, talk)
+        params = one.params if one.params is ABSENT else substitute(one.params, values)
+        answer = await agent.call(one.method, params)
+        _judge_call(answer, one, agent)
         answers.append(answer)
     return answers
 
 
-def judge(answer: CallAnswer, one: CallCase, talk: AgentUnderTest) -> bool:
-    """Note whether the answer is what was wanted."""
+def _judge_call(answer: CallAnswer, one: CallCase, agent: AgentUnderTest) -> bool:
+    """Note whether the answer is the expected one."""
     wanted = "an error" if one.want == "error" else f"error {one.want}"
     match one.want:
         case "result":
-            kept, wanted = answer.ok, "a result"
+            passed, wanted = answer.ok, "a result"
         case "object":
-            kept, wanted = answer.ok and isinstance(answer.result, dict), "an object"
+            passed, wanted = answer.ok and isinstance(answer.result, dict), "an object"
         case "known":
-            kept, wanted = answer.code != -32601, "that the method is there"
+            passed, wanted = answer.code != -32601, "a known method"
         case "error":
-            kept = not answer.ok
+            passed = not answer.ok
         case code:
-            kept = not answer.ok and answer.code == code
-    return talk.ledger.judge(
-        one.rule, kept, f"{one.method} gave {answer.says}", f"{one.method} gave {answer.says}; expected {wanted}",
-        answer.shown,
-    )  # fmt: skip
+            passed = not answer.ok and answer.code == code
+    return agent.notes.judge(
+        one.rule,
+        passed,
+        f"{one.method} gave {answer.summary}",
+        f"{one.method} gave {answer.summary}; expected {wanted}",
+        answer.evidence,
+    )
 
 
-def put(value: Any, values: dict[str, Any]) -> Any:
-    """The value with `$name` replaced, at any depth."""
+def substitute(value: Any, values: dict[str, Any]) -> Any:
+    """Replace `$name` strings by their values, at any depth."""
     if isinstance(value, str):
         return values.get(value[1:], value) if value.startswith("$") else value
     if isinstance(value, list):
-        return [put(item, values) for item in cast(list[Any], value)]
+        return [substitute(item, values) for item in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {name: put(item, values) for name, item in cast(dict[str, Any], value).items()}
+        return {name: substitute(item, values) for name, item in cast(dict[str, Any], value).items()}
     return value
 
 
-# MERGED check.agent.watch: The watch over an agent: what every line of every conversation shows, whatever the scene was about.
-
-
-async def check_agent_record(talk: "AgentUnderTest", ledger: RuleNotes) -> None:
-    """Look over a conversation that is over."""
+async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
+    """Check all passive rules on a closed connection with an agent."""
     from accord.check.agent import agent_feature_rules, agent_message_rules, agent_turn_rules
     from accord.check.agent.agent_message_rules import AgentRecord
-    from accord.check.wire_rules import look_over
+    from accord.check.wire_rules import check_record
 
     looks = [
         agent_message_rules.check_messages,
@@ -93,12 +91,10 @@ async def check_agent_record(talk: "AgentUnderTest", ledger: RuleNotes) -> None:
         agent_feature_rules.check_options,
         agent_feature_rules.check_unstable,
     ]
-    await look_over(AgentRecord(talk), ledger, looks)
+    await check_record(AgentRecord(agent), notes, looks)
 
 
-# MERGED check.agent.stage: The stage of one scene: clean folders, the script, the ledger, and the conversations it opens with the agent.
-
-EVERYTHING: Final[dict[str, Any]] = {
+ALL_CAPABILITIES: Final[dict[str, Any]] = {
     "fs": {"readTextFile": True, "writeTextFile": True},
     "terminal": True,
     "auth": {"terminal": True},
@@ -107,22 +103,22 @@ EVERYTHING: Final[dict[str, Any]] = {
     "plan": {},
     "subagents": {},
 }
-"""The capabilities of a client that can do all there is."""
+"""The capabilities of a client that supports everything."""
 
-NOT_ASKED: Final = "the agent asked for no permission"
-NO_STRICT_MODE: Final = "what dialects repair was not tried, for the agent has no strict mode"
+NO_PERMISSION_REQUEST: Final = "the agent asked for no permission"
+NO_STRICT_MODE: Final = "the part about dialects was not tested: the agent has no strict mode"
 
 WORD: Final = "marigold"
-"""In the file that agents are asked to read."""
+"""The word in the session's `notes.txt`."""
 ELSEWHERE: Final = "thistle"
-"""In the files of that name everywhere else."""
+"""The word in the `notes.txt` of all other folders."""
 
 
 def without(*paths: str) -> dict[str, Any]:
-    """The capabilities of a client that lacks some: `fs.readTextFile`, `terminal`..."""
+    """All client capabilities without these: `fs.readTextFile`, `terminal`..."""
     copy: dict[str, Any] = {
         name: dict(cast(dict[str, Any], value)) if isinstance(value, dict) else value
-        for name, value in EVERYTHING.items()
+        for name, value in ALL_CAPABILITIES.items()
     }
     for path in paths:
         inner = copy
@@ -135,32 +131,33 @@ def without(*paths: str) -> dict[str, Any]:
 
 
 class AgentFixture:
-    """What a scene is played on. `folder` is the session's folder, `spawn` is one that is none of its business."""
+    """The environment of one case. `folder` is the session's folder; the agent starts in `start_folder`."""
 
     def __init__(
         self,
         root: Path,
         launcher: AgentLauncher,
         script: AgentCheckScript,
-        ledger: RuleNotes,
+        notes: RuleNotes,
         *,
-        bounds: CheckTimeouts,
+        timeouts: CheckTimeouts,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.script = script
-        self.ledger = ledger
-        self.bounds = bounds
+        self.notes = notes
+        self.timeouts = timeouts
         self.clock = clock
         self._launcher = launcher
-        self.talks: list[AgentUnderTest] = []
-        self.root = root.resolve()
-        self.folder, self.spawn, self.home, self.extra = (
-            self.root / name for name in ("project", "elsewhere", "home", "extra")
-        )
-        for path in (self.folder, self.spawn, self.home, self.extra):
+        self.agents: list[AgentUnderTest] = []
+        self.root: Path = root.resolve()
+        self.folder: Path = self.root / "project"
+        self.start_folder: Path = self.root / "elsewhere"
+        self.home: Path = self.root / "home"
+        self.extra: Path = self.root / "extra"
+        for path in (self.folder, self.start_folder, self.home, self.extra):
             path.mkdir(parents=True)
         (self.folder / "notes.txt").write_text(f"the word is {WORD}\n")
-        for path in (self.spawn, self.extra):
+        for path in (self.start_folder, self.extra):
             (path / "notes.txt").write_text(f"the word is {ELSEWHERE}\n")
 
     @property
@@ -168,124 +165,131 @@ class AgentFixture:
         """The session's folder."""
         return str(self.folder)
 
-    async def connect(
-        self, name: str = "", *, words: Sequence[str] = (), pieces: bool = False
+    async def launch(
+        self, name: str = "", *, arguments: Sequence[str] = (), byte_by_byte: bool = False
     ) -> AgentUnderTest:
-        """Start the agent; nothing is said yet. With `pieces` everything will reach it byte by byte."""
-        place = AgentStartOptions(self.spawn, self.home, words, self.script.environment, pieces)
-        launched = await self._launcher(place)
-        label = f"{self.ledger.scene} {len(self.talks) + 1}" + (f" ({name})" if name else "")
-        talk = AgentUnderTest(
-            label, launched, ClientResponder(self.root), self.ledger, self.bounds, self.clock
+        """Start the agent without initializing it. `byte_by_byte`: its input arrives byte by byte."""
+        options = AgentStartOptions(
+            self.start_folder, self.home, arguments, self.script.environment, byte_by_byte
         )
-        self.talks.append(talk)
-        return talk
+        launched = await self._launcher(options)
+        label = f"{self.notes.case} {len(self.agents) + 1}" + (f" ({name})" if name else "")
+        agent = AgentUnderTest(
+            label, launched, ClientResponder(self.root), self.notes, self.timeouts, self.clock
+        )
+        self.agents.append(agent)
+        return agent
 
-    async def begin(
-        self, capabilities: Any = EVERYTHING, *, name: str = "", words: Sequence[str] = (), login: bool = True
+    async def start_agent(
+        self,
+        capabilities: Any = ALL_CAPABILITIES,
+        *,
+        name: str = "",
+        arguments: Sequence[str] = (),
+        login: bool = True,
     ) -> AgentUnderTest:
-        """Start the agent, shake hands, and sign in where the script knows how."""
-        talk = await self.connect(name, words=words)
-        answer = await talk.begin(capabilities)
+        """Start and initialize the agent, and sign in if the script names a login."""
+        agent = await self.launch(name, arguments=arguments)
+        answer = await agent.initialize(capabilities)
         if not answer.ok:
-            raise ConnectionOver(f"initialize failed: {answer.says}")
+            raise ConnectionOver(f"initialize failed: {answer.summary}")
         if login:
-            await self.login(talk)
-        return talk
+            await self.login(agent)
+        return agent
 
-    async def login(self, talk: AgentUnderTest) -> None:
-        """Sign in, where the script names a method for that."""
+    async def login(self, agent: AgentUnderTest) -> None:
+        """Sign in, if the script names a login."""
         if self.script.login:
-            await talk.call("authenticate", {"methodId": self.script.login})
+            await agent.call("authenticate", {"methodId": self.script.login})
 
-    async def strict(self, capabilities: Any = EVERYTHING) -> AgentUnderTest | None:
-        """The agent in strict mode, if it has one."""
+    async def start_strict_agent(self, capabilities: Any = ALL_CAPABILITIES) -> AgentUnderTest | None:
+        """Start the agent in strict mode; None if it has none."""
         if not self.script.strict:
             return None
-        return await self.begin(capabilities, name="strict", words=self.script.strict)
+        return await self.start_agent(capabilities, name="strict", arguments=self.script.strict)
 
-    async def open(self, capabilities: Any = EVERYTHING, **more: Any) -> tuple[AgentUnderTest, str]:
-        """Start, shake hands, and open a session."""
-        talk = await self.begin(capabilities)
-        return talk, await self.session(talk, **more)
+    async def open_session(
+        self, capabilities: Any = ALL_CAPABILITIES, **more: Any
+    ) -> tuple[AgentUnderTest, str]:
+        """Start and initialize the agent, and open a session."""
+        agent = await self.start_agent(capabilities)
+        return agent, await self.new_session(agent, **more)
 
-    async def session(self, talk: AgentUnderTest, cwd: str | None = None, **more: Any) -> str:
-        """A new session; its id."""
+    async def new_session(self, agent: AgentUnderTest, cwd: str | None = None, **more: Any) -> str:
+        """Open a session; returns its id."""
         where = self.cwd if cwd is None else cwd
-        answer = await talk.new(where, **more)
+        answer = await agent.new_session(where, **more)
         if answer.code == -32000 and self.script.login:
-            await self.login(talk)
-            answer = await talk.new(where, **more)
+            await self.login(agent)
+            answer = await agent.new_session(where, **more)
         if answer.code == -32000:
-            raise CaseUnavailable(
-                "the agent wants somebody to sign in first; sign in, or give a script with a login"
-            )
+            raise CaseUnavailable("the agent requires sign-in; sign in first, or use a script with a login")
         found = at(answer.result, "sessionId")
         if not isinstance(found, str):
-            self.ledger.broken(92, f"session/new gave {answer.says}", answer.shown)
+            self.notes.add_fail(92, f"session/new gave {answer.summary}", answer.evidence)
             raise ConnectionOver("session/new gave no session")
         return found
 
-    def act(self, name: str) -> ScriptedPrompt:
-        """A prompt of the script; where it has none, the scene ends here."""
-        found = self.script.act(name)
+    def action(self, name: str) -> ScriptedPrompt:
+        """The prompt of an action. Raises `CaseUnavailable` if the script has none."""
+        found = self.script.action(name)
         if found is None:
             raise CaseUnavailable(f"the script has no prompt for `{name}`")
         return found
 
-    def can(self, name: str) -> bool:
-        """Whether the script has a prompt for it."""
-        return self.script.act(name) is not None
+    def has_action(self, name: str) -> bool:
+        """Whether the script has a prompt for this action."""
+        return self.script.action(name) is not None
 
-    async def play(self, talk: AgentUnderTest, session: str, act: str, **values: str) -> AgentTurn:
-        """A whole turn of one act."""
-        return await talk.turn(session, self.act(act).filled(**values))
+    async def run_action(self, agent: AgentUnderTest, session: str, action: str, **values: str) -> AgentTurn:
+        """Run a turn with the prompt of an action."""
+        return await agent.run_turn(session, self.action(action).filled(**values))
 
-    async def works(self, talk: AgentUnderTest, session: str) -> None:
-        """A plain turn, without which nothing can be said of what is added to it; where it fails, the scene ends."""
-        turn = await self.play(talk, session, "talk")
+    async def require_plain_turn(self, agent: AgentUnderTest, session: str) -> None:
+        """Run a plain turn before a variation of it. Raises `CaseUnavailable` if it fails."""
+        turn = await self.run_action(agent, session, "talk")
         if not turn.answer.ok:
-            raise CaseUnavailable(f"a plain turn fails already: {turn.answer.says}")
+            raise CaseUnavailable(f"a plain turn fails: {turn.answer.summary}")
 
-    async def busy(self, talk: AgentUnderTest, session: str) -> WireLine:
-        """Begin the turn that goes on until it is cancelled, and return once it is under way."""
-        talk.desk.stay = True
-        asked = talk.prompt(session, self.act("busy").filled())
-        # Under way: a tool call has begun, or the agent waits for a terminal, or it has begun to speak.
-        started = await talk.until(_under_way, since=asked.number, bound=self.bounds.soon)
+    async def start_busy_turn(self, agent: AgentUnderTest, session: str) -> WireLine:
+        """Start a turn that runs until it is canceled; returns when it is in progress."""
+        agent.responder.keep_terminals_running = True
+        request = agent.prompt(session, self.action("busy").filled())
+        # In progress: a tool call has started, the agent waits for a terminal, or it has sent text.
+        started = await agent.wait_for_line(_is_in_progress, since=request.number, timeout=self.timeouts.soon)
         if started is None:
-            if not any(line.kind == "agent_message_chunk" for line in talk.lines[asked.number :]):
+            if not any(line.kind == "agent_message_chunk" for line in agent.lines[request.number :]):
                 raise CaseUnavailable("the agent did not become busy")
         elif started.is_answer:
-            raise CaseUnavailable("the turn that was to be busy ended at once")
-        return asked
+            raise CaseUnavailable("the busy turn ended at once")
+        return request
 
-    async def question(self, talk: AgentUnderTest, asked: WireLine) -> WireLine:
-        """The question of permission in a turn that has begun; where none comes, the scene ends here."""
+    async def wait_for_permission_request(self, agent: AgentUnderTest, request: WireLine) -> WireLine:
+        """Wait for the permission request of a running turn. Raises `CaseUnavailable` if none comes."""
 
         def fits(line: WireLine) -> bool:
             if line.sender != "agent":
                 return False
-            return line.method == "session/request_permission" or (line.is_answer and line.id == asked.id)
+            return line.method == "session/request_permission" or (line.is_answer and line.id == request.id)
 
-        line = await talk.until(fits, since=asked.number, bound=self.bounds.turn)
+        line = await agent.wait_for_line(fits, since=request.number, timeout=self.timeouts.turn)
         if line is None or line.is_answer:
-            raise CaseUnavailable(NOT_ASKED)
+            raise CaseUnavailable(NO_PERMISSION_REQUEST)
         return line
 
     async def aclose(self) -> None:
-        """Hang up everywhere, and look over all that was said."""
-        for talk in self.talks:
-            await talk.leave()
-        for talk in self.talks:
-            await check_agent_record(talk, self.ledger)
+        """Close all connections and check their records."""
+        for agent in self.agents:
+            await agent.close()
+        for agent in self.agents:
+            await check_agent_record(agent, self.notes)
 
-    def last_words(self) -> str:
-        """Nothing: where the end of the agent matters, its last words are told with it."""
+    def output_tail(self) -> str:
+        """Empty: `ConnectionOver` already has the agent's stderr."""
         return ""
 
 
-def _under_way(line: WireLine) -> bool:
+def _is_in_progress(line: WireLine) -> bool:
     if line.sender != "agent":
         return False
     if line.method in ("terminal/wait_for_exit", "terminal/create") or line.is_answer:
@@ -294,12 +298,5 @@ def _under_way(line: WireLine) -> bool:
         return line.update.get("status") == "in_progress"
     return False
 
-
-def says(turn: AgentTurn, text: str) -> bool:
-    """Whether a text was to be read in a turn."""
-    return text in turn.all_text
-
-
-# MERGED check.agent.scene: A scene with an agent: the checker plays the client.
 
 AgentCase: TypeAlias = findings.CheckCase[AgentFixture]

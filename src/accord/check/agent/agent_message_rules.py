@@ -1,4 +1,4 @@
-"""Passive rules for every message of an agent: schema, envelope, the finished recording."""
+"""Passive rules for every message of an agent: envelope and schema; and the record that rules query."""
 
 import re
 from functools import cached_property
@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from accord.check import wire_rules
 from accord.check.checked_connection import Message, WireLine
 from accord.check.findings import SCHEMA, Rule, RuleNotes
-from accord.check.wire_rules import MOST_TOLD, ConnectionRecord, RuleLocation, SentMessage, sent
+from accord.check.wire_rules import MAX_VIOLATIONS, ConnectionRecord, RuleLocation, SentMessage, sent_messages
 from accord.schema.validation import Violation, violations
 
 if TYPE_CHECKING:
     from accord.check.agent.agent_under_test import AgentUnderTest
 
 
-# MERGED check.agent.watch.record: A conversation with an agent that is over, with what the watches ask of it.
-
-
 class TurnSpan(NamedTuple):
-    """A prompt and its answer, by their place among the lines."""
+    """A turn as line numbers: of its prompt and of its answer."""
 
     session: str
     begin: int
@@ -28,13 +25,13 @@ class TurnSpan(NamedTuple):
 
 
 class AgentRecord(ConnectionRecord):
-    """One conversation, as the client had it."""
+    """The record of one connection with an agent."""
 
-    def __init__(self, talk: "AgentUnderTest") -> None:
-        super().__init__(talk, talk.offered, talk.initialized)
-        self.began = bool(talk.initialized)
-        self.left = len(talk.lines) if talk.left is None else talk.left
-        """What comes after that many lines, nobody can act on any more."""
+    def __init__(self, agent: "AgentUnderTest") -> None:
+        super().__init__(agent, agent.client_capabilities, agent.initialize_result)
+        self.has_begun: bool = bool(agent.initialize_result)
+        self.lines_at_close: int = len(agent.lines) if agent.lines_at_close is None else agent.lines_at_close
+        """Later lines were sent after the checker closed the connection."""
 
     @cached_property
     def updates(self) -> list[WireLine]:
@@ -43,23 +40,23 @@ class AgentRecord(ConnectionRecord):
 
     def requests(self, *methods: str) -> list[WireLine]:
         """The agent's requests of these methods."""
-        return [one.request for one in self.asked_by_agent if one.request.method in methods]
+        return [one.request for one in self.agent_requests if one.request.method in methods]
 
     @property
     def nothing_offered(self) -> bool:
-        """Whether the client said nothing of its capabilities."""
-        return not isinstance(self.offered, dict)
+        """Whether the client sent no capabilities."""
+        return not isinstance(self.client_capabilities, dict)
 
     @cached_property
     def turns(self) -> list[TurnSpan]:
         """The turns, in order."""
         found: list[TurnSpan] = []
-        for exchange in self.asked:
-            request = exchange.request
+        for call in self.client_requests:
+            request = call.request
             if request.method != "session/prompt":
                 continue
-            answer = exchange.answers[0] if exchange.answers else None
-            if answer is not None and answer.number > self.left:
+            answer = call.answers[0] if call.answers else None
+            if answer is not None and answer.number > self.lines_at_close:
                 answer = None
             end = answer.number if answer else len(self.lines) + 1
             cancelled = any(
@@ -72,7 +69,7 @@ class AgentRecord(ConnectionRecord):
         return found
 
     def turn_at(self, line: WireLine) -> TurnSpan | None:
-        """The turn that a line of its session falls into."""
+        """The turn during which a line of its session was sent."""
         return next(
             (
                 turn
@@ -90,33 +87,28 @@ class AgentRecord(ConnectionRecord):
                 one.request.number,
                 one.answers[0].number if one.answers else len(self.lines) + 1,
             )
-            for one in self.asked
+            for one in self.client_requests
             if one.request.method == "session/load"
         ]
 
-    def replayed(self, line: WireLine) -> bool:
+    def is_replay(self, line: WireLine) -> bool:
         """Whether the line belongs to the replay of a loaded session."""
         return any(
             session == line.session and begin < line.number < end for session, begin, end in self._replays
         )
 
 
-# MERGED check.agent.watch.lines: The agent's lines: the envelopes, and what only some lines can show.
-
-
-def check_messages(record: AgentRecord, ledger: RuleNotes) -> None:
-    """Judge them."""
-    wire_rules.look(record, ledger, wire_rules.OF_AGENTS)
+def check_messages(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check the envelopes, multi-line text and non-ASCII text."""
+    wire_rules.check_envelopes(record, notes, wire_rules.AGENT_ENVELOPE_RULES)
     sound = [line for line in record.sent if line.message is not None]
-    several = next((line for line in sound if b"\\n" in line.data), None)
-    if several is not None:
-        ledger.kept(3, "text of several lines came in one line", [several.shown])
-    strange = next((line for line in sound if not line.data.isascii() or b"\\u" in line.data), None)
-    if strange is not None:
-        ledger.kept(5, "what is not ASCII came as UTF-8 or escaped", [strange.shown])
+    multi_line = next((line for line in sound if b"\\n" in line.data), None)
+    if multi_line is not None:
+        notes.add_pass(3, "multi-line text was sent in one line", [multi_line.evidence])
+    non_ascii = next((line for line in sound if not line.data.isascii() or b"\\u" in line.data), None)
+    if non_ascii is not None:
+        notes.add_pass(5, "non-ASCII text was sent as UTF-8 or escaped", [non_ascii.evidence])
 
-
-# MERGED check.agent.watch.schema: The strict walk over everything the agent sends.
 
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
 _CALLS: Final = ("tool_call", "tool_call_update")
@@ -126,7 +118,7 @@ _SETTINGS: Final = (
     *("session/new=", "session/load=", "session/resume=", "session/fork=", "session/set_config_option="),
     "config_option_update",
 )
-DOORS: Final = (
+RULE_LOCATIONS: Final = (
     RuleLocation(_CHUNKS, r"^\$\.update\.content|^\$\.update: content is missing", 146),
     RuleLocation(_CALLS, r"^\$\.update\.(toolCallId|title)\b|: (toolCallId|title) is missing", 173),
     RuleLocation(_CALLS, r"^\$\.update\.kind\b", 175),
@@ -164,7 +156,7 @@ DOORS: Final = (
     RuleLocation(_SETTINGS, r"configOptions\[\d+\]\.options", 214),
     RuleLocation(("auth/status=", "auth/status_update"), r"", 359),
 )
-_SHOWN_BY: Final[dict[str, tuple[Rule, ...]]] = {
+_PASSED_BY_MESSAGE: Final[dict[str, tuple[Rule, ...]]] = {
     **dict.fromkeys(_CHUNKS, (146,)),
     "tool_call": (173,),
     "plan": (205,),
@@ -182,15 +174,15 @@ _SHOWN_BY: Final[dict[str, tuple[Rule, ...]]] = {
     "session/delete=": (34,),
     "session/set_mode=": (34,),
 }
-"""The rules that a sound message of this kind shows to be kept."""
-_MEMBERS: Final[dict[str, dict[str, Rule]]] = {
+"""The rules that a valid message of this kind passes."""
+_PASSED_BY_MEMBER: Final[dict[str, dict[str, Rule]]] = {
     "tool_call": {"kind": 175, "status": 176, "content": 177},
     "tool_call_update": {"kind": 175, "status": 176, "content": 177},
     "usage_update": {"cost": 320},
     "elicitation/create": {"requestedSchema": 264},
     "session/prompt=": {"usage": 310},
 }
-"""The rules that a sound member shows to be kept."""
+"""The rules that a valid member passes."""
 _MIXED: Final = re.compile(
     r"configOptions\[\d+\]\.options\[\d+\](\.(value|group|options): unknown member|: \w+ is missing)"
 )
@@ -198,45 +190,45 @@ _SCOPES: Final = re.compile(r"^\$\.(sessionId|requestId|toolCallId)\b")
 _INFO_MEMBERS: Final = re.compile(r"^\$\.update\.(sessionId|cwd|additionalDirectories)\b")
 
 
-def check_schema(record: AgentRecord, ledger: RuleNotes) -> None:
-    """Walk over every message of the agent."""
-    for one in sent(record):
-        _judge(one, ledger)
+def check_schema(record: AgentRecord, notes: RuleNotes) -> None:
+    """Validate every message of the agent against the schema."""
+    for one in sent_messages(record):
+        _judge(one, notes)
 
 
-def _judge(one: SentMessage, ledger: RuleNotes) -> None:
+def _judge(one: SentMessage, notes: RuleNotes) -> None:
     line, where = one.line, one.where
-    found = violations(one.type, one.value)[:MOST_TOLD]
-    blamed: set[Rule] = set()
+    found = violations(one.type, one.value)[:MAX_VIOLATIONS]
+    violated: set[Rule] = set()
     for violation in found:
         rule = _rule(line, where, violation)
-        blamed.add(rule)
-        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown], walked=True)
+        violated.add(rule)
+        notes.add_fail(rule, f"{where.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
     if line.method == "session/update":
-        _envelope(line, found, ledger)
-    if 42 not in blamed:
-        ledger.kept(42, "no message has members of its own")
-    if SCHEMA not in blamed:
-        ledger.kept(SCHEMA, "every message fits")
+        _check_update_envelope(line, found, notes)
+    if 42 not in violated:
+        notes.add_pass(42, "no message has unknown members")
+    if SCHEMA not in violated:
+        notes.add_pass(SCHEMA, "every message matches")
     value: Any = one.value
     members = line.update or (cast(Message, value) if isinstance(value, dict) else {})
-    shown: list[Rule] = [
-        *_SHOWN_BY.get(where, ()),
-        *(r for m, r in _MEMBERS.get(where, {}).items() if m in members),
+    frames: list[Rule] = [
+        *_PASSED_BY_MESSAGE.get(where, ()),
+        *(r for m, r in _PASSED_BY_MEMBER.get(where, {}).items() if m in members),
     ]
-    for rule in shown:
-        if rule not in blamed:
-            ledger.kept(rule, "as the schema has it", [line.shown])
-    if where == "session_info_update" and 232 not in blamed:
-        ledger.kept(232, "it carries what changed and nothing else", [line.shown])
+    for rule in frames:
+        if rule not in violated:
+            notes.add_pass(rule, "matches the schema", [line.evidence])
+    if where == "session_info_update" and 232 not in violated:
+        notes.add_pass(232, "it has only changed members", [line.evidence])
 
 
-def _envelope(line: WireLine, found: list[Violation], ledger: RuleNotes) -> None:
-    if not any(_is_envelope(line, violation) for violation in found):
-        ledger.kept(145, "updates have a session and an update with its kind", [line.shown])
+def _check_update_envelope(line: WireLine, found: list[Violation], notes: RuleNotes) -> None:
+    if not any(_is_envelope_violation(line, violation) for violation in found):
+        notes.add_pass(145, "updates have a session and a kind", [line.evidence])
 
 
-def _is_envelope(line: WireLine, violation: Violation) -> bool:
+def _is_envelope_violation(line: WireLine, violation: Violation) -> bool:
     return violation.path in ("$", "$.sessionId", "$.update", "$.update.sessionUpdate") and not line.kind
 
 
@@ -254,5 +246,5 @@ def _rule(line: WireLine, where: str, violation: Violation) -> Rule:
         not line.kind or violation.path in ("$", "$.sessionId") or "sessionUpdate" in violation.path
     ):
         return 145
-    doors: list[Rule] = [door.rule for door in DOORS if door.takes(where, text)]
-    return doors[0] if doors else SCHEMA
+    rules: list[Rule] = [location.rule for location in RULE_LOCATIONS if location.matches(where, text)]
+    return rules[0] if rules else SCHEMA

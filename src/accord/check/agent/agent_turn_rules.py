@@ -6,71 +6,71 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from accord.check.agent.agent_message_rules import AgentRecord, TurnSpan
-from accord.check.checked_connection import WireLine, key
+from accord.check.checked_connection import WireLine, id_key
 from accord.check.findings import RuleNotes
 from accord.trace.trace_steps import at, listed
 
-# MERGED check.agent.watch.turns: Turns: what comes before their answer and what must not come after, message ids, replays.
-
-_OF_A_TURN: Final = (
+_TURN_UPDATES: Final = (
     *("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "plan_update"),
 )
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
 
 
-def check_turns(record: AgentRecord, ledger: RuleNotes) -> None:
-    """Judge the order of things in turns."""
-    _late(record, ledger)
-    _message_ids(record, ledger)
-    _replays(record, ledger)
-    _resumes(record, ledger)
+def check_turns(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check the order of updates and answers, message ids, replays and resumes."""
+    _check_late_updates(record, notes)
+    _check_message_ids(record, notes)
+    _check_replays(record, notes)
+    _check_resumes(record, notes)
 
 
-def _late(record: AgentRecord, ledger: RuleNotes) -> None:
-    """Updates of a turn come before its answer."""
+def _check_late_updates(record: AgentRecord, notes: RuleNotes) -> None:
+    """Updates of a turn must come before its answer."""
     for line in record.updates:
-        if line.kind not in _OF_A_TURN or record.replayed(line) or record.turn_at(line) is not None:
+        if line.kind not in _TURN_UPDATES or record.is_replay(line) or record.turn_at(line) is not None:
             continue
         over = [turn for turn in record.turns if turn.session == line.session and turn.end < line.number]
         if over and over[-1].answer is not None:
             last = over[-1]
-            shown = [over[-1].answer.shown, line.shown]
-            ledger.broken(164 if last.cancelled else 144, f"{line.kind} after the answer of its turn", shown)
+            frames = [over[-1].answer.evidence, line.evidence]
+            notes.add_fail(
+                164 if last.cancelled else 144, f"{line.kind} after the answer of its turn", frames
+            )
     for turn in record.turns:
         if turn.answer is not None and "result" in (turn.answer.message or {}):
-            ledger.kept(164 if turn.cancelled else 144, "nothing of a turn comes after its answer")
+            notes.add_pass(164 if turn.cancelled else 144, "no update of a turn comes after its answer")
 
 
-def _message_ids(record: AgentRecord, ledger: RuleNotes) -> None:
-    """One id belongs to one message: of one kind, in one turn."""
+def _check_message_ids(record: AgentRecord, notes: RuleNotes) -> None:
+    """A message id belongs to one message of one kind in one turn."""
     owners: dict[tuple[str, str], tuple[str, int, WireLine]] = {}
     chunks: dict[tuple[str, int, str], list[str]] = {}
     for line in record.updates:
         id = line.update.get("messageId")
-        if line.kind not in _CHUNKS or not isinstance(id, str) or record.replayed(line):
+        if line.kind not in _CHUNKS or not isinstance(id, str) or record.is_replay(line):
             continue
         turn = record.turn_at(line)
         begin = turn.begin if turn else 0
         known = owners.setdefault((line.session, id), (line.kind, begin, line))
         if known[:2] != (line.kind, begin):
-            shown = [known[2].shown, line.shown]
-            ledger.broken(147, f"the message id {id} is used for two messages", shown)
+            frames = [known[2].evidence, line.evidence]
+            notes.add_fail(147, f"the message id {id} is used for two messages", frames)
         else:
-            ledger.kept(147, "message ids belong to one message each")
+            notes.add_pass(147, "each message id belongs to one message")
         chunks.setdefault((line.session, begin, line.kind), []).append(id)
     for (_, _, kind), ids in chunks.items():
         if len(ids) > 3 and len(set(ids)) == len(ids):
-            ledger.broken(147, f"every {kind} of a turn has a message id of its own")
+            notes.add_fail(147, f"every {kind} of a turn has another message id")
 
 
-def _replays(record: AgentRecord, ledger: RuleNotes) -> None:
-    for exchange in record.asked:
-        if exchange.request.method != "session/load" or not exchange.answers:
+def _check_replays(record: AgentRecord, notes: RuleNotes) -> None:
+    for call in record.client_requests:
+        if call.request.method != "session/load" or not call.answers:
             continue
-        answer = exchange.answers[0]
+        answer = call.answers[0]
         if "result" not in (answer.message or {}):
             continue
-        session = exchange.request.session
+        session = call.request.session
         until = next(
             (turn.begin for turn in record.turns if turn.begin > answer.number), len(record.lines) + 1
         )
@@ -80,53 +80,50 @@ def _replays(record: AgentRecord, ledger: RuleNotes) -> None:
             if line.session == session and line.kind in _CHUNKS and answer.number < line.number < until
         ]
         early = any(
-            line.session == session and exchange.request.number < line.number < answer.number
+            line.session == session and call.request.number < line.number < answer.number
             for line in record.updates
             if line.kind in _CHUNKS
         )
         if late:
-            ledger.broken(105, "the replay goes on after the answer", [answer.shown, late[0].shown])
+            notes.add_fail(105, "the replay continues after the answer", [answer.evidence, late[0].evidence])
         elif early:
-            ledger.kept(105, "the answer comes after the replay", [answer.shown])
+            notes.add_pass(105, "the answer comes after the replay", [answer.evidence])
 
 
-def _resumes(record: AgentRecord, ledger: RuleNotes) -> None:
-    for exchange in record.asked:
-        if exchange.request.method != "session/resume" or not exchange.answers:
+def _check_resumes(record: AgentRecord, notes: RuleNotes) -> None:
+    for call in record.client_requests:
+        if call.request.method != "session/resume" or not call.answers:
             continue
-        begin, end = exchange.request.number, exchange.answers[0].number
-        if "result" not in (exchange.answers[0].message or {}):
+        begin, end = call.request.number, call.answers[0].number
+        if "result" not in (call.answers[0].message or {}):
             continue
         told = [line for line in record.updates if line.kind in _CHUNKS and begin < line.number < end]
-        ledger.judge(
+        notes.judge(
             110,
             not told,
             "no history before the answer",
             f"{len(told)} message chunks before the answer",
-            [exchange.request.shown, *(line.shown for line in told[:2])],
+            [call.request.evidence, *(line.evidence for line in told[:2])],
         )
 
 
-# MERGED check.agent.watch.toolcalls: Tool calls: announced before they change, ids not used again, absolute paths, begun, ended; terminals shown in time.
-
-
 def is_absolute(path: Any) -> bool:
-    """Whether a path is absolute, on whichever system."""
+    """Whether a path is absolute on POSIX or Windows."""
     return isinstance(path, str) and (
         PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
     )
 
 
-def check_tool_calls(record: AgentRecord, ledger: RuleNotes) -> None:
-    """Judge the tool calls."""
-    _Calls(record, ledger).look()
+def check_tool_calls(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check ids, status changes and paths of tool calls, and terminals."""
+    _ToolCalls(record, notes).check()
     for line in record.updates:
         if line.kind in ("tool_call", "tool_call_update"):
-            _places(line, ledger)
-    _terminals(record, ledger)
+            _check_paths(line, notes)
+    _check_terminals(record, notes)
 
 
-class _Call:
+class _ToolCall:
     def __init__(self, line: WireLine, turn: TurnSpan | None) -> None:
         self.line = line
         self.turn = turn
@@ -134,113 +131,119 @@ class _Call:
         self.status: Any = None
 
 
-class _Calls:
-    """The tool calls of a conversation by session and id."""
+class _ToolCalls:
+    """The tool calls of a connection, by session and id."""
 
-    def __init__(self, record: AgentRecord, ledger: RuleNotes) -> None:
+    def __init__(self, record: AgentRecord, notes: RuleNotes) -> None:
         self.record = record
-        self.ledger = ledger
-        self.known: dict[tuple[str, str], _Call] = {}
+        self.notes = notes
+        self.known: dict[tuple[str, str], _ToolCall] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         for line in self.record.sent:
             if line.kind in ("tool_call", "tool_call_update"):
                 self._update(line)
             elif line.method == "session/request_permission":
-                self._asked(line)
+                self._check_permission_request(line)
         for call in self.known.values():
-            self._over(call)
+            self._check_end(call)
 
     def _update(self, line: WireLine) -> None:
         id, record = line.update.get("toolCallId"), self.record
         if not isinstance(id, str):
             return
-        if record.replayed(line):
-            self.known.setdefault((line.session, id), _Call(line, None))
+        if record.is_replay(line):
+            self.known.setdefault((line.session, id), _ToolCall(line, None))
             return
         call = self.known.get((line.session, id))
         turn = record.turn_at(line)
         if line.kind == "tool_call":
             if call is not None and call.turn is not None:
                 other = "another turn" if call.turn != turn else "the same turn"
-                shown = [call.line.shown, line.shown]
-                self.ledger.broken(174, f"the tool call id {id} was used before, in {other}", shown)
+                frames = [call.line.evidence, line.evidence]
+                self.notes.add_fail(174, f"the tool call id {id} was used before, in {other}", frames)
             else:
-                self.ledger.kept(174, "tool call ids are not used again")
-            call = self.known[line.session, id] = _Call(line, turn)
+                self.notes.add_pass(174, "tool call ids are not used again")
+            call = self.known[line.session, id] = _ToolCall(line, turn)
         elif call is None:
-            self.ledger.broken(181, f"a change of {id}, which was never announced", [line.shown])
-            call = self.known[line.session, id] = _Call(line, turn)
+            self.notes.add_fail(181, f"an update of {id}, which was never announced", [line.evidence])
+            call = self.known[line.session, id] = _ToolCall(line, turn)
         else:
-            self.ledger.kept(181, "changes are of tool calls that were announced")
+            self.notes.add_pass(181, "updates are for announced tool calls")
         status = line.update.get("status")
         if status is not None:
             call.status = status
             call.ran = call.ran or status == "in_progress"
 
-    def _asked(self, line: WireLine) -> None:
+    def _check_permission_request(self, line: WireLine) -> None:
         id = at(line.params, "toolCall", "toolCallId")
         if isinstance(id, str) and (line.session, id) not in self.known:
-            # It may be the request itself that brings the call into being, when it says what the call is.
+            # A permission request with a title may itself announce the tool call.
             if isinstance(at(line.params, "toolCall", "title"), str):
-                self.known[line.session, id] = _Call(line, None)
+                self.known[line.session, id] = _ToolCall(line, None)
             else:
-                self.ledger.broken(181, f"permission for {id}, which was never announced", [line.shown])
+                self.notes.add_fail(181, f"permission for {id}, which was never announced", [line.evidence])
 
-    def _over(self, call: _Call) -> None:
+    def _check_end(self, call: _ToolCall) -> None:
         turn = call.turn
         if turn is None or turn.answer is None or turn.cancelled:
             return
         if at((turn.answer.message or {}).get("result"), "stopReason") != "end_turn":
             return
-        shown = [call.line.shown, turn.answer.shown]
+        frames = [call.line.evidence, turn.answer.evidence]
         done = call.status in ("completed", "failed")
-        self.ledger.judge(
-            183, done, "ended calls say so", f"a call is still {call.status!r} when its turn ends", shown
+        self.notes.judge(
+            183,
+            done,
+            "finished calls have a final status",
+            f"a call is {call.status!r} at the end of its turn",
+            frames,
         )
         if call.status == "completed":
-            self.ledger.judge(
-                182, call.ran, "calls that run say so", "a call is completed and never was in progress", shown
+            self.notes.judge(
+                182,
+                call.ran,
+                "running calls were in progress",
+                "a completed call was never in progress",
+                frames,
             )
 
 
-def _places(line: WireLine, ledger: RuleNotes) -> None:
+def _check_paths(line: WireLine, notes: RuleNotes) -> None:
     diffs = [one for one in listed(line.update, "content") if at(one, "type") == "diff"]
     places = listed(line.update, "locations")
-    for place in [*diffs, *places]:
-        path = at(place, "path")
+    for options in [*diffs, *places]:
+        path = at(options, "path")
         if isinstance(path, str):
-            ledger.judge(178, is_absolute(path), "paths are absolute", f"the path {path!r}", [line.shown])
-    for place in places:
-        number = at(place, "line")
+            notes.judge(178, is_absolute(path), "paths are absolute", f"the path {path!r}", [line.evidence])
+    for options in places:
+        number = at(options, "line")
         if isinstance(number, int):
-            ledger.judge(180, number >= 1, "lines count from 1", f"line {number}", [line.shown])
+            notes.judge(180, number >= 1, "lines count from 1", f"line {number}", [line.evidence])
 
 
-def _terminals(record: AgentRecord, ledger: RuleNotes) -> None:
-    """A terminal is shown before it is released; one that was may be named again afterwards."""
+def _check_terminals(record: AgentRecord, notes: RuleNotes) -> None:
+    """A terminal must be shown before its release; after that it may be named again."""
     released: dict[str, WireLine] = {}
-    shown: set[str] = set()
+    frames: set[str] = set()
     for line in record.sent:
         if line.method == "terminal/release":
-            released.setdefault(key(at(line.params, "terminalId")), line)
+            released.setdefault(id_key(at(line.params, "terminalId")), line)
         elif line.kind in ("tool_call", "tool_call_update"):
             for one in listed(line.update, "content"):
-                id = key(at(one, "terminalId"))
+                id = id_key(at(one, "terminalId"))
                 if at(one, "type") != "terminal":
                     continue
                 if id not in released:
-                    shown.add(id)
-                if record.replayed(line):
+                    frames.add(id)
+                if record.is_replay(line):
                     continue
                 if id not in released:
-                    ledger.kept(190, "a terminal is shown before it is released", [line.shown])
-                elif id not in shown:
+                    notes.add_pass(190, "a terminal is shown before it is released", [line.evidence])
+                elif id not in frames:
                     bad = f"{at(one, 'terminalId')} is shown only after its release"
-                    ledger.broken(190, bad, [released[id].shown, line.shown])
+                    notes.add_fail(190, bad, [released[id].evidence, line.evidence])
 
-
-# MERGED check.agent.watch.asking: What the agent asks the client for: permissions, files, terminals, elicitations.
 
 _SECRET: Final = re.compile(
     r"pass(word|phrase|code)|secret|token|api[-_ ]?key|credential|\bpin\b", re.IGNORECASE
@@ -248,75 +251,78 @@ _SECRET: Final = re.compile(
 _FLAT: Final = ("string", "number", "integer", "boolean", "array")
 
 
-def check_requests(record: AgentRecord, ledger: RuleNotes) -> None:
-    """Judge what is asked."""
+def check_requests(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check permission requests, file paths, terminals and elicitations."""
     for line in record.requests("session/request_permission"):
         ids = [at(one, "optionId") for one in listed(line.params, "options")]
-        ledger.judge(
-            195, bool(ids) and len(set(map(str, ids))) == len(ids), "options with ids of their own",
-            "no option" if not ids else "two options have one id", [line.shown],
-        )  # fmt: skip
+        notes.judge(
+            195,
+            bool(ids) and len(set(map(str, ids))) == len(ids),
+            "options with unique ids",
+            "no options" if not ids else "two options with the same id",
+            [line.evidence],
+        )
     for line in record.requests("fs/read_text_file", "fs/write_text_file"):
         path = at(line.params, "path")
-        ledger.judge(238, is_absolute(path), "paths are absolute", f"the path {path!r}", [line.shown])
-    _asking_terminals(record, ledger)
-    _elicitations(record, ledger)
+        notes.judge(238, is_absolute(path), "paths are absolute", f"the path {path!r}", [line.evidence])
+    _check_terminal_requests(record, notes)
+    _check_elicitations(record, notes)
 
 
-def _asking_terminals(record: AgentRecord, ledger: RuleNotes) -> None:
+def _check_terminal_requests(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.requests("terminal/create"):
         cwd = at(line.params, "cwd")
         if cwd is not None:
-            ledger.judge(258, is_absolute(cwd), "`cwd` is absolute", f"`cwd` is {cwd!r}", [line.shown])
-    released = {key(at(line.params, "terminalId")) for line in record.requests("terminal/release")}
-    for exchange in record.asked_by_agent:
-        if exchange.request.method != "terminal/create" or not exchange.answers:
+            notes.judge(258, is_absolute(cwd), "`cwd` is absolute", f"`cwd` is {cwd!r}", [line.evidence])
+    released = {id_key(at(line.params, "terminalId")) for line in record.requests("terminal/release")}
+    for call in record.agent_requests:
+        if call.request.method != "terminal/create" or not call.answers:
             continue
-        id = at((exchange.answers[0].message or {}).get("result"), "terminalId")
-        turn = record.turn_at(exchange.request)
+        id = at((call.answers[0].message or {}).get("result"), "terminalId")
+        turn = record.turn_at(call.request)
         if id is None or turn is None or turn.answer is None:
             continue
-        ledger.judge(
+        notes.judge(
             257,
-            key(id) in released,
+            id_key(id) in released,
             "every terminal is released",
             f"{id} is never released",
-            [exchange.request.shown],
+            [call.request.evidence],
         )
 
 
-def _elicitations(record: AgentRecord, ledger: RuleNotes) -> None:
+def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
     issued: set[str] = set()
     waiting: dict[str, WireLine] = {}
     for line in record.sent:
         if line.method == "elicitation/complete":
             id = at(line.params, "elicitationId")
-            ledger.judge(
+            notes.judge(
                 269,
-                key(id) in issued,
-                "only what it began is completed",
-                f"{id!r} was never begun",
-                [line.shown],
+                id_key(id) in issued,
+                "only its own elicitations are completed",
+                f"{id!r} was never created",
+                [line.evidence],
             )
-            waiting.pop(key(id), None)
+            waiting.pop(id_key(id), None)
         elif line.method == "elicitation/create" and line.is_request:
-            _elicitation(line, ledger)
+            _check_elicitation(line, notes)
             id = at(line.params, "elicitationId")
             if isinstance(id, str):
-                bad = f"the elicitation id {id!r} is in use already"
-                ledger.judge(267, key(id) not in waiting, "ids of their own", bad, [line.shown])
-                issued.add(key(id))
-                waiting[key(id)] = line
+                bad = f"the elicitation id {id!r} is already in use"
+                notes.judge(267, id_key(id) not in waiting, "unique ids", bad, [line.evidence])
+                issued.add(id_key(id))
+                waiting[id_key(id)] = line
 
 
-def _elicitation(line: WireLine, ledger: RuleNotes) -> None:
+def _check_elicitation(line: WireLine, notes: RuleNotes) -> None:
     params: Any = line.params
     scopes = [name for name in ("sessionId", "requestId") if at(params, name) is not None]
     extra = at(params, "toolCallId") is not None and "sessionId" not in scopes
     bad = f"its scope is {' and '.join(scopes) or 'missing'}"
-    ledger.judge(263, len(scopes) == 1 and not extra, "one scope", bad, [line.shown])
+    notes.judge(263, len(scopes) == 1 and not extra, "one scope", bad, [line.evidence])
     if at(params, "mode") == "url":
-        _url(line, at(params, "url"), ledger)
+        _check_url(line, at(params, "url"), notes)
         return
     fields: Any = at(params, "requestedSchema", "properties")
     if not isinstance(fields, dict):
@@ -324,25 +330,27 @@ def _elicitation(line: WireLine, ledger: RuleNotes) -> None:
     for name, field in cast(dict[str, Any], fields).items():
         kind = at(field, "type")
         bad = f"the field {name} is {kind!r}"
-        ledger.judge(264, kind in _FLAT, "flat fields", bad, [line.shown])
-        words = " ".join(str(word) for word in (name, at(field, "title"), at(field, "description")) if word)
-        ledger.judge(
+        notes.judge(264, kind in _FLAT, "flat fields", bad, [line.evidence])
+        arguments = " ".join(
+            str(word) for word in (name, at(field, "title"), at(field, "description")) if word
+        )
+        notes.judge(
             265,
-            not _SECRET.search(words),
-            "no secret is asked for",
-            f"the field {name} is a secret",
-            [line.shown],
+            not _SECRET.search(arguments),
+            "no secrets are asked for",
+            f"the field {name} asks for a secret",
+            [line.evidence],
         )
 
 
-def _url(line: WireLine, url: Any, ledger: RuleNotes) -> None:
+def _check_url(line: WireLine, url: Any, notes: RuleNotes) -> None:
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
     except ValueError:
-        ledger.broken(268, f"{url!r} is no URL", [line.shown])
+        notes.add_fail(268, f"{url!r} is not a URL", [line.evidence])
         return
     secret = parts.password or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query))
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     sound = not secret and (parts.scheme == "https" or local)
-    bad = "the URL carries a secret" if secret else f"the URL is {parts.scheme or 'none'}, not https"
-    ledger.judge(268, sound, "an https URL without secrets", bad, [line.shown])
+    bad = "the URL contains a secret" if secret else f"the URL is {parts.scheme or 'none'}, not https"
+    notes.judge(268, sound, "an https URL without secrets", bad, [line.evidence])

@@ -1,4 +1,4 @@
-"""Starts the agent and speaks to it as its client."""
+"""Starts the agent under test and connects to it as its client."""
 
 import json
 import sys
@@ -23,20 +23,18 @@ from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import Transport, TransportEnd
 
-# MERGED check.agent.launch: How the agent under test is started and seen out. A process is the one way that ships; tests bring their own.
-
-_PIECES: Final = str(Path(__file__).parent.with_name("feeder_program.py"))
+_FEEDER: Final = str(Path(__file__).parent.with_name("feeder_program.py"))
 
 
 class AgentStartOptions(NamedTuple):
-    """Where an agent starts: a folder that is not the session's, its own data, more words, more environment."""
+    """How to start an agent: working folder, `ACCORD_HOME`, more arguments, more environment."""
 
     spawn: Path
     home: Path
-    words: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     environment: Mapping[str, str] = {}
-    pieces: bool = False
-    """Whether what is sent to the agent reaches it byte by byte."""
+    byte_by_byte: bool = False
+    """Whether the agent's input arrives byte by byte."""
 
 
 class LaunchedAgent(Protocol):
@@ -44,23 +42,23 @@ class LaunchedAgent(Protocol):
 
     @property
     def transport(self) -> Transport:
-        """The wire to it."""
+        """The connection to it."""
         ...
 
     @property
     def stderr(self) -> str:
-        """Its last words."""
+        """The end of its stderr."""
         ...
 
-    async def leave(self) -> str:
-        """Close its input and see it out. Empty when it left by itself; else what had to be done."""
+    async def close(self) -> str:
+        """Close its input and wait for its exit. Returns a description if it had to be killed, else empty."""
         ...
 
 
 class AgentLauncher(Protocol):
     """Starts agents."""
 
-    async def __call__(self, place: AgentStartOptions) -> LaunchedAgent:
+    async def __call__(self, options: AgentStartOptions) -> LaunchedAgent:
         """Start one; raises `NeverStarted`."""
         ...
 
@@ -68,169 +66,172 @@ class AgentLauncher(Protocol):
 class ProcessAgent:
     """An agent in a process of its own."""
 
-    def __init__(self, transport: ProcessTransport, leave: float, clock: Clock) -> None:
+    def __init__(self, transport: ProcessTransport, exit_timeout: float, clock: Clock) -> None:
         self.transport = transport
-        self._leave = leave
+        self._exit_timeout = exit_timeout
         self._clock = clock
 
     @property
     def stderr(self) -> str:
         return self.transport.stderr
 
-    async def leave(self) -> str:
+    async def close(self) -> str:
         began = self._clock.now()
         await self.transport.aclose()
-        if self._clock.now() - began < self._leave:
+        if self._clock.now() - began < self._exit_timeout:
             return ""
-        return f"it still ran {self._leave:g} seconds after its input was closed, and was ended"
+        return f"it still ran {self._exit_timeout:g} seconds after its input was closed, and was killed"
 
 
 class AgentProcessLauncher:
-    """Starts a command line, in the folder of whoever checks: its words may be relative paths."""
+    """Starts agents by a command line, in the current folder, so that relative paths work."""
 
-    def __init__(self, command: Sequence[str], *, leave: float = 5.0, clock: Clock = SYSTEM_CLOCK) -> None:
-        self.command = list(command)
-        self._leave = leave
+    def __init__(
+        self, command: Sequence[str], *, exit_timeout: float = 5.0, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.command: list[str] = list(command)
+        self._exit_timeout = exit_timeout
         self._clock = clock
 
-    async def __call__(self, place: AgentStartOptions) -> ProcessAgent:
-        environment = {"ACCORD_HOME": str(place.home), **place.environment}
-        before = [sys.executable, "-I", "-S", _PIECES] if place.pieces else []
+    async def __call__(self, options: AgentStartOptions) -> ProcessAgent:
+        environment = {"ACCORD_HOME": str(options.home), **options.environment}
+        before = [sys.executable, "-I", "-S", _FEEDER] if options.byte_by_byte else []
         transport = await spawn(
-            [*before, *self.command, *place.words],
+            [*before, *self.command, *options.arguments],
             env=environment,
-            timeouts=StopTimeouts(leave=self._leave),
+            timeouts=StopTimeouts(leave=self._exit_timeout),
             clock=self._clock,
         )
-        return ProcessAgent(transport, self._leave, self._clock)
-
-
-# MERGED check.agent.talk: One conversation with the agent: the checker is the client, and sends what a scene wants.
+        return ProcessAgent(transport, self._exit_timeout, self._clock)
 
 
 class AgentUnderTest(CheckedConnection):
-    """One connection. Requests of the agent are served by the desk as they come."""
+    """A connection to the agent as its client. The responder answers the agent's requests."""
 
     peer: ClassVar[Side] = "agent"
     own: ClassVar[Side] = "client"
-    owed: ClassVar[Rule] = 11
+    answer_rule: ClassVar[Rule] = 11
 
     def __init__(
         self,
         name: str,
         launched: LaunchedAgent,
-        desk: ClientResponder,
-        ledger: RuleNotes,
-        bounds: CheckTimeouts,
+        responder: ClientResponder,
+        notes: RuleNotes,
+        timeouts: CheckTimeouts,
         clock: Clock,
     ) -> None:
-        super().__init__(name, ledger, bounds, clock)
+        super().__init__(name, notes, timeouts, clock)
         self.launched = launched
-        self.desk = desk
-        self.offered: Any = ABSENT
-        """The client capabilities, as they were sent."""
-        self.initialized: Message = {}
+        self.responder = responder
+        self.client_capabilities: Any = ABSENT
+        """The client capabilities as sent."""
+        self.initialize_result: Message = {}
         """The result of `initialize`."""
-        self.left: int | None = None
-        """How many lines there were when the client hung up."""
+        self.lines_at_close: int | None = None
+        """The number of lines when the checker closed the connection."""
         launched.transport.start(self)
 
     def transmit(self, data: bytes) -> None:
         self.launched.transport.send(data)
 
-    def hush(self) -> None:
+    def stop_reading(self) -> None:
         self.launched.transport.pause()
 
     def serve(self, line: WireLine) -> None:
-        reply = self.desk.serve(line)
+        reply = self.responder.serve(line)
         if reply is not None:
             self.reply(line, reply)
-        for held, late in self.desk.due():
+        for held, late in self.responder.ready_replies():
             self.reply(held, late)
 
-    def gone(self, end: TransportEnd) -> str:
+    def describe_end(self, end: TransportEnd) -> str:
         return f"the agent ended ({end.reason})"
 
-    def last_words(self) -> str:
+    def output_tail(self) -> str:
         return "".join(self.launched.stderr.strip().splitlines()[-1:])
 
-    # -- the usual phrases
+    # -- common requests
 
-    async def begin(
-        self, capabilities: Any = ABSENT, *, version: Any = 1, owes: Rule | None = None, **more: Any
+    async def initialize(
+        self, capabilities: Any = ABSENT, *, version: Any = 1, rule: Rule | None = None, **more: Any
     ) -> CallAnswer:
-        """`initialize`, with the client capabilities as given."""
+        """Send `initialize` with these client capabilities."""
         params = {"protocolVersion": version, **more}
         if capabilities is not ABSENT:
             params["clientCapabilities"] = capabilities
-        self.offered = capabilities
-        answer = await self.call("initialize", params, owes=owes)
+        self.client_capabilities = capabilities
+        answer = await self.call("initialize", params, rule=rule)
         found = answer.result
         if answer.ok and isinstance(found, dict):
-            self.initialized = cast(Message, found)
+            self.initialize_result = cast(Message, found)
         return answer
 
-    def has(self, path: str) -> bool:
-        """Whether the agent advertises a capability, by its path below `agentCapabilities`."""
-        found = at(self.initialized, "agentCapabilities", *path.split("."))
+    def advertises(self, path: str) -> bool:
+        """Whether the agent advertises a capability: a dotted path in `agentCapabilities`."""
+        found = at(self.initialize_result, "agentCapabilities", *path.split("."))
         return found is True or isinstance(found, dict)
 
-    async def new(self, cwd: str, **more: Any) -> CallAnswer:
-        """`session/new`."""
+    async def new_session(self, cwd: str, **more: Any) -> CallAnswer:
+        """Send `session/new`."""
         return await self.call("session/new", {"cwd": cwd, "mcpServers": [], **more})
 
     def prompt(self, session: str, prompt: Any, **more: Any) -> WireLine:
-        """Begin a turn."""
+        """Send a prompt without waiting."""
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
-        return self.ask("session/prompt", {"sessionId": session, "prompt": blocks, **more})
+        return self.send_request("session/prompt", {"sessionId": session, "prompt": blocks, **more})
 
-    async def turn(self, session: str, prompt: Any, *, owes: Rule = 143) -> "AgentTurn":
-        """A whole turn."""
-        asked = self.prompt(session, prompt)
-        return await self.turn_of(asked, owes=owes)
+    async def run_turn(self, session: str, prompt: Any, *, rule: Rule = 143) -> "AgentTurn":
+        """Run a turn: send a prompt and wait for its answer."""
+        request = self.prompt(session, prompt)
+        return await self.finish_turn(request, rule=rule)
 
-    async def turn_of(self, asked: WireLine, *, owes: Rule = 143, bound: float | None = None) -> "AgentTurn":
-        """The rest of a turn that has begun."""
-        answer = await self.answer(asked, owes=owes, bound=self.bounds.turn if bound is None else bound)
-        return AgentTurn(answer, self.lines[asked.number : answer.line.number - 1])
+    async def finish_turn(
+        self, request: WireLine, *, rule: Rule = 143, timeout: float | None = None
+    ) -> "AgentTurn":
+        """Wait for the end of a running turn."""
+        answer = await self.wait_for_answer(
+            request, rule=rule, timeout=self.timeouts.turn if timeout is None else timeout
+        )
+        return AgentTurn(answer, self.lines[request.number : answer.line.number - 1])
 
-    async def leave(self) -> str:
-        """Hang up and see the agent out. Empty when it left by itself; else what had to be done."""
-        if self.left is None:
-            self.left = len(self.lines)
-        return await self.launched.leave()
+    async def close(self) -> str:
+        """Close the connection and wait for the exit. Returns a description if the agent was killed."""
+        if self.lines_at_close is None:
+            self.lines_at_close = len(self.lines)
+        return await self.launched.close()
 
     def cancel(self, session: str) -> WireLine:
-        """Ask the agent to end the turn."""
+        """Send `session/cancel`."""
         return self.notify("session/cancel", {"sessionId": session})
 
 
 class AgentTurn(NamedTuple):
-    """A turn that is over: its answer, and all lines between prompt and answer."""
+    """A finished turn: its answer, and all lines between prompt and answer."""
 
     answer: CallAnswer
     lines: list[WireLine]
 
     @property
     def stop(self) -> Any:
-        """Why it ended; None for an error."""
+        """The stop reason; None for an error."""
         return at(self.answer.result, "stopReason")
 
     @property
     def text(self) -> str:
-        """What the agent said."""
+        """The agent's text."""
         return text_of(self.lines, "agent_message_chunk")
 
     @property
     def all_text(self) -> str:
-        """Everything that a user could read in it: words, thoughts, what tools gave."""
+        """All visible text: messages, thoughts and tool calls."""
         return "".join(shown_text(line) for line in self.lines)
 
     def updates(self, *kinds: str) -> list[WireLine]:
         """The updates of these kinds."""
         return [line for line in self.lines if line.sender == "agent" and line.kind in kinds]
 
-    def asked(self, *methods: str) -> list[WireLine]:
+    def requests(self, *methods: str) -> list[WireLine]:
         """The requests of the agent."""
         return [
             line
@@ -246,7 +247,7 @@ def text_of(lines: list[WireLine], kind: str) -> str:
 
 
 def shown_text(line: WireLine) -> str:
-    """The text in a line of the agent that a user would see."""
+    """The visible text in a line of the agent."""
     if line.sender != "agent" or not line.update:
         return ""
     if line.kind in ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk"):

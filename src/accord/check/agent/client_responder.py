@@ -1,6 +1,6 @@
-"""The client's desk: answers what an agent asks for, as a small but complete client would, or as a scene wants it.
+"""Answers the agent's requests as a small but complete client, or as a case overrides it.
 
-Files are real ones below the scene's folder. Terminals are only played: nothing an agent asks for is run here.
+Files are real files in the folder of the case. Terminals are simulated: no command of an agent is run.
 """
 
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from accord.check.mcp_server_program import mcp_result
 from accord.trace.trace_steps import at, listed
 
 Reply: TypeAlias = Message | None
-"""`{"result": ...}` or `{"error": ...}`; None holds the answer back."""
-Server: TypeAlias = Callable[[WireLine], Reply]
+"""`{"result": ...}` or `{"error": ...}`; None leaves the request unanswered."""
+Handler: TypeAlias = Callable[[WireLine], Reply]
 
 HOLD: Final[Reply] = None
 
 EFFECTS: Final = ("fs/write_text_file", "terminal/create")
-"""The requests by which something is done in the world."""
+"""The requests that have side effects."""
 
 
 def result(value: Any) -> Message:
-    """An answer."""
+    """A result."""
     return {"result": value}
 
 
 def error(code: int, message: str) -> Message:
-    """An error answer."""
+    """An error."""
     return {"error": {"code": code, "message": message}}
 
 
@@ -40,7 +40,7 @@ CANCELLED: Final = result({"outcome": {"outcome": "cancelled"}})
 
 
 def option(line: WireLine, *kinds: str) -> str | None:
-    """The id of the first option of one of these kinds, in this order."""
+    """The id of the first option of one of these kinds, in order of preference."""
     for kind in kinds:
         for one in listed(line.params, "options"):
             if at(one, "kind") == kind and isinstance(at(one, "optionId"), str):
@@ -49,44 +49,44 @@ def option(line: WireLine, *kinds: str) -> str | None:
 
 
 def allow(line: WireLine) -> Reply:
-    """Yes, once."""
+    """Allow once."""
     chosen = option(line, "allow_once", "allow_always")
     return CANCELLED if chosen is None else selected(chosen)
 
 
 def reject(line: WireLine) -> Reply:
-    """No."""
+    """Reject."""
     chosen = option(line, "reject_once", "reject_always")
     return CANCELLED if chosen is None else selected(chosen)
 
 
-_NO_PATH: Final = error(-32602, "the path is not one of this session")
-_MOST_BYTES: Final = 8 * 1024 * 1024
+_NO_PATH: Final = error(-32602, "the path is outside the session's folders")
+_MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 
 
-def _said(failure: Exception) -> str:
+def _reason(failure: Exception) -> str:
     return getattr(failure, "strerror", None) or type(failure).__name__
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether it is a file, or could become one. A pipe would be waited for, a folder cannot be written."""
+    """Whether it is a regular file or does not exist. A pipe would block, a folder cannot be written."""
     return path.is_file() or not path.exists()
 
 
 class ClientResponder:
-    """What the client serves. `answers` may hold another way to serve a method, for as long as a scene wants it."""
+    """The client side of a case. A case puts its own handlers into `overrides`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.answers: dict[str, Server] = {}
-        self.stay = False
-        """Whether terminals run on until they are killed."""
+        self.overrides: dict[str, Handler] = {}
+        self.keep_terminals_running = False
+        """Whether terminals run until they are killed."""
         self.output = "checked\n"
         self.form_text = "turquoise"
         self._terminals: dict[str, _Terminal] = {}
         self.waiting: list[tuple[WireLine, str]] = []
-        """Requests that wait for the end of a terminal."""
-        self._served: dict[str, Server] = {
+        """Pending `terminal/wait_for_exit` requests with their terminal ids."""
+        self._handlers: dict[str, Handler] = {
             "session/request_permission": allow,
             "fs/read_text_file": self._read,
             "fs/write_text_file": self._write,
@@ -101,11 +101,11 @@ class ClientResponder:
 
     def serve(self, line: WireLine) -> Reply:
         """The answer to a request."""
-        server = self.answers.get(line.method) or self._served.get(line.method)
+        server = self.overrides.get(line.method) or self._handlers.get(line.method)
         return error(-32601, f"Method not found: {line.method}") if server is None else server(line)
 
-    def due(self) -> list[tuple[WireLine, Message]]:
-        """Held answers that can be given now."""
+    def ready_replies(self) -> list[tuple[WireLine, Message]]:
+        """Answers to pending requests whose terminals have ended."""
         ready = [(line, id) for line, id in self.waiting if not self._terminals[id].running]
         self.waiting = [(line, id) for line, id in self.waiting if self._terminals[id].running]
         return [(line, result(self._terminals[id].status)) for line, id in ready]
@@ -116,7 +116,7 @@ class ClientResponder:
             return None
         try:
             found = Path(path).resolve()
-        except (OSError, ValueError, RuntimeError):  # no path at all: a NUL in it, a loop of links
+        except (OSError, ValueError, RuntimeError):  # an invalid path, or a loop of links
             return None
         return found if found.is_relative_to(self.folder.resolve()) else None
 
@@ -125,13 +125,13 @@ class ClientResponder:
         if path is None:
             return _NO_PATH
         try:
-            if not _is_plain(path) or path.stat().st_size > _MOST_BYTES:
-                return error(-32603, f"no file, or one of more than {_MOST_BYTES} bytes")
+            if not _is_plain(path) or path.stat().st_size > _MAX_FILE_BYTES:
+                return error(-32603, f"not a file, or over {_MAX_FILE_BYTES} bytes")
             text = path.read_text("utf-8")
         except FileNotFoundError:
-            return error(-32002, "there is no such file")
+            return error(-32002, "file not found")
         except (OSError, ValueError) as failure:
-            return error(-32603, f"the file cannot be read as text: {_said(failure)}")
+            return error(-32603, f"the file cannot be read as text: {_reason(failure)}")
         first, most = at(line.params, "line"), at(line.params, "limit")
         rows = text.splitlines(keepends=True)
         start = max(first, 1) - 1 if isinstance(first, int) else 0
@@ -141,19 +141,19 @@ class ClientResponder:
     def _write(self, line: WireLine) -> Reply:
         path, text = self._path(line), at(line.params, "content")
         if path is None or not isinstance(text, str):
-            return _NO_PATH if path is None else error(-32602, "the content is no text")
+            return _NO_PATH if path is None else error(-32602, "the content is not a string")
         try:
             if not _is_plain(path):
-                return error(-32603, "no file is at this path")
+                return error(-32603, "not a regular file")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         except (OSError, ValueError) as failure:
-            return error(-32603, f"the file cannot be written: {_said(failure)}")
+            return error(-32603, f"the file cannot be written: {_reason(failure)}")
         return result({})
 
     def _create(self, line: WireLine) -> Reply:
         id = f"terminal-{len(self._terminals) + 1}"
-        self._terminals[id] = _Terminal(running=self.stay)
+        self._terminals[id] = _Terminal(running=self.keep_terminals_running)
         return result({"terminalId": id})
 
     def _terminal(self, line: WireLine) -> "tuple[str, _Terminal] | None":
@@ -164,14 +164,14 @@ class ClientResponder:
     def _output(self, line: WireLine) -> Reply:
         found = self._terminal(line)
         if found is None:
-            return error(-32002, "there is no such terminal")
+            return error(-32002, "terminal not found")
         status = {} if found[1].running else {"exitStatus": found[1].status}
         return result({"output": "" if found[1].running else self.output, "truncated": False, **status})
 
     def _wait(self, line: WireLine) -> Reply:
         found = self._terminal(line)
         if found is None:
-            return error(-32002, "there is no such terminal")
+            return error(-32002, "terminal not found")
         if not found[1].running:
             return result(found[1].status)
         self.waiting.append((line, found[0]))
@@ -180,14 +180,14 @@ class ClientResponder:
     def _kill(self, line: WireLine) -> Reply:
         found = self._terminal(line)
         if found is None:
-            return error(-32002, "there is no such terminal")
+            return error(-32002, "terminal not found")
         found[1].end()
         return result({})
 
     def _release(self, line: WireLine) -> Reply:
         found = self._terminal(line)
         if found is None:
-            return error(-32002, "there is no such terminal")
+            return error(-32002, "terminal not found")
         found[1].end()
         found[1].released = True
         return result({})
@@ -211,7 +211,7 @@ class _Terminal:
 
 
 def filled_in(line: WireLine, text: str) -> Message:
-    """A form with something sensible in every field."""
+    """Form content with a valid value for every field."""
     fields: Any = at(line.params, "requestedSchema", "properties")
     if not isinstance(fields, dict):
         return {}

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any, Final
 
-from accord.check.agent.agent_fixture import NOT_ASKED, AgentCase, AgentFixture, without
+from accord.check.agent.agent_fixture import NO_PERMISSION_REQUEST, AgentCase, AgentFixture, without
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import (
     CANCELLED,
     EFFECTS,
     HOLD,
+    Handler,
     Reply,
-    Server,
     allow,
     error,
     filled_in,
@@ -23,72 +23,80 @@ from accord.check.check_script import fill
 from accord.check.checked_connection import WireLine
 from accord.check.findings import CaseUnavailable
 
-# MERGED check.agent.scenes.permissions: Permissions: nothing is done before a yes, and nothing but a yes is one.
-
-_NO_EFFECT: Final = "the permitted act made no file and asked the client for nothing"
+_NO_EFFECT: Final = "the permitted action had no effect"
 
 
-def effects(talk: AgentUnderTest, since: int, path: Path) -> list[WireLine]:
-    """What was done since then: requests that do something, or the file itself."""
-    done = [line for line in talk.lines[since:] if line.sender == "agent" and line.method in EFFECTS]
-    if path.exists() and not done:
-        done = talk.lines[-1:]
-    return done
+def find_effects(agent: AgentUnderTest, since: int, path: Path) -> list[WireLine]:
+    """The side effects since a line: requests with effects, or the file itself."""
+    effects_found = [
+        line for line in agent.lines[since:] if line.sender == "agent" and line.method in EFFECTS
+    ]
+    if path.exists() and not effects_found:
+        effects_found = agent.lines[-1:]
+    return effects_found
 
 
-async def answered(
-    stage: AgentFixture, name: str, reply: Server, *, talk: AgentUnderTest
+async def run_with_answer(
+    fixture: AgentFixture, name: str, reply: Handler, *, agent: AgentUnderTest
 ) -> tuple[AgentTurn, list[WireLine], list[WireLine]]:
-    """The permission act with this answer to every question: the turn, the questions, what was done all the same."""
-    session = await stage.session(talk)
-    talk.desk.answers["session/request_permission"] = reply
-    path = stage.folder / name
-    since = len(talk.lines)
-    turn = await stage.play(talk, session, "permission", file=name)
-    questions = turn.asked("session/request_permission")
-    if not questions:
-        raise CaseUnavailable(NOT_ASKED)
-    return turn, questions, effects(talk, questions[0].number if questions else since, path)
+    """Run the permission action with this answer; returns the turn, its requests and the effects."""
+    session = await fixture.new_session(agent)
+    agent.responder.overrides["session/request_permission"] = reply
+    path = fixture.folder / name
+    since = len(agent.lines)
+    turn = await fixture.run_action(agent, session, "permission", file=name)
+    requests = turn.requests("session/request_permission")
+    if not requests:
+        raise CaseUnavailable(NO_PERMISSION_REQUEST)
+    return turn, requests, find_effects(agent, requests[0].number if requests else since, path)
 
 
-async def permitted(stage: AgentFixture) -> AgentUnderTest:
-    """A connection on which the permission act has its effect; without that, its absence would show nothing."""
-    talk = await stage.begin()
-    _, _, done = await answered(stage, "permitted.txt", allow, talk=talk)
-    if not done:
+async def agent_with_permission(fixture: AgentFixture) -> AgentUnderTest:
+    """Start an agent and make sure that the permission action has an effect when it is allowed."""
+    agent = await fixture.start_agent()
+    _, _, effects_found = await run_with_answer(fixture, "permitted.txt", allow, agent=agent)
+    if not effects_found:
         raise CaseUnavailable(_NO_EFFECT)
-    return talk
+    return agent
 
 
-async def waiting(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    talk.desk.answers["session/request_permission"] = _hold
-    asked = talk.prompt(session, stage.act("permission").filled(file="held.txt"))
-    question = await stage.question(talk, asked)
-    await talk.barrier()
-    early = effects(talk, asked.number, stage.folder / "held.txt")
-    del talk.desk.answers["session/request_permission"]
-    talk.reply(question, talk.desk.serve(question) or {})
-    await talk.turn_of(asked)
-    if not effects(talk, asked.number, stage.folder / "held.txt"):
+async def unanswered_request(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    agent.responder.overrides["session/request_permission"] = _hold
+    prompt = agent.prompt(session, fixture.action("permission").filled(file="held.txt"))
+    request = await fixture.wait_for_permission_request(agent, prompt)
+    await agent.barrier()
+    early_effects = find_effects(agent, prompt.number, fixture.folder / "held.txt")
+    del agent.responder.overrides["session/request_permission"]
+    agent.reply(request, agent.responder.serve(request) or {})
+    await agent.finish_turn(prompt)
+    if not find_effects(agent, prompt.number, fixture.folder / "held.txt"):
         raise CaseUnavailable(_NO_EFFECT)
-    shown = [question.shown, *(line.shown for line in early[:2])]
-    bad = "something was done while the question was open"
-    stage.ledger.judge(198, not early, "nothing is done while the question is open", bad, shown)
+    frames = [request.evidence, *(line.evidence for line in early_effects[:2])]
+    bad = "an effect happened before the answer"
+    fixture.notes.judge(198, not early_effects, "no effect happens before the answer", bad, frames)
 
 
 def _hold(line: WireLine) -> Reply:
     return HOLD
 
 
-async def rejected(stage: AgentFixture) -> None:
-    turn, questions, done = await answered(stage, "rejected.txt", reject, talk=await permitted(stage))
-    shown = [questions[0].shown, *(line.shown for line in done[:2]), turn.answer.line.shown]
-    bad = "a refused tool did its work" if done else f"a refusal ended the turn with {turn.answer.says}"
-    stage.ledger.judge(199, not done and turn.answer.ok, "a refused tool does nothing", bad, shown)
+async def rejected_request(fixture: AgentFixture) -> None:
+    turn, requests, effects_found = await run_with_answer(
+        fixture, "rejected.txt", reject, agent=await agent_with_permission(fixture)
+    )
+    frames = [requests[0].evidence, *(line.evidence for line in effects_found[:2]), turn.answer.line.evidence]
+    bad = (
+        "a refused tool had an effect"
+        if effects_found
+        else f"a refusal ended the turn with {turn.answer.summary}"
+    )
+    fixture.notes.judge(
+        199, not effects_found and turn.answer.ok, "a refused tool has no effect", bad, frames
+    )
 
 
-_NO: Final[tuple[tuple[str, Reply], ...]] = (
+_NO_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
     ("cancelled", CANCELLED),
     ("an error", error(-32603, "Internal error")),
     ("an unknown outcome", result({"outcome": {"outcome": "zzz"}})),
@@ -96,23 +104,25 @@ _NO: Final[tuple[tuple[str, Reply], ...]] = (
 )
 
 
-async def no_yes(stage: AgentFixture) -> None:
-    talk = await permitted(stage)
-    for number, (name, reply) in enumerate(_NO):
-        _, questions, done = await answered(stage, f"no-{number}.txt", _always(reply), talk=talk)
-        bad = f"{name} counts as a yes"
-        shown = [questions[0].shown, *(line.shown for line in done[:2])]
-        stage.ledger.judge(200, not done, f"{name} is no yes", bad, shown)
+async def answers_without_consent(fixture: AgentFixture) -> None:
+    agent = await agent_with_permission(fixture)
+    for number, (name, reply) in enumerate(_NO_CONSENT):
+        _, requests, effects_found = await run_with_answer(
+            fixture, f"no-{number}.txt", _reply_with(reply), agent=agent
+        )
+        bad = f"{name} counts as consent"
+        frames = [requests[0].evidence, *(line.evidence for line in effects_found[:2])]
+        fixture.notes.judge(200, not effects_found, f"{name} is not consent", bad, frames)
 
 
-def _always(reply: Reply) -> Server:
+def _reply_with(reply: Reply) -> Handler:
     return lambda line: reply
 
 
-async def remembered(stage: AgentFixture) -> None:
-    talk = await stage.begin()
+async def remembered_answers(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
     for kind, again in (("allow_once", True), ("allow_always", False)):
-        session = await stage.session(talk)
+        session = await fixture.new_session(agent)
         chosen: list[str] = []
 
         def choose(line: WireLine, kind: str = kind, chosen: list[str] = chosen) -> Reply:
@@ -122,108 +132,119 @@ async def remembered(stage: AgentFixture) -> None:
             chosen.append(id)
             return selected(id)
 
-        talk.desk.answers["session/request_permission"] = choose
-        await stage.play(talk, session, "permission", file=f"{kind}.txt")
-        (stage.folder / f"{kind}.txt").unlink(missing_ok=True)
-        turn = await stage.play(talk, session, "permission", file=f"{kind}.txt")
-        asked = turn.asked("session/request_permission")
+        agent.responder.overrides["session/request_permission"] = choose
+        await fixture.run_action(agent, session, "permission", file=f"{kind}.txt")
+        (fixture.folder / f"{kind}.txt").unlink(missing_ok=True)
+        turn = await fixture.run_action(agent, session, "permission", file=f"{kind}.txt")
+        requests = turn.requests("session/request_permission")
         if not chosen:
-            stage.ledger.unseen(201, f"no option of the kind {kind} was offered")
+            fixture.notes.add_not_shown(201, f"no option of the kind {kind} was offered")
             continue
         bad = f"{kind} {'is remembered' if again else 'is forgotten'}"
         good = f"{kind} {'is not' if again else 'is'} remembered"
-        stage.ledger.judge(201, bool(asked) == again, good, bad, [line.shown for line in asked[:1]])
+        fixture.notes.judge(201, bool(requests) == again, good, bad, [line.evidence for line in requests[:1]])
 
 
 PERMISSION_CASES: Final = (
-    AgentCase("an open question", "the answer to a permission is held back", (193, 194, 195, 198), waiting),
-    AgentCase("a refusal", "a reject option is chosen", (199,), rejected),
-    AgentCase("what is no yes", "cancelled, an error, an unknown outcome, a bare word", (200,), no_yes),
-    AgentCase("what is remembered", "allow_always and allow_once, twice each", (201,), remembered),
+    AgentCase(
+        "an unanswered permission request",
+        "the answer to a permission is held back",
+        (193, 194, 195, 198),
+        unanswered_request,
+    ),
+    AgentCase("a refusal", "a reject option is chosen", (199,), rejected_request),
+    AgentCase(
+        "answers that are not consent",
+        "cancelled, an error, an unknown outcome, a bare string",
+        (200,),
+        answers_without_consent,
+    ),
+    AgentCase("remembered answers", "allow_always and allow_once, twice each", (201,), remembered_answers),
 )
 
 
-# MERGED check.agent.scenes.questions: Elicitation: forms and pages, for clients that have them, and every way to answer.
-
-_ANSWER: Final = "turquoise"
+_FORM_ANSWER: Final = "turquoise"
 
 
-async def _asked(stage: AgentFixture, reply: Server | None, act: str = "ask") -> AgentTurn:
-    """The ask act in a new session, with this answer to the form."""
-    talk = stage.talks[-1] if stage.talks else await stage.begin()
-    session = await stage.session(talk)
-    talk.desk.answers.pop("elicitation/create", None)
+async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action: str = "ask") -> AgentTurn:
+    """Run the ask action in a new session, with this answer to the form."""
+    agent = fixture.agents[-1] if fixture.agents else await fixture.start_agent()
+    session = await fixture.new_session(agent)
+    agent.responder.overrides.pop("elicitation/create", None)
     if reply is not None:
-        talk.desk.answers["elicitation/create"] = reply
-    turn = await stage.play(talk, session, act)
-    if not turn.asked("elicitation/create"):
-        raise CaseUnavailable("the agent asked nothing")
+        agent.responder.overrides["elicitation/create"] = reply
+    turn = await fixture.run_action(agent, session, action)
+    if not turn.requests("elicitation/create"):
+        raise CaseUnavailable("the agent sent no elicitation")
     return turn
 
 
-async def forms(stage: AgentFixture) -> None:
+async def declined_forms(fixture: AgentFixture) -> None:
     replies: tuple[tuple[str, Reply], ...] = (
         ("decline", result({"action": "decline"})),
         ("cancel", result({"action": "cancel"})),
         ("an error", error(-32603, "Internal error")),
     )
     for name, reply in replies:
-        turn = await _asked(stage, _always(reply))
-        bad = f"after {name} the turn gave {turn.answer.says}"
-        stage.ledger.judge(274, turn.answer.ok, "the turn ends in good order", bad, turn.answer.shown)
+        turn = await _run_elicitation(fixture, _reply_with(reply))
+        bad = f"after {name} the turn gave {turn.answer.summary}"
+        fixture.notes.judge(274, turn.answer.ok, "the turn ends normally", bad, turn.answer.evidence)
 
 
-async def contents(stage: AgentFixture) -> None:
-    omitted = await _asked(stage, lambda line: result({"action": "accept"}))
-    null = await _asked(stage, lambda line: result({"action": "accept", "content": None}))
+async def forms_without_content(fixture: AgentFixture) -> None:
+    omitted = await _run_elicitation(fixture, lambda line: result({"action": "accept"}))
+    null = await _run_elicitation(fixture, lambda line: result({"action": "accept", "content": None}))
     alike = omitted.answer.ok == null.answer.ok and omitted.stop == null.stop
-    bad = f"without content: {omitted.answer.says}; with null: {null.answer.says}"
-    shown = (omitted.answer.line.shown, null.answer.line.shown)
-    stage.ledger.judge(275, alike, "left out and null are alike", bad, shown)
+    bad = f"without content: {omitted.answer.summary}; with null: {null.answer.summary}"
+    frames = (omitted.answer.line.evidence, null.answer.line.evidence)
+    fixture.notes.judge(275, alike, "missing and null content have the same effect", bad, frames)
 
 
-async def actions(stage: AgentFixture) -> None:
+async def unknown_form_actions(fixture: AgentFixture) -> None:
     def unknown(line: WireLine) -> Reply:
-        return result({"action": "_x", "content": filled_in(line, _ANSWER)})
+        return result({"action": "_x", "content": filled_in(line, _FORM_ANSWER)})
 
-    act = stage.act("ask")
-    if not act.shows:
-        raise CaseUnavailable("the script does not say how an answer shows")
-    shows = fill(act.shows, {"answer": _ANSWER})
-    accepted = await _asked(stage, None)
+    action = fixture.action("ask")
+    if not action.shows:
+        raise CaseUnavailable("the script does not say how an answer is visible")
+    shows = fill(action.shows, {"answer": _FORM_ANSWER})
+    accepted = await _run_elicitation(fixture, None)
     if shows not in accepted.all_text:
-        raise CaseUnavailable("an accepted answer did not show")
-    turn = await _asked(stage, unknown)
+        raise CaseUnavailable("an accepted answer was not visible")
+    turn = await _run_elicitation(fixture, unknown)
     bad = "an unknown action counts as acceptance"
-    stage.ledger.judge(
-        276, shows not in turn.all_text, "an unknown action is no acceptance", bad, turn.answer.shown
+    fixture.notes.judge(
+        276, shows not in turn.all_text, "an unknown action is not acceptance", bad, turn.answer.evidence
     )
 
 
-async def poorer(stage: AgentFixture) -> None:
-    for lacking in ("elicitation.form", "elicitation.url", "elicitation"):
-        talk, session = await stage.open(without(lacking))
-        for act in ("ask", "ask_url"):
-            if stage.can(act):
-                await stage.play(talk, session, act)
+async def missing_elicitation_modes(fixture: AgentFixture) -> None:
+    for missing in ("elicitation.form", "elicitation.url", "elicitation"):
+        agent, session = await fixture.open_session(without(missing))
+        for action in ("ask", "ask_url"):
+            if fixture.has_action(action):
+                await fixture.run_action(agent, session, action)
 
 
-async def pages(stage: AgentFixture) -> None:
-    await _asked(stage, None, "ask_url")
+async def web_pages(fixture: AgentFixture) -> None:
+    await _run_elicitation(fixture, None, "ask_url")
 
 
 ELICITATION_CASES: Final = (
-    AgentCase("forms", "decline, cancel, an error", (262, 263, 264, 265, 274), forms),
-    AgentCase("forms without content", "content left out, and null", (275,), contents),
-    AgentCase("forms and unknown actions", "`_x` with an answer in it", (276,), actions),
-    AgentCase("clients without forms or pages", "the same acts, one mode less", (260,), poorer),
-    AgentCase("pages", "the user is sent to a web page", (267, 268, 269), pages),
+    AgentCase("forms", "decline, cancel, an error", (262, 263, 264, 265, 274), declined_forms),
+    AgentCase("forms without content", "content left out, and null", (275,), forms_without_content),
+    AgentCase("forms and unknown actions", "`_x` with an answer in it", (276,), unknown_form_actions),
+    AgentCase(
+        "clients without forms or pages",
+        "the same actions, without one mode",
+        (260,),
+        missing_elicitation_modes,
+    ),
+    AgentCase("pages", "the user is sent to a web page", (267, 268, 269), web_pages),
 )
 
 
-# MERGED check.agent.scenes.consent: Dialects: Accord's own choices about what repairs a message, and strict mode, which repairs nothing.
-
-_NO_YES: Final[tuple[Any, ...]] = (
+_DIALECT_ANSWERS: Final[tuple[Any, ...]] = (
     "allowed",
     "approved",
     True,
@@ -232,53 +253,64 @@ _NO_YES: Final[tuple[Any, ...]] = (
 )
 
 
-async def dialect_answers(stage: AgentFixture) -> None:
-    talk = await permitted(stage)
-    replies: list[tuple[str, Reply]] = [(repr(value), result(value)) for value in _NO_YES]
+async def answers_in_dialects(fixture: AgentFixture) -> None:
+    agent = await agent_with_permission(fixture)
+    replies: list[tuple[str, Reply]] = [(repr(value), result(value)) for value in _DIALECT_ANSWERS]
     replies.append(("an option that was not offered", selected("not-offered")))
     for number, (name, reply) in enumerate(replies):
-        _, questions, done = await answered(stage, f"dialect-{number}.txt", _always(reply), talk=talk)
-        shown = [questions[0].shown, *(line.shown for line in done[:2])]
-        stage.ledger.judge(388, not done, "vague answers are no yes", f"{name} counts as a yes", shown)
+        _, requests, effects_found = await run_with_answer(
+            fixture, f"dialect-{number}.txt", _reply_with(reply), agent=agent
+        )
+        frames = [requests[0].evidence, *(line.evidence for line in effects_found[:2])]
+        fixture.notes.judge(
+            388, not effects_found, "vague answers are not consent", f"{name} counts as consent", frames
+        )
 
 
-async def strictly(stage: AgentFixture) -> None:
-    if not stage.script.strict:
-        stage.ledger.absent(390, "it has no strict mode that the script knows of")
+async def strict_mode(fixture: AgentFixture) -> None:
+    if not fixture.script.strict:
+        fixture.notes.add_not_applicable(390, "it has no strict mode that the script knows of")
         return
-    strict = await stage.strict()
+    strict = await fixture.start_strict_agent()
     assert strict is not None
-    await _rows(stage, strict, strict=True)
-    await _rows(stage, await stage.begin(), strict=False)
+    await _check_dialects(fixture, strict, strict=True)
+    await _check_dialects(fixture, await fixture.start_agent(), strict=False)
 
     def bare(line: WireLine) -> Reply:
         return result({"outcome": "allow_once"})
 
-    _, questions, done = await answered(stage, "strictly.txt", bare, talk=strict)
-    bad = "in strict mode a bare `allow_once` counts as a yes"
-    stage.ledger.judge(390, not done, "strict: only the official form is a yes", bad, [questions[0].shown])
+    _, requests, effects_found = await run_with_answer(fixture, "strictly.txt", bare, agent=strict)
+    bad = "in strict mode a bare `allow_once` counts as consent"
+    fixture.notes.judge(
+        390, not effects_found, "strict: only the official form is consent", bad, [requests[0].evidence]
+    )
 
 
-async def _rows(stage: AgentFixture, talk: AgentUnderTest, *, strict: bool) -> None:
-    session = await stage.session(talk)
+async def _check_dialects(fixture: AgentFixture, agent: AgentUnderTest, *, strict: bool) -> None:
+    session = await fixture.new_session(agent)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("session/prompt", {"sessionId": session, "prompt": "hello"}),
-        ("session/new", {"cwd": stage.cwd, "mcpServers": {}}),
+        ("session/new", {"cwd": fixture.cwd, "mcpServers": {}}),
     ]
-    if talk.has("sessionCapabilities.list"):
-        calls.append(("sessions/list", {"cwd": stage.cwd}))
+    if agent.advertises("sessionCapabilities.list"):
+        calls.append(("sessions/list", {"cwd": fixture.cwd}))
     for method, params in calls:
-        answer = await talk.answer(talk.ask(method, params), bound=stage.bounds.turn)
+        answer = await agent.wait_for_answer(
+            agent.send_request(method, params), timeout=fixture.timeouts.turn
+        )
         mode = "strict" if strict else "tolerant"
-        bad = f"{mode}: {method} in a dialect gave {answer.says}"
-        stage.ledger.judge(390, answer.ok != strict, "dialects only in tolerant mode", bad, answer.shown)
+        bad = f"{mode}: {method} in a dialect gave {answer.summary}"
+        fixture.notes.judge(390, answer.ok != strict, "dialects only in tolerant mode", bad, answer.evidence)
 
 
 ANSWER_CASES: Final = (
     AgentCase(
-        "vague answers", "permission answers in dialects that name no offered option", (388,), dialect_answers
+        "vague answers",
+        "permission answers in dialects that name no offered option",
+        (388,),
+        answers_in_dialects,
     ),
-    AgentCase("strict mode", "dialects in strict and in tolerant mode", (390,), strictly),
+    AgentCase("strict mode", "dialects in strict and in tolerant mode", (390,), strict_mode),
 )
 
 

@@ -11,294 +11,321 @@ from accord.check.agent.agent_fixture import (
     AgentCase,
     AgentFixture,
     CallCase,
-    play,
+    check_calls,
 )
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import reject
 from accord.check.findings import CaseUnavailable
 from accord.trace.trace_steps import at, listed
 
-# MERGED check.agent.scenes.opening: `session/new`: ids, folders, strict and lenient members.
-
-_BAD_SERVERS: Final[tuple[Any, ...]] = ("x", [{"name": "a"}], [5])
+_INVALID_SERVERS: Final[tuple[Any, ...]] = ("x", [{"name": "a"}], [5])
 _STRICT_SERVERS: Final[tuple[Any, ...]] = (
     {},
     [{"name": "a", "command": "/bin/true", "args": [], "env": {"A": "1"}}],
 )
-_NULLS: Final[tuple[dict[str, Any], ...]] = (
+_NULL_MEMBERS: Final[tuple[dict[str, Any], ...]] = (
     {"mcpServers": None},
     {"mcpServers": [], "additionalDirectories": None},
     {"mcpServers": [{"name": "a", "command": "/nonexistent/check", "args": None, "env": None}]},
 )
-_TRIES: Final = (
+_RELATIVE_FOLDERS: Final = (
     CallCase(93, "session/new", {"cwd": ".", "mcpServers": []}, "error"),
     CallCase(93, "session/new", {"cwd": "project", "mcpServers": []}, "error"),
 )
 
 
-async def ids(stage: AgentFixture) -> None:
-    talk = await stage.begin()
-    first, second = await stage.session(talk), await stage.session(talk)
-    shown = [line.shown for line in talk.lines[-3:]]
-    stage.ledger.judge(92, first != second, "two sessions, two ids", f"both are {first}", shown)
-    await play(talk, _TRIES)
-    for more in _NULLS:
-        answer = await talk.call("session/new", {"cwd": stage.cwd, **more})
-        bad = f"null in session/new gave {answer.says}"
-        stage.ledger.judge(324, answer.ok, "null reads as empty", bad, answer.shown)
+async def new_session_ids(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
+    first, second = await fixture.new_session(agent), await fixture.new_session(agent)
+    frames = [line.evidence for line in agent.lines[-3:]]
+    fixture.notes.judge(92, first != second, "two sessions have different ids", f"both are {first}", frames)
+    await check_calls(agent, _RELATIVE_FOLDERS)
+    for more in _NULL_MEMBERS:
+        answer = await agent.call("session/new", {"cwd": fixture.cwd, **more})
+        bad = f"null in session/new gave {answer.summary}"
+        fixture.notes.judge(324, answer.ok, "null reads as empty", bad, answer.evidence)
 
 
-async def bad_servers(stage: AgentFixture) -> None:
-    talk = await stage.begin()
-    kept = await stage.session(talk)
+async def invalid_mcp_servers(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
+    stored = await fixture.new_session(agent)
     before = None
-    if talk.has("sessionCapabilities.list"):
-        before = _sessions((await talk.call("session/list", {})).result)
+    if agent.advertises("sessionCapabilities.list"):
+        before = _sessions((await agent.call("session/list", {})).result)
     methods = [("session/new", "")]
-    methods += [("session/load", kept)] if talk.has("loadSession") else []
-    methods += [("session/resume", kept)] if talk.has("sessionCapabilities.resume") else []
+    methods += [("session/load", stored)] if agent.advertises("loadSession") else []
+    methods += [("session/resume", stored)] if agent.advertises("sessionCapabilities.resume") else []
     for method, session in methods:
-        for servers in _BAD_SERVERS:
-            params = {"cwd": stage.cwd, "mcpServers": servers, **({"sessionId": session} if session else {})}
-            answer = await talk.call(method, params)
-            bad = f"{method} with mcpServers {servers!r} gave {answer.says}; expected an error"
-            stage.ledger.judge(323, not answer.ok, "wrong mcpServers are refused", bad, answer.shown)
-    if before is not None and all(note.outcome == "kept" for note in stage.ledger.of(323)):
-        listed_now = await talk.call("session/list", {})
+        for servers in _INVALID_SERVERS:
+            params = {
+                "cwd": fixture.cwd,
+                "mcpServers": servers,
+                **({"sessionId": session} if session else {}),
+            }
+            answer = await agent.call(method, params)
+            bad = f"{method} with mcpServers {servers!r} gave {answer.summary}; expected an error"
+            fixture.notes.judge(323, not answer.ok, "wrong mcpServers are refused", bad, answer.evidence)
+    if before is not None and all(note.outcome == "pass" for note in fixture.notes.for_rule(323)):
+        listed_now = await agent.call("session/list", {})
         more = _sessions(listed_now.result) - before
         bad = "a refused session/new left a session behind"
-        stage.ledger.judge(323, not more, "and leave no session behind", bad, listed_now.shown)
-    strict = await stage.strict()
+        fixture.notes.judge(323, not more, "and leave no session behind", bad, listed_now.evidence)
+    strict = await fixture.start_strict_agent()
     if strict is None:
-        stage.ledger.untried(323, NO_STRICT_MODE)
+        fixture.notes.add_skipped_part(323, NO_STRICT_MODE)
     else:
         for servers in _STRICT_SERVERS:
-            answer = await strict.call("session/new", {"cwd": stage.cwd, "mcpServers": servers})
-            bad = f"in strict mode mcpServers {servers!r} gave {answer.says}"
-            stage.ledger.judge(323, not answer.ok, "also dialects, in strict mode", bad, answer.shown)
+            answer = await strict.call("session/new", {"cwd": fixture.cwd, "mcpServers": servers})
+            bad = f"in strict mode mcpServers {servers!r} gave {answer.summary}"
+            fixture.notes.judge(323, not answer.ok, "also dialects, in strict mode", bad, answer.evidence)
 
 
 def _sessions(result: object) -> set[str]:
     return {str(at(one, "sessionId")) for one in listed(result, "sessions")}
 
 
-async def folders(stage: AgentFixture) -> None:
-    """A relative path is one of the session's folder, not of the folder the process was started in."""
-    talk, session = await stage.open()
-    turn = await stage.play(talk, session, "read", file="notes.txt")
-    paths = [at(line.params, "path") for line in turn.asked("fs/read_text_file")]
-    here = str(stage.folder / "notes.txt")
-    shown = [line.shown for line in turn.asked("fs/read_text_file")[:2]]
-    if here in paths or WORD in turn.all_text:
-        stage.ledger.kept(94, "it reads in the session's folder", shown)
+async def session_folder(fixture: AgentFixture) -> None:
+    """A relative path refers to the session's folder, not to the folder the agent was started in."""
+    agent, session = await fixture.open_session()
+    turn = await fixture.run_action(agent, session, "read", file="notes.txt")
+    paths = [at(line.params, "path") for line in turn.requests("fs/read_text_file")]
+    expected_path = str(fixture.folder / "notes.txt")
+    frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
+    if expected_path in paths or WORD in turn.all_text:
+        fixture.notes.add_pass(94, "it reads in the session's folder", frames)
     elif paths or ELSEWHERE in turn.all_text:
-        stage.ledger.broken(94, "it reads in another folder than the session's", shown)
+        fixture.notes.add_fail(94, "it reads in another folder than the session's", frames)
     else:
-        stage.ledger.unseen(94, "the file was not read")
+        fixture.notes.add_not_shown(94, "the file was not read")
 
 
-async def apart(stage: AgentFixture) -> None:
-    """Two sessions at the same time: what is said in one does not come up in the other."""
-    talk, one = await stage.open()
-    other = await stage.session(talk)
+async def separate_sessions(fixture: AgentFixture) -> None:
+    """Two sessions at the same time must not mix their text."""
+    agent, one = await fixture.open_session()
+    other = await fixture.new_session(agent)
     texts = {one: "cornflower", other: "dandelion"}
-    asked = {id: talk.prompt(id, stage.act("echo").filled(text=text)) for id, text in texts.items()}
-    for line in asked.values():
-        await talk.turn_of(line)
+    prompts = {id: agent.prompt(id, fixture.action("echo").filled(text=text)) for id, text in texts.items()}
+    for line in prompts.values():
+        await agent.finish_turn(line)
     for id, text in texts.items():
-        foreign = next(word for key, word in texts.items() if key != id)
-        own = [line for line in talk.lines if line.sender == "agent" and line.update and line.session == id]
-        said = "".join(str(at(line.update, "content", "text") or "") for line in own)
-        if foreign in said:
-            crossed = [line.shown for line in own if foreign in line.data.decode("utf-8", "replace")]
-            stage.ledger.broken(138, "what was said in one session comes up in the other", crossed[:2])
-        elif text in said:
-            stage.ledger.kept(138, "each session has its own words", [line.shown for line in own[-1:]])
+        other_text = next(word for key, word in texts.items() if key != id)
+        lines = [
+            line for line in agent.lines if line.sender == "agent" and line.update and line.session == id
+        ]
+        text_of_session = "".join(str(at(line.update, "content", "text") or "") for line in lines)
+        if other_text in text_of_session:
+            crossed = [line.evidence for line in lines if other_text in line.data.decode("utf-8", "replace")]
+            fixture.notes.add_fail(138, "text of one session appears in the other", crossed[:2])
+        elif text in text_of_session:
+            fixture.notes.add_pass(
+                138, "each session has only its own text", [line.evidence for line in lines[-1:]]
+            )
 
 
 NEW_SESSION_CASES: Final = (
-    AgentCase("new sessions", "two sessions, relative folders, null members", (92, 93, 324), ids),
-    AgentCase("wrong MCP servers", "mcpServers of wrong types on new, load and resume", (323,), bad_servers),
+    AgentCase("new sessions", "two sessions, relative folders, null members", (92, 93, 324), new_session_ids),
     AgentCase(
-        "the session's folder", "a relative path, with another folder to be started in", (94,), folders
+        "wrong MCP servers", "mcpServers of wrong types on new, load and resume", (323,), invalid_mcp_servers
     ),
-    AgentCase("two sessions at once", "two prompts side by side", (138,), apart),
+    AgentCase(
+        "the session's folder", "a relative path, with another folder to be started in", (94,), session_folder
+    ),
+    AgentCase("two sessions at once", "two prompts side by side", (138,), separate_sessions),
 )
 
 
-# MERGED check.agent.scenes.roots: Additional directories: which are refused, which are forgotten, and what lies outside.
-
-_GATE: Final = "sessionCapabilities.additionalDirectories"
-_BAD: Final = (["x"], [""], [1], "x")
-_UNREAD: Final = "the file in the additional directory was not read, so nothing can be said"
+_CAPABILITY: Final = "sessionCapabilities.additionalDirectories"
+_INVALID_DIRECTORIES: Final = (["x"], [""], [1], "x")
+_NOT_READ: Final = "the file in the additional directory was not read"
 
 
-def _reached(turn: AgentTurn, path: str, word: str) -> bool:
-    asked = turn.asked("fs/read_text_file")
-    return any(at(line.params, "path") == path for line in asked) or word in turn.all_text
+def _was_read(turn: AgentTurn, path: str, word: str) -> bool:
+    requests = turn.requests("fs/read_text_file")
+    return any(at(line.params, "path") == path for line in requests) or word in turn.all_text
 
 
-async def refused(stage: AgentFixture) -> None:
-    talk = await stage.begin()
-    for roots in _BAD:
-        answer = await talk.new(stage.cwd, additionalDirectories=roots)
-        bad = f"additionalDirectories {roots!r} gave {answer.says}; expected -32602"
-        stage.ledger.judge(131, answer.code == -32602, "wrong roots are refused", bad, answer.shown)
-    session = await stage.session(talk)
-    for method, gate in (("session/load", "loadSession"), ("session/resume", "sessionCapabilities.resume")):
+async def invalid_directories(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
+    for roots in _INVALID_DIRECTORIES:
+        answer = await agent.new_session(fixture.cwd, additionalDirectories=roots)
+        bad = f"additionalDirectories {roots!r} gave {answer.summary}; expected -32602"
+        fixture.notes.judge(131, answer.code == -32602, "wrong roots are refused", bad, answer.evidence)
+    session = await fixture.new_session(agent)
+    for method, capability in (
+        ("session/load", "loadSession"),
+        ("session/resume", "sessionCapabilities.resume"),
+    ):
         for roots in ("x", [5]):
-            if talk.has(gate):
-                params: dict[str, Any] = {"sessionId": session, "cwd": stage.cwd, "mcpServers": []}
-                answer = await talk.call(method, {**params, "additionalDirectories": roots})
-                bad = f"{method} with additionalDirectories {roots!r} gave {answer.says}"
-                stage.ledger.judge(325, not answer.ok, "wrong roots are refused", bad, answer.shown)
-    if not stage.script.forbidden_root:
-        stage.ledger.unseen(132, "the script names no root that the agent would refuse")
+            if agent.advertises(capability):
+                params: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
+                answer = await agent.call(method, {**params, "additionalDirectories": roots})
+                bad = f"{method} with additionalDirectories {roots!r} gave {answer.summary}"
+                fixture.notes.judge(325, not answer.ok, "wrong roots are refused", bad, answer.evidence)
+    if not fixture.script.forbidden_root:
+        fixture.notes.add_not_shown(132, "the script names no root that the agent would refuse")
         return
-    answer = await talk.new(stage.cwd, additionalDirectories=[stage.script.forbidden_root])
-    bad = f"a forbidden root gave {answer.says}; expected an error"
-    stage.ledger.judge(132, not answer.ok, "a forbidden root is refused", bad, answer.shown)
+    answer = await agent.new_session(fixture.cwd, additionalDirectories=[fixture.script.forbidden_root])
+    bad = f"a forbidden root gave {answer.summary}; expected an error"
+    fixture.notes.judge(132, not answer.ok, "a forbidden root is refused", bad, answer.evidence)
 
 
-async def forgotten(stage: AgentFixture) -> None:
-    """Roots are those of one opening: load, resume and fork without the field have none."""
-    talk = await stage.begin()
-    talk.desk.answers["session/request_permission"] = reject
-    path = str(stage.extra / "notes.txt")
-    session = await stage.session(talk, additionalDirectories=[str(stage.extra)])
-    turn = await stage.play(talk, session, "read_path", path=path)
-    if not _reached(turn, path, ELSEWHERE):
-        raise CaseUnavailable(_UNREAD)
-    again: dict[str, Any] = {"sessionId": session, "cwd": stage.cwd, "mcpServers": []}
-    if talk.has("sessionCapabilities.fork"):
-        answer = await talk.call("session/fork", again)
+async def directories_are_not_kept(fixture: AgentFixture) -> None:
+    """Additional directories are not kept: load, resume and fork without the field have none."""
+    agent = await fixture.start_agent()
+    agent.responder.overrides["session/request_permission"] = reject
+    path = str(fixture.extra / "notes.txt")
+    session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
+    turn = await fixture.run_action(agent, session, "read_path", path=path)
+    if not _was_read(turn, path, ELSEWHERE):
+        raise CaseUnavailable(_NOT_READ)
+    again: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
+    if agent.advertises("sessionCapabilities.fork"):
+        answer = await agent.call("session/fork", again)
         if isinstance(at(answer.result, "sessionId"), str):
-            await _outside(talk, stage, 283, answer.result["sessionId"], path)
+            await _check_outside(agent, fixture, 283, answer.result["sessionId"], path)
     else:
-        stage.ledger.absent(283, "it does not advertise sessionCapabilities.fork")
-    method = "session/resume" if talk.has("sessionCapabilities.resume") else "session/load"
-    if method == "session/load" and not talk.has("loadSession"):
-        stage.ledger.absent(133, "it neither loads nor resumes sessions")
+        fixture.notes.add_not_applicable(283, "it does not advertise sessionCapabilities.fork")
+    method = "session/resume" if agent.advertises("sessionCapabilities.resume") else "session/load"
+    if method == "session/load" and not agent.advertises("loadSession"):
+        fixture.notes.add_not_applicable(133, "it neither loads nor resumes sessions")
         return
-    if talk.has("sessionCapabilities.close"):
-        await talk.call("session/close", {"sessionId": session})
-    if (await talk.call(method, again)).ok:
-        await _outside(talk, stage, 133, session, path)
+    if agent.advertises("sessionCapabilities.close"):
+        await agent.call("session/close", {"sessionId": session})
+    if (await agent.call(method, again)).ok:
+        await _check_outside(agent, fixture, 133, session, path)
 
 
-async def _outside(talk: AgentUnderTest, stage: AgentFixture, rule: int, session: str, path: str) -> None:
-    turn = await stage.play(talk, session, "read_path", path=path)
-    asked = [line for line in turn.asked("fs/read_text_file") if at(line.params, "path") == path]
-    # What the model was told before may come up again; only a new reading counts.
-    read = bool(asked) or any(
+async def _check_outside(
+    agent: AgentUnderTest, fixture: AgentFixture, rule: int, session: str, path: str
+) -> None:
+    turn = await fixture.run_action(agent, session, "read_path", path=path)
+    requests = [line for line in turn.requests("fs/read_text_file") if at(line.params, "path") == path]
+    # The model may repeat old text; only a new read counts.
+    read = bool(requests) or any(
         ELSEWHERE in str(line.update.get("content")) for line in turn.updates("tool_call_update")
     )
-    bad = "a root that was not named again is still open"
-    stage.ledger.judge(
-        rule, not read, "a root that is not named is closed", bad, [line.shown for line in asked]
+    bad = "a directory that was not named again is still accessible"
+    fixture.notes.judge(
+        rule,
+        not read,
+        "a directory that is not named is not accessible",
+        bad,
+        [line.evidence for line in requests],
     )
 
 
-async def relative(stage: AgentFixture) -> None:
-    talk = await stage.begin()
-    session = await stage.session(talk, additionalDirectories=[str(stage.extra)])
-    turn = await stage.play(talk, session, "read", file="notes.txt")
-    shown = [line.shown for line in turn.asked("fs/read_text_file")[:2]]
-    if _reached(turn, str(stage.folder / "notes.txt"), WORD):
-        stage.ledger.kept(136, "a relative path is one of `cwd`", shown)
-    elif _reached(turn, str(stage.extra / "notes.txt"), ELSEWHERE):
-        stage.ledger.broken(136, "a relative path was read in an additional directory", shown)
+async def relative_paths(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
+    session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
+    turn = await fixture.run_action(agent, session, "read", file="notes.txt")
+    frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
+    if _was_read(turn, str(fixture.folder / "notes.txt"), WORD):
+        fixture.notes.add_pass(136, "a relative path refers to `cwd`", frames)
+    elif _was_read(turn, str(fixture.extra / "notes.txt"), ELSEWHERE):
+        fixture.notes.add_fail(136, "a relative path was read in an additional directory", frames)
     else:
-        stage.ledger.unseen(136, "the file was not read")
+        fixture.notes.add_not_shown(136, "the file was not read")
 
 
-async def outside(stage: AgentFixture) -> None:
-    talk = await stage.begin()
-    talk.desk.answers["session/request_permission"] = reject
-    session = await stage.session(talk)
-    inside = await stage.play(talk, session, "read_path", path=str(stage.folder / "notes.txt"))
-    if not _reached(inside, str(stage.folder / "notes.txt"), WORD):
-        raise CaseUnavailable("the file inside the folder was not read either")
-    path = str(stage.spawn / "notes.txt")
-    turn = await stage.play(talk, session, "read_path", path=path)
-    shown = [line.shown for line in turn.asked("fs/read_text_file")[:2]]
-    bad = "a file outside the session's folders was read, though nobody allowed it"
-    stage.ledger.judge(137, not _reached(turn, path, ELSEWHERE), "what is outside stays unread", bad, shown)
+async def paths_outside(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
+    agent.responder.overrides["session/request_permission"] = reject
+    session = await fixture.new_session(agent)
+    inside_turn = await fixture.run_action(
+        agent, session, "read_path", path=str(fixture.folder / "notes.txt")
+    )
+    if not _was_read(inside_turn, str(fixture.folder / "notes.txt"), WORD):
+        raise CaseUnavailable("the file inside the folder was not read")
+    path = str(fixture.start_folder / "notes.txt")
+    turn = await fixture.run_action(agent, session, "read_path", path=path)
+    frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
+    bad = "a file outside the session's folders was read without permission"
+    fixture.notes.judge(137, not _was_read(turn, path, ELSEWHERE), "files outside are not read", bad, frames)
 
 
 DIRECTORY_CASES: Final = (
     AgentCase(
-        "wrong roots", "relative, empty and mistyped additional directories", (131, 132, 325), refused, _GATE
+        "wrong roots",
+        "relative, empty and mistyped additional directories",
+        (131, 132, 325),
+        invalid_directories,
+        _CAPABILITY,
     ),
-    AgentCase("roots are forgotten", "resume and fork without the field", (133, 283), forgotten, _GATE),
-    AgentCase("relative paths and roots", "one file name in both folders", (136,), relative, _GATE),
-    AgentCase("outside the roots", "a path elsewhere, with every permission refused", (137,), outside),
+    AgentCase(
+        "roots are not kept",
+        "resume and fork without the field",
+        (133, 283),
+        directories_are_not_kept,
+        _CAPABILITY,
+    ),
+    AgentCase(
+        "relative paths and roots", "one file name in both folders", (136,), relative_paths, _CAPABILITY
+    ),
+    AgentCase("outside the roots", "a path elsewhere, with every permission refused", (137,), paths_outside),
 )
 
 
-# MERGED check.agent.scenes.servers: MCP servers: attached ones are contacted, a broken one harms nobody, those over ACP are spoken to as declared.
-
-_STEP: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 
 
-def _server(name: str, mark: Path) -> dict[str, Any]:
-    args = ["-m", "accord.check.mcp_server_program", str(mark)]
+def _server(name: str, log: Path) -> dict[str, Any]:
+    args = ["-m", "accord.check.mcp_server_program", str(log)]
     return {"name": name, "command": sys.executable, "args": args, "env": []}
 
 
-async def _marked(talk: AgentUnderTest, marks: list[Path]) -> bool:
-    """Whether all servers were contacted in time."""
-    deadline = talk.clock.now() + talk.bounds.soon
-    while talk.clock.now() < deadline:
-        if all(mark.exists() for mark in marks):
+async def _wait_for_logs(agent: AgentUnderTest, logs: list[Path]) -> bool:
+    """Wait until all servers were contacted; returns whether they were."""
+    deadline = agent.clock.now() + agent.timeouts.soon
+    while agent.clock.now() < deadline:
+        if all(log.exists() for log in logs):
             return True
-        await talk.clock.sleep(_STEP)
-    return all(mark.exists() for mark in marks)
+        await agent.clock.sleep(_POLL_SECONDS)
+    return all(log.exists() for log in logs)
 
 
-async def attached(stage: AgentFixture) -> None:
-    talk = await stage.begin()
-    marks = [stage.root / "first.mark", stage.root / "second.mark"]
-    servers = [_server(f"check{number}", mark) for number, mark in enumerate(marks)]
-    session = await stage.session(talk, mcpServers=servers)
-    if stage.can("talk") and not all(mark.exists() for mark in marks):
-        await stage.play(talk, session, "talk")
-    await _marked(talk, marks)
-    met = [mark for mark in marks if mark.exists()]
-    shown = [line.shown for line in talk.lines if line.method == "session/new"]
-    stage.ledger.judge(95, bool(met), "it contacts a server", "no server was contacted", shown)
-    if met:
-        bad = f"{len(met)} of {len(marks)} servers were contacted"
-        stage.ledger.judge(96, met == marks, "it contacts every server", bad, shown)
+async def connect_mcp_servers(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
+    logs = [fixture.root / "first.mark", fixture.root / "second.mark"]
+    servers = [_server(f"check{number}", log) for number, log in enumerate(logs)]
+    session = await fixture.new_session(agent, mcpServers=servers)
+    if fixture.has_action("talk") and not all(log.exists() for log in logs):
+        await fixture.run_action(agent, session, "talk")
+    await _wait_for_logs(agent, logs)
+    connected = [log for log in logs if log.exists()]
+    frames = [line.evidence for line in agent.lines if line.method == "session/new"]
+    fixture.notes.judge(95, bool(connected), "it contacts a server", "no server was contacted", frames)
+    if connected:
+        bad = f"{len(connected)} of {len(logs)} servers were contacted"
+        fixture.notes.judge(96, connected == logs, "it contacts every server", bad, frames)
 
 
-async def broken(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    await stage.works(talk, session)
+async def broken_mcp_server(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    await fixture.require_plain_turn(agent, session)
     server: dict[str, Any] = {"name": "broken", "command": "/nonexistent/check-server", "args": [], "env": []}
-    answer = await talk.call("session/new", {"cwd": stage.cwd, "mcpServers": [server]}, owes=97)
+    answer = await agent.call("session/new", {"cwd": fixture.cwd, "mcpServers": [server]}, rule=97)
     if not answer.ok:
-        stage.ledger.kept(97, f"session/new says so: {answer.says}", answer.shown)
+        fixture.notes.add_pass(97, f"session/new reports it: {answer.summary}", answer.evidence)
         return
-    turn = await talk.turn(answer.result["sessionId"], stage.act("talk").filled(), owes=97)
-    bad = f"with a broken MCP server the turn gave {turn.answer.says}"
-    stage.ledger.judge(97, turn.answer.ok, "the session works without it", bad, turn.answer.shown)
+    turn = await agent.run_turn(answer.result["sessionId"], fixture.action("talk").filled(), rule=97)
+    bad = f"with a broken MCP server the turn gave {turn.answer.summary}"
+    fixture.notes.judge(97, turn.answer.ok, "the session works without it", bad, turn.answer.evidence)
 
 
-async def over_acp(stage: AgentFixture) -> None:
-    talk = await stage.begin()
+async def mcp_over_acp(fixture: AgentFixture) -> None:
+    agent = await fixture.start_agent()
     server = {"type": "acp", "name": "check", "serverId": "check-server"}
-    session = await stage.session(talk, mcpServers=[server])
-    if stage.can("mcp"):
-        await stage.play(talk, session, "mcp")
-    if not any(line.method == "mcp/message" for line in talk.lines):
-        raise CaseUnavailable("the server over ACP was never spoken to")
+    session = await fixture.new_session(agent, mcpServers=[server])
+    if fixture.has_action("mcp"):
+        await fixture.run_action(agent, session, "mcp")
+    if not any(line.method == "mcp/message" for line in agent.lines):
+        raise CaseUnavailable("the server over ACP was not used")
 
 
 MCP_CASES: Final = (
-    AgentCase("MCP servers", "two stdio servers are attached", (95, 96), attached),
-    AgentCase("a broken MCP server", "a command that does not exist", (97,), broken),
-    AgentCase("MCP over ACP", "a server that lives in the client", (364,), over_acp, "mcpCapabilities.acp"),
+    AgentCase("MCP servers", "two stdio servers are attached", (95, 96), connect_mcp_servers),
+    AgentCase("a broken MCP server", "a command that does not exist", (97,), broken_mcp_server),
+    AgentCase("MCP over ACP", "an MCP server of the client", (364,), mcp_over_acp, "mcpCapabilities.acp"),
 )
 
 

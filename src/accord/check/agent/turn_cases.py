@@ -9,76 +9,81 @@ from accord.check.checked_connection import WireLine
 from accord.check.findings import CaseUnavailable
 from accord.trace.trace_steps import at, listed
 
-# MERGED check.agent.scenes.turns: Turns: what a prompt may hold, what comes back, what is refused, what works meanwhile.
-
 TEXT: Final = "日本語 🎉 naïve"
 
 
-async def plain(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    turn = await stage.play(talk, session, "talk")
-    bad = f"a prompt of text gave {turn.answer.says}"
-    stage.ledger.judge(139, turn.answer.ok, "text is taken", bad, turn.answer.shown)
-    stage.ledger.kept(143, "every prompt is answered", turn.answer.shown)
-    link = {"type": "resource_link", "uri": (stage.folder / "notes.txt").as_uri(), "name": "notes.txt"}
-    asked = talk.prompt(session, [{"type": "text", "text": stage.act("talk").filled()}, link])
-    linked = await talk.turn_of(asked)
-    bad = f"a prompt with a resource_link gave {linked.answer.says}"
-    stage.ledger.judge(140, linked.answer.ok, "links are taken", bad, linked.answer.shown)
-    await talk.barrier()
+async def plain_turn(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    turn = await fixture.run_action(agent, session, "talk")
+    bad = f"a prompt of text gave {turn.answer.summary}"
+    fixture.notes.judge(139, turn.answer.ok, "text is accepted", bad, turn.answer.evidence)
+    fixture.notes.add_pass(143, "every prompt is answered", turn.answer.evidence)
+    resource_link = {
+        "type": "resource_link",
+        "uri": (fixture.folder / "notes.txt").as_uri(),
+        "name": "notes.txt",
+    }
+    request = agent.prompt(
+        session, [{"type": "text", "text": fixture.action("talk").filled()}, resource_link]
+    )
+    link_turn = await agent.finish_turn(request)
+    bad = f"a prompt with a resource_link gave {link_turn.answer.summary}"
+    fixture.notes.judge(140, link_turn.answer.ok, "links are accepted", bad, link_turn.answer.evidence)
+    await agent.barrier()
 
 
-async def texts(stage: AgentFixture) -> None:
-    """Several lines, what is not ASCII, and half of an emoji."""
-    talk, session = await stage.open()
-    if stage.can("lines"):
-        await stage.play(talk, session, "lines")
-    if stage.can("echo"):
-        turn = await stage.play(talk, session, "echo", text=TEXT)
-        said = turn.all_text
-        spoiled = [
+async def special_texts(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    if fixture.has_action("lines"):
+        await fixture.run_action(agent, session, "lines")
+    if fixture.has_action("echo"):
+        turn = await fixture.run_action(agent, session, "echo", text=TEXT)
+        visible_text = turn.all_text
+        wrong_texts = [
             wrong
             for wrong in (TEXT.encode().decode("latin-1"), TEXT.encode("ascii", "replace").decode())
-            if wrong in said
+            if wrong in visible_text
         ]
-        if TEXT in said:
-            stage.ledger.kept(5, "emoji and CJK survive", turn.answer.shown[:1])
-        elif spoiled:
-            stage.ledger.broken(
-                5, f"{TEXT} came back as {spoiled[0]!r}", [line.shown for line in turn.lines[-2:]]
+        if TEXT in visible_text:
+            fixture.notes.add_pass(5, "emoji and CJK are returned unchanged", turn.answer.evidence[:1])
+        elif wrong_texts:
+            fixture.notes.add_fail(
+                5, f"{TEXT} was returned as {wrong_texts[0]!r}", [line.evidence for line in turn.lines[-2:]]
             )
-    if stage.can("talk"):
-        await stage.works(talk, session)
-        text = stage.act("talk").filled() + " \\ud83d"
+    if fixture.has_action("talk"):
+        await fixture.require_plain_turn(agent, session)
+        text = fixture.action("talk").filled() + " \\ud83d"
         params = f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}'
-        asked = talk.send(f'{{"jsonrpc":"2.0","id":"half","method":"session/prompt","params":{params}}}')
-        turn = await talk.turn_of(asked, owes=392)
-        bad = f"half of a surrogate pair gave {turn.answer.says}"
-        stage.ledger.judge(392, turn.answer.ok, "half of a surrogate pair is taken", bad, turn.answer.shown)
+        request = agent.send(f'{{"jsonrpc":"2.0","id":"half","method":"session/prompt","params":{params}}}')
+        turn = await agent.finish_turn(request, rule=392)
+        bad = f"half of a surrogate pair gave {turn.answer.summary}"
+        fixture.notes.judge(
+            392, turn.answer.ok, "half of a surrogate pair is accepted", bad, turn.answer.evidence
+        )
 
 
-async def malformed(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    await _refused(stage, talk, session, [{"type": "text"}])
-    strict = await stage.strict()
+async def malformed_prompts(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    await _check_refusal(fixture, agent, session, [{"type": "text"}])
+    strict = await fixture.start_strict_agent()
     if strict is None:
-        stage.ledger.untried(151, NO_STRICT_MODE)
+        fixture.notes.add_skipped_part(151, NO_STRICT_MODE)
         return
-    await _refused(stage, strict, await stage.session(strict), "hi")
+    await _check_refusal(fixture, strict, await fixture.new_session(strict), "hi")
 
 
-async def _refused(stage: AgentFixture, talk: Any, session: str, prompt: Any) -> None:
-    answer = await talk.call("session/prompt", {"sessionId": session, "prompt": prompt})
-    bad = f"the prompt {prompt!r} gave {answer.says}; expected -32602"
-    stage.ledger.judge(151, answer.code == -32602, "malformed prompts are refused", bad, answer.shown)
+async def _check_refusal(fixture: AgentFixture, agent: Any, session: str, prompt: Any) -> None:
+    answer = await agent.call("session/prompt", {"sessionId": session, "prompt": prompt})
+    bad = f"the prompt {prompt!r} gave {answer.summary}; expected -32602"
+    fixture.notes.judge(151, answer.code == -32602, "malformed prompts are refused", bad, answer.evidence)
 
 
-async def meanwhile(stage: AgentFixture) -> None:
-    """In the middle of a turn, modes and options can be set, and a second prompt is refused."""
-    talk = await stage.begin()
-    new = await talk.new(stage.cwd)
-    session = at(new.result, "sessionId") if new.ok else await stage.session(talk)
-    asked = await stage.busy(talk, session)
+async def requests_during_turn(fixture: AgentFixture) -> None:
+    """During a turn, modes and options can be set, and a second prompt is refused."""
+    agent = await fixture.start_agent()
+    new = await agent.new_session(fixture.cwd)
+    session = at(new.result, "sessionId") if new.ok else await fixture.new_session(agent)
+    request = await fixture.start_busy_turn(agent, session)
     calls: list[tuple[str, dict[str, Any]]] = []
     mode = at(new.result, "modes", "currentModeId")
     if isinstance(mode, str):
@@ -88,27 +93,35 @@ async def meanwhile(stage: AgentFixture) -> None:
         params = {"configId": at(option, "id"), "value": at(option, "currentValue")}
         calls.append(("session/set_config_option", params))
     for method, params in calls:
-        sent = talk.ask(method, {"sessionId": session, **params})
-        answer = await talk.answer(sent, owes=157, bound=stage.bounds.soon)
-        bad = f"{method} in a turn gave {answer.says}"
-        stage.ledger.judge(157, answer.ok, f"{method} works in a turn", bad, answer.shown)
+        sent = agent.send_request(method, {"sessionId": session, **params})
+        answer = await agent.wait_for_answer(sent, rule=157, timeout=fixture.timeouts.soon)
+        bad = f"{method} in a turn gave {answer.summary}"
+        fixture.notes.judge(157, answer.ok, f"{method} works in a turn", bad, answer.evidence)
     if not calls:
-        stage.ledger.absent(157, "it has neither modes nor options")
-    second = talk.prompt(session, "hi")
-    refused = await talk.until(
-        lambda line: line.sender == "agent" and line.is_answer and line.id == second.id, since=second.number, bound=stage.bounds.soon / 2
-    )  # fmt: skip
-    over = await talk.until(lambda line: line.is_answer and line.id == asked.id, since=asked.number, bound=0)
-    talk.cancel(session)
-    turn = await talk.turn_of(asked, owes=161, bound=stage.bounds.soon)
+        fixture.notes.add_not_applicable(157, "it has neither modes nor options")
+    second = agent.prompt(session, "hi")
+    refused = await agent.wait_for_line(
+        lambda line: line.sender == "agent" and line.is_answer and line.id == second.id,
+        since=second.number,
+        timeout=fixture.timeouts.soon / 2,
+    )
+    over = await agent.wait_for_line(
+        lambda line: line.is_answer and line.id == request.id, since=request.number, timeout=0
+    )
+    agent.cancel(session)
+    turn = await agent.finish_turn(request, rule=161, timeout=fixture.timeouts.soon)
     if refused is None:
-        stage.ledger.broken(385, "a second prompt in a busy session is not refused", [second.shown])
+        fixture.notes.add_fail(385, "a second prompt in a busy session is not refused", [second.evidence])
         return
     code = at(refused.message, "error", "code")
     untouched = over is None and turn.stop == "cancelled"
-    bad = f"a second prompt gave {code or 'a result'}; the first {'goes on' if untouched else 'ended'}"
-    stage.ledger.judge(
-        385, code == -32600 and untouched, "a second prompt is refused", bad, (second.shown, refused.shown)
+    bad = f"a second prompt gave {code or 'a result'}; the first {'continues' if untouched else 'ended'}"
+    fixture.notes.judge(
+        385,
+        code == -32600 and untouched,
+        "a second prompt is refused",
+        bad,
+        (second.evidence, refused.evidence),
     )
 
 
@@ -117,98 +130,106 @@ PROMPT_CASES: Final = (
         "a turn",
         "a prompt of text, one with a link",
         (42, 139, 140, 142, 143, 144, 145, 146, 147, 310),
-        plain,
+        plain_turn,
     ),
-    AgentCase("texts", "several lines, emoji and CJK, half of a surrogate pair", (3, 5, 392), texts),
+    AgentCase("texts", "several lines, emoji and CJK, half of a surrogate pair", (3, 5, 392), special_texts),
     AgentCase(
-        "malformed prompts", "a text block without text; a bare text in strict mode", (151,), malformed
+        "malformed prompts",
+        "a text block without text; a bare text in strict mode",
+        (151,),
+        malformed_prompts,
     ),
-    AgentCase("in the middle of a turn", "modes, options and a second prompt", (157, 385), meanwhile),
+    AgentCase(
+        "requests during a turn", "modes, options and a second prompt", (157, 385), requests_during_turn
+    ),
 )
 
 
-# MERGED check.agent.scenes.cancelling: Cancelling: a turn, a single request, a question of permission, and nothing at all.
-
-
-def _judge(stage: AgentFixture, turn: AgentTurn) -> None:
+def _check_cancelled_turn(fixture: AgentFixture, turn: AgentTurn) -> None:
     answer = turn.answer
     if not answer.ok:
-        stage.ledger.broken(162, f"a cancelled turn gave {answer.says}", answer.shown)
+        fixture.notes.add_fail(162, f"a cancelled turn gave {answer.summary}", answer.evidence)
         return
-    stage.ledger.kept(162, "a cancelled turn is no error", answer.shown)
+    fixture.notes.add_pass(162, "a cancelled turn is not an error", answer.evidence)
     bad = f"a cancelled turn ended with {turn.stop!r}"
-    stage.ledger.judge(161, turn.stop == "cancelled", "a cancelled turn says so", bad, answer.shown)
+    fixture.notes.judge(161, turn.stop == "cancelled", "a cancelled turn says so", bad, answer.evidence)
 
 
-async def turns(stage: AgentFixture) -> None:
-    """With terminals at the client, and without."""
+async def cancel_turn(fixture: AgentFixture) -> None:
+    """Once with a client that has terminals, once without."""
     for capabilities in (None, without("terminal")):
-        talk, session = await (stage.open() if capabilities is None else stage.open(capabilities))
-        asked = await stage.busy(talk, session)
-        talk.cancel(session)
-        soon = await talk.until(
-            lambda line, id=asked.id: line.is_answer and line.id == id, since=asked.number, bound=stage.bounds.soon
-        )  # fmt: skip
-        bad = f"{stage.bounds.soon:g} seconds after the cancel the turn goes on"
-        stage.ledger.judge(163, soon is not None, "the turn ends soon", bad, [asked.shown])
+        agent, session = await (
+            fixture.open_session() if capabilities is None else fixture.open_session(capabilities)
+        )
+        request = await fixture.start_busy_turn(agent, session)
+        agent.cancel(session)
+        soon = await agent.wait_for_line(
+            lambda line, id=request.id: line.is_answer and line.id == id,
+            since=request.number,
+            timeout=fixture.timeouts.soon,
+        )
+        bad = f"{fixture.timeouts.soon:g} seconds after the cancel the turn still runs"
+        fixture.notes.judge(163, soon is not None, "the turn ends soon", bad, [request.evidence])
         if soon is None:
             return
-        turn = await talk.turn_of(asked, owes=161)
-        _judge(stage, turn)
-        talk.desk.stay = False
-        if stage.can("talk"):
-            await stage.works(talk, await stage.session(talk))
-            again = await talk.turn(session, stage.act("talk").filled(), owes=170)
-            bad = f"a prompt after a cancelled turn gave {again.answer.says}"
+        turn = await agent.finish_turn(request, rule=161)
+        _check_cancelled_turn(fixture, turn)
+        agent.responder.keep_terminals_running = False
+        if fixture.has_action("talk"):
+            await fixture.require_plain_turn(agent, await fixture.new_session(agent))
+            again = await agent.run_turn(session, fixture.action("talk").filled(), rule=170)
+            bad = f"a prompt after a cancelled turn gave {again.answer.summary}"
             worked = again.answer.ok and again.stop != "cancelled"
-            stage.ledger.judge(170, worked, "the session goes on", bad, again.answer.shown)
-        await talk.barrier()
+            fixture.notes.judge(170, worked, "the session continues", bad, again.answer.evidence)
+        await agent.barrier()
 
 
-async def idle(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    await stage.works(talk, session)
-    talk.cancel(session)
-    turn = await talk.turn(session, stage.act("talk").filled(), owes=168)
-    bad = f"after a cancel without a turn a prompt gave {turn.answer.says}"
+async def cancel_without_turn(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    await fixture.require_plain_turn(agent, session)
+    agent.cancel(session)
+    turn = await agent.run_turn(session, fixture.action("talk").filled(), rule=168)
+    bad = f"after a cancel without a turn a prompt gave {turn.answer.summary}"
     worked = turn.answer.ok and turn.stop != "cancelled"
-    stage.ledger.judge(168, worked, "it is harmless", bad, turn.answer.shown)
+    fixture.notes.judge(168, worked, "it is harmless", bad, turn.answer.evidence)
 
 
-async def requests(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    asked = await stage.busy(talk, session)
-    talk.notify("$/cancel_request", {"requestId": asked.id})
-    line = await talk.until(
-        lambda line: line.is_answer and line.id == asked.id, since=asked.number, bound=stage.bounds.soon
+async def cancel_request(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    request = await fixture.start_busy_turn(agent, session)
+    agent.notify("$/cancel_request", {"requestId": request.id})
+    line = await agent.wait_for_line(
+        lambda line: line.is_answer and line.id == request.id,
+        since=request.number,
+        timeout=fixture.timeouts.soon,
     )
     if line is None:
-        talk.cancel(session)
-        await talk.turn_of(asked, owes=50, bound=stage.bounds.soon)
-        raise CaseUnavailable("it does not act on $/cancel_request, which it may")
-    answer = await talk.answer(asked, owes=50)
+        agent.cancel(session)
+        await agent.finish_turn(request, rule=50, timeout=fixture.timeouts.soon)
+        raise CaseUnavailable("it ignores $/cancel_request, which is allowed")
+    answer = await agent.wait_for_answer(request, rule=50)
     sound = answer.ok or answer.code == -32800
-    bad = f"$/cancel_request gave {answer.says}; expected a result or -32800"
-    stage.ledger.judge(50, sound, f"it gave {answer.says}", bad, answer.shown)
-    await talk.barrier()
+    bad = f"$/cancel_request gave {answer.summary}; expected a result or -32800"
+    fixture.notes.judge(50, sound, f"it gave {answer.summary}", bad, answer.evidence)
+    await agent.barrier()
 
 
-async def questions(stage: AgentFixture) -> None:
-    """A turn is cancelled while a question of permission is open; both ways to answer that question will do."""
+async def cancel_during_permission_request(fixture: AgentFixture) -> None:
+    """Cancel a turn during a permission request; the request may be answered in two ways."""
     answers = (CANCELLED, error(-32800, "Request cancelled"))
-    talk = await stage.begin()
+    agent = await fixture.start_agent()
     for reply in answers:
-        session = await stage.session(talk)
-        talk.desk.answers["session/request_permission"] = _hold
-        asked = talk.prompt(session, stage.act("permission").filled(file="cancelled.txt"))
-        question = await stage.question(talk, asked)
-        talk.cancel(session)
-        talk.reply(question, reply)
-        turn = await talk.turn_of(asked, owes=169, bound=stage.bounds.soon)
-        bad = f"after a cancelled question the turn gave {turn.answer.says}"
+        session = await fixture.new_session(agent)
+        agent.responder.overrides["session/request_permission"] = _hold
+        request = agent.prompt(session, fixture.action("permission").filled(file="cancelled.txt"))
+        question = await fixture.wait_for_permission_request(agent, request)
+        agent.cancel(session)
+        agent.reply(question, reply)
+        turn = await agent.finish_turn(request, rule=169, timeout=fixture.timeouts.soon)
+        bad = f"after a cancelled question the turn gave {turn.answer.summary}"
         if turn.answer.ok:
-            _judge(stage, turn)
-        stage.ledger.judge(169, turn.answer.ok, "the turn ends in good order", bad, turn.answer.shown)
+            _check_cancelled_turn(fixture, turn)
+        fixture.notes.judge(169, turn.answer.ok, "the turn ends normally", bad, turn.answer.evidence)
 
 
 def _hold(line: WireLine) -> Reply:
@@ -217,109 +238,136 @@ def _hold(line: WireLine) -> Reply:
 
 CANCEL_CASES: Final = (
     AgentCase(
-        "a turn is cancelled", "session/cancel while it is busy", (161, 162, 163, 164, 170, 257), turns
+        "a turn is cancelled", "session/cancel while it is busy", (161, 162, 163, 164, 170, 257), cancel_turn
     ),
-    AgentCase("nothing is cancelled", "session/cancel without a turn", (168,), idle),
-    AgentCase("a request is cancelled", "$/cancel_request for a prompt", (50,), requests),
-    AgentCase("cancelled at a question", "session/cancel while permission is asked for", (169,), questions),
+    AgentCase("cancel without a turn", "session/cancel without a turn", (168,), cancel_without_turn),
+    AgentCase("a request is cancelled", "$/cancel_request for a prompt", (50,), cancel_request),
+    AgentCase(
+        "cancel during a permission request",
+        "session/cancel while permission is asked for",
+        (169,),
+        cancel_during_permission_request,
+    ),
 )
 
 
-# MERGED check.agent.scenes.tools: Tool calls, files and terminals as they are when all goes well: read, write, run.
+_TOOL_CALL_RULES: Final = (173, 174, 175, 176, 177, 178, 180, 181, 182, 183)
+_TOOL_REQUESTS: Final = (
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "session/request_permission",
+)
 
-_CALLS: Final = (173, 174, 175, 176, 177, 178, 180, 181, 182, 183)
-_DONE: Final = ("fs/read_text_file", "fs/write_text_file", "terminal/create", "session/request_permission")
 
-
-def _reported(stage: AgentFixture, turn: AgentTurn) -> bool:
-    """Whether a tool call was reported; something done without one is a fault."""
+def _check_tool_call_reported(fixture: AgentFixture, turn: AgentTurn) -> bool:
+    """Judge whether tool calls are reported; a side effect without one breaks the rule."""
     if turn.updates("tool_call"):
-        stage.ledger.kept(172, "tools are reported", [turn.updates("tool_call")[0].shown])
+        fixture.notes.add_pass(172, "tools are reported", [turn.updates("tool_call")[0].evidence])
         return True
-    done = turn.asked(*_DONE)
-    if done:
-        # A first change may stand for the announcement; that is a fault of another rule.
+    side_effects = turn.requests(*_TOOL_REQUESTS)
+    if side_effects:
+        # An update without an announcement breaks another rule.
         if not turn.updates("tool_call_update"):
-            stage.ledger.broken(172, f"{done[0].method} without a tool call", [done[0].shown])
+            fixture.notes.add_fail(
+                172, f"{side_effects[0].method} without a tool call", [side_effects[0].evidence]
+            )
     else:
-        stage.ledger.unseen(172, "no tool was used")
+        fixture.notes.add_not_shown(172, "no tool was used")
     return False
 
 
-async def reading(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
+async def read_file(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
     for _ in range(2):
-        turn = await stage.play(talk, session, "read", file="notes.txt")
-        _reported(stage, turn)
-    if stage.can("search"):
-        await stage.play(talk, session, "search", text=WORD)
+        turn = await fixture.run_action(agent, session, "read", file="notes.txt")
+        _check_tool_call_reported(fixture, turn)
+    if fixture.has_action("search"):
+        await fixture.run_action(agent, session, "search", text=WORD)
 
 
-async def writing(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    turn = await stage.play(talk, session, "write", file="made.txt", text="hello")
-    _reported(stage, turn)
+async def write_file(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    turn = await fixture.run_action(agent, session, "write", file="made.txt", text="hello")
+    _check_tool_call_reported(fixture, turn)
     diffs = [
         (line, one)
         for line in turn.lines
         for one in [*listed(line.update, "content"), *listed(line.params, "toolCall", "content")]
-        if at(one, "type") == "diff" and at(one, "path") == str(stage.folder / "made.txt")
+        if at(one, "type") == "diff" and at(one, "path") == str(fixture.folder / "made.txt")
     ]
     for line, diff in diffs[:1]:
         bad = f"the diff of a new file has oldText {at(diff, 'oldText')!r}"
-        stage.ledger.judge(179, at(diff, "oldText") is None, "a new file has no old text", bad, [line.shown])
+        fixture.notes.judge(
+            179, at(diff, "oldText") is None, "a new file has no old text", bad, [line.evidence]
+        )
     if not diffs:
-        stage.ledger.unseen(179, "no diff of the new file was shown")
+        fixture.notes.add_not_shown(179, "no diff of the new file was shown")
 
 
-async def null_write(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
+async def null_result_of_write(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
 
     def write(line: WireLine) -> Reply:
-        path = stage.folder / "made.txt"
+        path = fixture.folder / "made.txt"
         path.write_text("hello")
         return result(None)
 
-    talk.desk.answers["fs/write_text_file"] = write
-    turn = await stage.play(talk, session, "write", file="made.txt", text="hello")
-    written = turn.asked("fs/write_text_file")
+    agent.responder.overrides["fs/write_text_file"] = write
+    turn = await fixture.run_action(agent, session, "write", file="made.txt", text="hello")
+    written = turn.requests("fs/write_text_file")
     if not written:
         raise CaseUnavailable("nothing was written through the client")
     failed = [line for line in turn.updates("tool_call_update") if line.update.get("status") == "failed"]
     sound = turn.answer.ok and not failed
-    shown = [written[0].shown, *(line.shown for line in failed[:1]), turn.answer.line.shown]
-    stage.ledger.judge(246, sound, "null is taken for success", "null is taken for a failure", shown)
+    frames = [written[0].evidence, *(line.evidence for line in failed[:1]), turn.answer.line.evidence]
+    fixture.notes.judge(246, sound, "null counts as success", "null counts as a failure", frames)
 
 
-async def running(stage: AgentFixture) -> None:
-    talk, session = await stage.open()
-    turn = await stage.play(talk, session, "run")
-    _reported(stage, turn)
+async def run_command(fixture: AgentFixture) -> None:
+    agent, session = await fixture.open_session()
+    turn = await fixture.run_action(agent, session, "run")
+    _check_tool_call_reported(fixture, turn)
 
 
-async def poorer(stage: AgentFixture) -> None:
-    """Clients that lack one thing are not asked for it."""
-    acts: tuple[tuple[int, str, str, dict[str, str], str], ...] = (
+async def missing_client_capabilities(fixture: AgentFixture) -> None:
+    """The agent must not use a capability that the client lacks."""
+    actions: tuple[tuple[int, str, str, dict[str, str], str], ...] = (
         (236, "fs.readTextFile", "read", {"file": "notes.txt"}, "fs/read_text_file"),
         (237, "fs.writeTextFile", "write", {"file": "poor.txt", "text": "x"}, "fs/write_text_file"),
         (247, "terminal", "run", {}, "terminal/create"),
     )
-    for rule, capability, act, values, method in acts:
-        if not stage.can(act):
+    for rule, capability, action, values, method in actions:
+        if not fixture.has_action(action):
             continue
-        talk, session = await stage.open(without(capability))
-        turn = await stage.play(talk, session, act, **values)
-        used = turn.updates("tool_call", "tool_call_update") or turn.asked(*_DONE)
-        if not turn.asked(method) and used:
-            stage.ledger.kept(rule, f"no {method} without {capability}", [used[0].shown])
+        agent, session = await fixture.open_session(without(capability))
+        turn = await fixture.run_action(agent, session, action, **values)
+        used = turn.updates("tool_call", "tool_call_update") or turn.requests(*_TOOL_REQUESTS)
+        if not turn.requests(method) and used:
+            fixture.notes.add_pass(rule, f"no {method} without {capability}", [used[0].evidence])
 
 
 TOOL_CALL_CASES: Final = (
-    AgentCase("reading a file", "the read act, twice, and the search act", (172, *_CALLS, 236, 238), reading),
-    AgentCase("making a file", "the write act", (172, 179, 237, 238), writing),
-    AgentCase("a write answered with null", "the write act, and the client answers null", (246,), null_write),
-    AgentCase("running a command", "the run act", (172, 190, 247, 257, 258), running),
-    AgentCase("poorer clients", "each act with a client that lacks what it needs", (236, 237, 247), poorer),
+    AgentCase(
+        "reading a file",
+        "the read action, twice, and the search action",
+        (172, *_TOOL_CALL_RULES, 236, 238),
+        read_file,
+    ),
+    AgentCase("making a file", "the write action", (172, 179, 237, 238), write_file),
+    AgentCase(
+        "a write answered with null",
+        "the write action, and the client answers null",
+        (246,),
+        null_result_of_write,
+    ),
+    AgentCase("running a command", "the run action", (172, 190, 247, 257, 258), run_command),
+    AgentCase(
+        "clients without a capability",
+        "each action with a client that lacks what it needs",
+        (236, 237, 247),
+        missing_client_capabilities,
+    ),
 )
 
 

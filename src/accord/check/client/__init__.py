@@ -1,1 +1,1 @@
-"""Conformance of clients: an agent that is played scene by scene, and what the client makes of it."""
+"""Conformance checks for clients: the checker is the agent."""

@@ -1,4 +1,4 @@
-"""The agent's desk: answers what a client asks for as a small but complete agent would, or as a scene wants it."""
+"""Answers the client's requests as a small but complete agent, or as a case overrides it."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -8,10 +8,10 @@ from accord.check.checked_connection import Message, WireLine
 from accord.trace.trace_steps import at
 
 Reply: TypeAlias = Message | None
-"""`{"result": ...}` or `{"error": ...}`; None holds the answer back."""
-Server: TypeAlias = Callable[[WireLine], Reply]
+"""`{"result": ...}` or `{"error": ...}`; None leaves the request unanswered."""
+Handler: TypeAlias = Callable[[WireLine], Reply]
 
-EVERYTHING: Final[dict[str, Any]] = {
+ALL_CAPABILITIES: Final[dict[str, Any]] = {
     "loadSession": True,
     "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
     "mcpCapabilities": {"http": True, "sse": True},
@@ -23,7 +23,7 @@ EVERYTHING: Final[dict[str, Any]] = {
     "auth": {"logout": {}, "status": {}},
     "providers": {},
 }
-"""The capabilities of an agent that can do all there is."""
+"""The capabilities of an agent that supports everything."""
 
 MODES: Final = {
     "currentModeId": "ask",
@@ -43,7 +43,7 @@ OPTIONS: Final[list[dict[str, Any]]] = [
 
 
 class AgentExit(Exception):
-    """Raised by a server: the agent dies instead of answering, with this code, or killed."""
+    """Raised by a handler: the agent exits instead of answering, with this code, or is killed."""
 
     def __init__(self, code: int | None = None) -> None:
         super().__init__(code)
@@ -51,18 +51,18 @@ class AgentExit(Exception):
 
 
 def result(value: Any) -> Message:
-    """An answer."""
+    """A result."""
     return {"result": value}
 
 
 def error(code: int, message: str) -> Message:
-    """An error answer."""
+    """An error."""
     return {"error": {"code": code, "message": message}}
 
 
 def without(*paths: str) -> dict[str, Any]:
-    """The capabilities of an agent that lacks some: `loadSession`, `sessionCapabilities.list`..."""
-    copy = deepcopy(EVERYTHING)
+    """All agent capabilities without these: `loadSession`, `sessionCapabilities.list`..."""
+    copy = deepcopy(ALL_CAPABILITIES)
     for path in paths:
         inner = copy
         *parents, last = path.split(".")
@@ -73,30 +73,30 @@ def without(*paths: str) -> dict[str, Any]:
 
 
 class AgentResponder:
-    """What the agent serves. A scene puts its own way to serve a method into `answers`."""
+    """The agent side of a case. A case puts its own handlers into `overrides`."""
 
     def __init__(self) -> None:
-        self.session = "check-1"
-        self.initialized: dict[str, Any] = {
+        self.session: str = "check-1"
+        self.initialize_result: dict[str, Any] = {
             "protocolVersion": 1,
-            "agentCapabilities": deepcopy(EVERYTHING),
+            "agentCapabilities": deepcopy(ALL_CAPABILITIES),
             "agentInfo": {"name": "accord-check", "version": "1"},
         }
-        self.opened: dict[str, Any] = {}
-        """What `session/new`, load and resume answer besides the id."""
+        self.session_result: dict[str, Any] = {}
+        """The members of the `session/new`, load and resume results besides the id."""
         self.sessions: list[dict[str, Any]] = []
-        self.answers: dict[str, Server] = {}
+        self.overrides: dict[str, Handler] = {}
         self.before: dict[str, list[Message]] = {}
-        """Notifications right before the answer to a method, once."""
+        """Notifications to send once, right before the answer to a method."""
         self.after: dict[str, list[Message]] = {}
-        self.blamed: int | None = None
-        """The rule that is broken by whatever is used without being advertised; None: the one that is closest."""
-        self.stays = False
-        """Whether the agent lives on when its input is closed."""
-        self.options = deepcopy(OPTIONS)
-        self._served: dict[str, Server] = {
-            "initialize": lambda _: result(self.initialized),
-            "session/new": lambda _: result({"sessionId": self.session, **self.opened}),
+        self.unadvertised_rule: int | None = None
+        """The rule that the use of an unadvertised feature breaks; None: the rule of the feature."""
+        self.ignores_eof = False
+        """Whether the agent keeps running when its input is closed."""
+        self.options: list[dict[str, Any]] = deepcopy(OPTIONS)
+        self._handlers: dict[str, Handler] = {
+            "initialize": lambda _: result(self.initialize_result),
+            "session/new": lambda _: result({"sessionId": self.session, **self.session_result}),
             "session/load": self._again,
             "session/resume": self._again,
             "session/fork": lambda _: result({"sessionId": f"{self.session}-fork"}),
@@ -118,12 +118,12 @@ class AgentResponder:
 
     def serve(self, line: WireLine) -> Reply:
         """The answer to a request."""
-        server = self.answers.get(line.method) or self._served.get(line.method)
+        server = self.overrides.get(line.method) or self._handlers.get(line.method)
         return error(-32601, f"Method not found: {line.method}") if server is None else server(line)
 
     def _again(self, line: WireLine) -> Reply:
         self.session = str(at(line.params, "sessionId"))
-        return result(self.opened)
+        return result(self.session_result)
 
     def _set_option(self, line: WireLine) -> Reply:
         for option in self.options:

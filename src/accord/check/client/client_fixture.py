@@ -1,4 +1,4 @@
-"""The fixture of one case with a client: clean folders, script, the client and each agent it starts."""
+"""The fixture of one case with a client: temporary folders, script, the client and its agents."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,18 +16,16 @@ from accord.check.client.client_under_test import AgentPipe, ClientUnderTest
 from accord.check.findings import CaseUnavailable, Rule, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock, within
 
-# MERGED check.client.watch: The watch over a client: what every line of every conversation shows, whatever the scene was about.
 
-
-async def check_client_record(part: "ClientUnderTest", ledger: RuleNotes) -> None:
-    """Look over a conversation that is over."""
+async def check_client_record(client: "ClientUnderTest", notes: RuleNotes) -> None:
+    """Check all passive rules on a closed connection with a client."""
     from accord.check.client import client_rules
     from accord.check.client.client_rules import ClientRecord
-    from accord.check.wire_rules import look_over
+    from accord.check.wire_rules import check_record
 
-    await look_over(
-        ClientRecord(part),
-        ledger,
+    await check_record(
+        ClientRecord(client),
+        notes,
         [
             client_rules.check_messages,
             client_rules.check_schema,
@@ -37,52 +35,51 @@ async def check_client_record(part: "ClientUnderTest", ledger: RuleNotes) -> Non
     )
 
 
-# MERGED check.client.stage: The stage of one scene: clean folders, the script, the ledger, the client, and every agent that the client starts.
-
 PROMPT: Final = "Say hello."
 
 
 class ClientTraits(Struct, frozen=True):
-    """What the first run of the client showed of it."""
+    """What the first turn showed about the client."""
 
     info: Any = None
-    offered: Any = None
-    shows: bool = False
-    """What the agent says is to be read in what the client prints."""
-    leaves: bool = False
-    """It ends when the turn has ended."""
+    capabilities: Any = None
+    prints_messages: bool = False
+    """Whether the client prints the agent's text."""
+    exits_after_turn: bool = False
+    """Whether the client exits at the end of the turn."""
 
 
 class ClientFixture:
-    """What a scene is played on. `folder` is the session's folder, `outside` is none of it."""
+    """The environment of one case. `folder` is the session's folder; `outside` is not part of the session."""
 
     def __init__(
         self,
         root: Path,
         launcher: ClientLauncher,
         script: ClientCheckScript,
-        ledger: RuleNotes,
+        notes: RuleNotes,
         *,
-        bounds: CheckTimeouts,
+        timeouts: CheckTimeouts,
         traits: ClientTraits | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.script = script
-        self.ledger = ledger
-        self.bounds = bounds
+        self.notes = notes
+        self.timeouts = timeouts
         self.clock = clock
-        self.traits = traits or ClientTraits()
-        self.desk = AgentResponder()
-        self.parts: list[ClientUnderTest] = []
+        self.traits: ClientTraits = traits or ClientTraits()
+        self.responder: AgentResponder = AgentResponder()
+        self.connections: list[ClientUnderTest] = []
         self.logins: list[AgentPipe] = []
-        """The times that the client started the agent's login at a terminal."""
-        self.clients: list[LaunchedClient] = []
+        """One entry for each time the client started the agent's terminal login."""
+        self.processes: list[LaunchedClient] = []
         self._launcher = launcher
         self._joined: asyncio.Future[None] | None = None
-        self.root = root.resolve()
-        self.folder, self.home, self.extra, self.outside = (
-            self.root / name for name in ("project", "home", "extra", "outside")
-        )
+        self.root: Path = root.resolve()
+        self.folder: Path = self.root / "project"
+        self.home: Path = self.root / "home"
+        self.extra: Path = self.root / "extra"
+        self.outside: Path = self.root / "outside"
         for path in (self.folder, self.home, self.extra, self.outside):
             path.mkdir(parents=True)
         (self.folder / "notes.txt").write_text("one\ntwo\nthree\n")
@@ -91,130 +88,130 @@ class ClientFixture:
     # -- the client
 
     @property
-    def client(self) -> LaunchedClient:
-        """The client that runs now."""
-        return self.clients[-1]
+    def process(self) -> LaunchedClient:
+        """The client process that runs now."""
+        return self.processes[-1]
 
     @property
     def prompts(self) -> bool:
-        """Whether the client can be told what to prompt."""
+        """Whether the prompt can be chosen."""
         return self._launcher.prompts
 
-    def need(self, *acts: str) -> None:
-        """End the scene where the script has no words for these acts."""
-        for name in acts:
-            if self.script.act(name) is None:
-                raise CaseUnavailable(f"the script does not say how to make the client {name!r}")
+    def require_actions(self, *actions: str) -> None:
+        """Raise `CaseUnavailable` if the script lacks one of these actions."""
+        for name in actions:
+            if self.script.action(name) is None:
+                raise CaseUnavailable(f"the script has no action {name!r}")
 
-    def can(self, act: str) -> bool:
-        """Whether the script has words for it."""
-        return self.script.act(act) is not None
+    def has_action(self, action: str) -> bool:
+        """Whether the script has this action."""
+        return self.script.action(action) is not None
 
-    def if_can(self, *acts: str) -> tuple[str, ...]:
-        """Those of the acts that the script has words for."""
-        return tuple(act for act in acts if self.can(act))
+    def available_actions(self, *actions: str) -> tuple[str, ...]:
+        """Those of the actions that the script has."""
+        return tuple(action for action in actions if self.has_action(action))
 
-    async def start(self, *acts: str, prompt: str = PROMPT, **values: str) -> None:
-        """Start the client with a prompt and with these acts."""
+    async def start(self, *actions: str, prompt: str = PROMPT, **values: str) -> None:
+        """Start the client with a prompt and these actions."""
         known = {"folder": str(self.folder), "home": str(self.home), "extra": str(self.extra), **values}
         words: list[str] = []
         environment = dict(self.script.environment)
         terminal = False
-        for name in acts:
-            act = self.script.act(name)
-            if act is None:
-                raise CaseUnavailable(f"the script does not say how to make the client {name!r}")
-            words += [fill(word, known) for word in act.words]
-            environment |= act.environment
-            terminal = terminal or act.terminal
-            write_files(act, known)
-        order = ClientTask(prompt, self.folder, self.home, words, environment, terminal)
-        self.clients.append(await self._launcher(order, self._join))
+        for name in actions:
+            action = self.script.action(name)
+            if action is None:
+                raise CaseUnavailable(f"the script has no action {name!r}")
+            words += [fill(word, known) for word in action.words]
+            environment |= action.environment
+            terminal = terminal or action.terminal
+            write_files(action, known)
+        task = ClientTask(prompt, self.folder, self.home, words, environment, terminal)
+        self.processes.append(await self._launcher(task, self._add_connection))
 
-    def _join(self, wire: AgentPipe) -> None:
-        if wire.words:  # not how an agent is started: a login at a terminal, which succeeds
-            self.logins.append(wire)
-            wire.die(0)
+    def _add_connection(self, pipe: AgentPipe) -> None:
+        if pipe.arguments:  # a terminal login, which succeeds
+            self.logins.append(pipe)
+            pipe.exit(0)
             return
-        name = f"{self.ledger.scene} {len(self.parts) + 1}"
-        self.parts.append(ClientUnderTest(name, wire, self.desk, self.ledger, self.bounds, self.clock))
+        name = f"{self.notes.case} {len(self.connections) + 1}"
+        self.connections.append(
+            ClientUnderTest(name, pipe, self.responder, self.notes, self.timeouts, self.clock)
+        )
         if self._joined is not None and not self._joined.done():
             self._joined.set_result(None)
 
-    async def agent(self, number: int = 1, *, owes: Rule | None = None) -> ClientUnderTest:
-        """The agent that the client starts as the first, the second..."""
-        deadline = self.clock.now() + self.bounds.answer
-        while len(self.parts) < number:
+    async def connection(self, number: int = 1, *, rule: Rule | None = None) -> ClientUnderTest:
+        """Wait until the client has started its first, second... agent; returns the connection."""
+        deadline = self.clock.now() + self.timeouts.answer
+        while len(self.connections) < number:
             left = deadline - self.clock.now()
-            if left <= 0 or self.client.exit is not None:
+            if left <= 0 or self.process.exit is not None:
                 why = "the client did not start the agent"
-                if owes is not None:
-                    self.ledger.broken(owes, why)
+                if rule is not None:
+                    self.notes.add_fail(rule, why)
                 raise ConnectionOver(why)
             self._joined = asyncio.get_running_loop().create_future()
             await within(self.clock, min(left, 0.2), self._joined)
-        return self.parts[number - 1]
+        return self.connections[number - 1]
 
-    async def turn(
-        self, *acts: str, prompt: str = PROMPT, owes: Rule | None = None, **values: str
+    async def start_turn(
+        self, *actions: str, prompt: str = PROMPT, rule: Rule | None = None, **values: str
     ) -> "ClientTurn":
-        """Start the client, and go as far as its prompt."""
-        number = len(self.parts) + 1
-        await self.start(*acts, prompt=prompt, **values)
-        part = await self.agent(number)
-        return ClientTurn(part, await part.prompted(owes=owes))
+        """Start the client and wait for its prompt."""
+        number = len(self.connections) + 1
+        await self.start(*actions, prompt=prompt, **values)
+        client = await self.connection(number)
+        return ClientTurn(client, await client.wait_for_prompt(rule=rule))
 
-    async def over(self) -> bool:
-        """Wait for the client to end by itself; whether it did. Those that stay are not waited for."""
-        if not self.traits.leaves:
-            await self.client.wait(0.2)
-            return self.client.exit is not None
-        return await self.client.wait(self.bounds.soon)
+    async def wait_for_exit(self) -> bool:
+        """Wait for the client's exit; returns whether it exited. Skips clients that keep running."""
+        if not self.traits.exits_after_turn:
+            await self.process.wait(0.2)
+            return self.process.exit is not None
+        return await self.process.wait(self.timeouts.soon)
 
-    async def finish(self, turn: "ClientTurn", marker: str = "", rules: Sequence[Rule] = ()) -> None:
-        """Say a last word, end the turn, and see that the client took it in and shows it: what these rules ask for."""
+    async def finish_turn(self, turn: "ClientTurn", marker: str = "", rules: Sequence[Rule] = ()) -> None:
+        """Send the marker text, end the turn, and judge whether the client survives and prints the marker."""
         if marker:
-            turn.part.say(marker)
-        last = turn.part.stop(turn.prompt)
-        await self.over()
-        shown = [last.shown]
-        if self.client.exit is not None and self.client.exit.signal is not None:
+            turn.client.say(marker)
+        last = turn.client.end_turn(turn.prompt)
+        await self.wait_for_exit()
+        frames = [last.evidence]
+        if self.process.exit is not None and self.process.exit.signal is not None:
             for rule in rules:
-                self.ledger.broken(rule, f"the client crashed: it {self.client.exit}", shown)
+                self.notes.add_fail(rule, f"the client crashed: it {self.process.exit}", frames)
             return
         for rule in rules:
-            if marker and self.traits.shows:
-                kept = marker in self.client.printed
-                bad = f"what was said afterwards is not shown; the client says: {tail(self.client.output)}"
-                self.ledger.judge(rule, kept, "the turn went on, and what was said is shown", bad, shown)
-            elif not any(note.outcome == "broken" for note in self.ledger.of(rule)):
-                self.ledger.kept(rule, "the turn went on", shown)
+            if marker and self.traits.prints_messages:
+                passed = marker in self.process.printed
+                bad = f"later text is not printed; output: {tail(self.process.output)}"
+                self.notes.judge(rule, passed, "the turn continued, and later text is printed", bad, frames)
+            elif not any(note.outcome == "fail" for note in self.notes.for_rule(rule)):
+                self.notes.add_pass(rule, "the turn continued", frames)
 
     async def aclose(self) -> None:
-        """End the client with everything it started, and look over all that was said."""
-        for client in self.clients:
-            await client.end()
-        for part in self.parts:
-            await check_client_record(part, self.ledger)
+        """End all processes and check the records of their connections."""
+        for process in self.processes:
+            await process.end()
+        for client in self.connections:
+            await check_client_record(client, self.notes)
 
-    def last_words(self) -> str:
-        """The end of what the client printed."""
-        return tail(self.client.output) if self.clients else ""
+    def output_tail(self) -> str:
+        """The end of the client's output."""
+        return tail(self.process.output) if self.processes else ""
 
 
 class ClientTurn(Struct, frozen=True):
-    """A turn that the client began."""
+    """A turn of the client: its connection and its prompt."""
 
-    part: ClientUnderTest
+    client: ClientUnderTest
     prompt: Any
 
 
 def tail(text: str, most: int = 300) -> str:
-    """The last words of a client."""
+    """The end of an output in one line."""
     words = " ".join(text.split())
     return f"...{words[-most:]}" if len(words) > most else words or "(nothing)"
 
-
-# MERGED check.client.scene: A scene with a client: the checker plays the agent.
 
 ClientCase: TypeAlias = findings.CheckCase[ClientFixture]

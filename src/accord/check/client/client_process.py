@@ -1,4 +1,4 @@
-"""Starts the client under test from its command template and sees it out."""
+"""Starts the client under test from its command template, and ends it."""
 
 import asyncio
 import os
@@ -9,20 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from accord.check.client.client_under_test import Joined, RelayListener, open_door
+from accord.check.client.client_under_test import PipeHandler, RelayListener, listen_for_relays
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import UsageError
 from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
 
-# MERGED check.client.command: The command line of the client under test, with the places where the agent, the prompt and more words go.
-
-PLACES: Final = ("{agent}", "{prompt}", "{folder}", "{options}")
+PLACEHOLDERS: Final = ("{agent}", "{prompt}", "{folder}", "{options}")
 
 
-def ready(
+def fill_template(
     template: Sequence[str], *, agent: Sequence[str], prompt: str, folder: str, options: Sequence[str]
 ) -> list[str]:
-    """The words to start. A place that is a whole word becomes several words, one inside a word becomes quoted text."""
+    """The command line to start.
+
+    A placeholder that is a whole argument becomes several arguments; inside an argument it is quoted text.
+    """
     words = list(template)
     if not any("{options}" in word for word in words):
         words[_before_agent(words) : _before_agent(words)] = ["{options}"]
@@ -33,47 +34,45 @@ def ready(
         "{prompt}": prompt,
         "{folder}": folder,
     }
-    return [part for word in words for part in (many[word] if word in many else [_filled(word, one)])]
+    return [client for word in words for client in (many[word] if word in many else [_filled(word, one)])]
 
 
 def check_template(template: Sequence[str]) -> None:
-    """Raises `UsageError` where there is no place for the agent."""
+    """Raise `UsageError` if the template has no `{agent}`."""
     if not any("{agent}" in word for word in template):
         raise UsageError(
-            "the client's command needs {agent} where the agent's command goes: "
+            "the client's command has no {agent}, the place of the agent's command: "
             "accord check client -- COMMAND ... {agent} ..."
         )
 
 
-def takes(template: Sequence[str], place: str) -> bool:
-    """Whether the command has this place."""
-    return any(place in word for word in template)
+def has_placeholder(template: Sequence[str], placeholder: str) -> bool:
+    """Whether the command has this placeholder."""
+    return any(placeholder in word for word in template)
 
 
 def _before_agent(words: Sequence[str]) -> int:
-    """Options go before the agent, and before the `--` that sets its command apart."""
-    place = next(number for number, word in enumerate(words) if "{agent}" in word)
-    return place - 1 if place and words[place - 1] == "--" else place
+    """The index for options: before the agent, and before a `--` in front of it."""
+    placeholder = next(number for number, word in enumerate(words) if "{agent}" in word)
+    return placeholder - 1 if placeholder and words[placeholder - 1] == "--" else placeholder
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
-    for place, value in values.items():
-        word = word.replace(place, value)
+    for placeholder, value in values.items():
+        word = word.replace(placeholder, value)
     return word
 
 
-# MERGED check.client.launch: How the client under test is started and seen out. A process is the one way that ships; tests bring their own.
-
-_KEPT = 1_000_000
+_MAX_OUTPUT_BYTES: Final = 1_000_000
 
 
 class ClientTask(NamedTuple):
-    """What the client is to do: the prompt, further words, and where."""
+    """How to start a client: the prompt, folders, more arguments, and environment."""
 
     prompt: str
     folder: Path
     home: Path
-    words: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     environment: Mapping[str, str] = {}
     terminal: bool = False
 
@@ -83,52 +82,52 @@ class LaunchedClient(Protocol):
 
     @property
     def printed(self) -> str:
-        """All that it wrote to stdout so far."""
+        """Its stdout so far."""
         ...
 
     @property
     def output(self) -> str:
-        """The same, with what it wrote to stderr."""
+        """Its stdout and stderr so far."""
         ...
 
     @property
     def exit(self) -> ProcessExit | None:
-        """How it ended, once it has."""
+        """How it exited; None while it runs."""
         ...
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds."""
+        """Wait for its exit; returns whether it exits within so many seconds."""
         ...
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Send SIGINT (Ctrl-C)."""
         ...
 
     async def end(self) -> bool:
-        """See it out, with everything it started; whether it had to be made to."""
+        """End it with all its child processes; returns whether it was still running."""
         ...
 
 
 class ClientLauncher(Protocol):
-    """Starts clients. Each agent that a client starts is handed to `joined`."""
+    """Starts clients. `on_pipe` is called for each agent that a client starts."""
 
     prompts: bool
-    """Whether it can be told what to prompt."""
+    """Whether the prompt can be chosen."""
 
-    async def __call__(self, order: ClientTask, joined: Joined) -> LaunchedClient:
+    async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> LaunchedClient:
         """Start one; raises `NeverStarted`."""
         ...
 
 
 class ProcessClient:
-    """A client in a process of its own, with a door for the agents it starts."""
+    """A client process, with the listener for the agents it starts."""
 
     def __init__(
-        self, started: "_Started", door: RelayListener, readers: "Sequence[_Output]", clock: Clock
+        self, started: "_Started", listener: RelayListener, readers: "Sequence[_Output]", clock: Clock
     ) -> None:
         self._tree = started.tree
         self._slave = started.slave
-        self._door = door
+        self._listener = listener
         self._readers = readers
         self._clock = clock
 
@@ -151,8 +150,8 @@ class ProcessClient:
         finally:
             waiting.cancel()
         if done:
-            self._hang_up()
-            for reader in self._readers:  # what it printed last is still in the pipe
+            self._close_terminal()
+            for reader in self._readers:  # the last output may still be in the pipe
                 await within(self._clock, 1.0, reader.over)
         return done
 
@@ -160,10 +159,10 @@ class ProcessClient:
         if sys.platform == "win32":
             self._tree.interrupt()
         else:
-            os.kill(self._tree.pid, signal.SIGINT)  # the client alone: its agent is our affair
+            os.kill(self._tree.pid, signal.SIGINT)  # only the client: the checker ends the agent
 
-    def _hang_up(self) -> None:
-        """Let go of its terminal, so that the end of the output shows."""
+    def _close_terminal(self) -> None:
+        """Close our handle of its terminal, so that its output can end."""
         if self._slave is not None:
             os.close(self._slave)
             self._slave = None
@@ -171,46 +170,46 @@ class ProcessClient:
     async def end(self) -> bool:
         forced = self._tree.exit is None
         self._tree.scan()
-        await self._door.aclose()
+        await self._listener.aclose()
         await self._tree.end(StopTimeouts(leave=0.5 if forced else 0.0, terminate=2.0), self._clock)
-        self._hang_up()
+        self._close_terminal()
         for reader in self._readers:
             reader.close()
         return forced
 
 
 class ClientProcessLauncher:
-    """Starts a command line with its places filled in. It runs in the session's folder, unless the command names that itself."""
+    """Starts clients by a command template, in the session's folder unless the template has `{folder}`."""
 
     def __init__(self, template: Sequence[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self.template = list(template)
+        self.template: list[str] = list(template)
         if template and os.sep in template[0]:
-            self.template[0] = str(Path(template[0]).absolute())  # it starts elsewhere
-        self.prompts = takes(template, "{prompt}")
+            self.template[0] = str(Path(template[0]).absolute())  # it starts in another folder
+        self.prompts: bool = has_placeholder(template, "{prompt}")
         self._clock = clock
 
-    async def __call__(self, order: ClientTask, joined: Joined) -> ProcessClient:
-        door = await open_door(joined)
-        words = ready(
+    async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> ProcessClient:
+        listener = await listen_for_relays(on_pipe)
+        words = fill_template(
             self.template,
-            agent=door.command,
-            prompt=order.prompt,
-            folder=str(order.folder),
-            options=order.words,
+            agent=listener.command,
+            prompt=task.prompt,
+            folder=str(task.folder),
+            options=task.arguments,
         )
-        where = None if takes(self.template, "{folder}") else order.folder
-        environment = {"ACCORD_HOME": str(order.home), **order.environment}
+        where = None if has_placeholder(self.template, "{folder}") else task.folder
+        environment = {"ACCORD_HOME": str(task.home), **task.environment}
         try:
-            started = _start(words, where, environment, terminal=order.terminal)
+            started = _start(words, where, environment, terminal=task.terminal)
         except BaseException:
-            await door.aclose()
+            await listener.aclose()
             raise
-        readers = [await _reading(output) for output in started.outputs]
-        return ProcessClient(started, door, readers, self._clock)
+        readers = [await _start_reading(output) for output in started.outputs]
+        return ProcessClient(started, listener, readers, self._clock)
 
 
 class _Started(NamedTuple):
-    """A client, where to read what it prints (stdout and stderr, or its terminal), and our hold on that terminal."""
+    """A client process, its outputs (stdout and stderr, or its terminal), and our handle of the terminal."""
 
     tree: ProcessTree
     outputs: list[int]
@@ -220,12 +219,12 @@ class _Started(NamedTuple):
 def _start(words: list[str], where: Path | None, environment: dict[str, str], *, terminal: bool) -> _Started:
     pairs = [os.openpty()] if terminal else [os.pipe(), os.pipe()]
     ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    kept = False
+    keep_terminal = False
     try:
         if terminal:
-            # The client opens it by its name; until it has, somebody has to hold it.
+            # The client opens the terminal by name; it must stay open until then.
             tree = start_process(words, cwd=where, env=environment, tty=os.ttyname(theirs[0]))
-            kept = True
+            keep_terminal = True
             return _Started(tree, ours, theirs[0])
         return _Started(
             start_process(words, cwd=where, env=environment, stdout=theirs[0], stderr=theirs[1]), ours, None
@@ -235,7 +234,7 @@ def _start(words: list[str], where: Path | None, environment: dict[str, str], *,
             os.close(descriptor)
         raise
     finally:
-        for descriptor in () if kept else theirs:
+        for descriptor in () if keep_terminal else theirs:
             os.close(descriptor)
 
 
@@ -253,7 +252,7 @@ class _Output(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._data += data[: max(_KEPT - len(self._data), 0)]
+        self._data += data[: max(_MAX_OUTPUT_BYTES - len(self._data), 0)]
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -265,7 +264,7 @@ class _Output(asyncio.Protocol):
             self._transport.close()
 
 
-async def _reading(descriptor: int) -> _Output:
+async def _start_reading(descriptor: int) -> _Output:
     loop = asyncio.get_running_loop()
     _, reader = await loop.connect_read_pipe(_Output, os.fdopen(descriptor, "rb", buffering=0))
     return reader

@@ -1,4 +1,4 @@
-"""Passive rules for every message of a client: schema, envelope, calls, capabilities."""
+"""Passive rules for every message of a client: schema, envelopes, calls, capabilities."""
 
 import os.path
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from accord.check import wire_rules
 from accord.check.checked_connection import WireLine
 from accord.check.findings import SCHEMA, Rule, RuleNotes
-from accord.check.wire_rules import MOST_TOLD, ConnectionRecord, RuleLocation, SentMessage, sent
+from accord.check.wire_rules import MAX_VIOLATIONS, ConnectionRecord, RuleLocation, SentMessage, sent_messages
 from accord.schema.validation import violations
 from accord.trace.trace_steps import at, listed
 
@@ -15,45 +15,43 @@ if TYPE_CHECKING:
     from accord.check.client.client_under_test import ClientUnderTest
 
 
-# MERGED check.client.watch.record: A conversation with a client that is over.
-
-
 class ClientRecord(ConnectionRecord):
-    """One conversation, as the agent had it."""
+    """The record of one connection with a client."""
 
-    def __init__(self, part: "ClientUnderTest") -> None:
-        super().__init__(part, part.offered, part.initialized)
-        self.blamed = part.desk.blamed
-        """The rule that is broken by whatever is used without being advertised; None: the one that is closest."""
-
-
-# MERGED check.client.watch.calls: What the client's calls and answers say, taken one by one.
+    def __init__(self, client: "ClientUnderTest") -> None:
+        super().__init__(client, client.client_capabilities, client.initialize_result)
+        self.unadvertised_rule: int | None = client.responder.unadvertised_rule
+        """The rule that the use of an unadvertised feature breaks; None: the rule of the feature."""
 
 
-def check_calls(record: ClientRecord, ledger: RuleNotes) -> None:
-    """Judge them."""
-    _beginning(record, ledger)
-    _folders(record, ledger)
-    _servers(record, ledger)
-    _choices(record, ledger)
-    _permissions(record, ledger)
+def check_calls(record: ClientRecord, notes: RuleNotes) -> None:
+    """Check the params of calls, and the answers to permission requests."""
+    _check_first_call(record, notes)
+    _check_folders(record, notes)
+    _check_mcp_servers(record, notes)
+    _check_modes(record, notes)
+    _check_permissions(record, notes)
 
 
-def _beginning(record: ClientRecord, ledger: RuleNotes) -> None:
+def _check_first_call(record: ClientRecord, notes: RuleNotes) -> None:
     if record.calls:
         first = record.calls[0]
-        bad = f"{first.method} came first"
-        ledger.judge(58, first.method == "initialize", "initialize is the first", bad, [first.shown])
+        bad = f"the first call is {first.method}"
+        notes.judge(58, first.method == "initialize", "initialize is the first", bad, [first.evidence])
     for line in record.calls:
         if line.method == "initialize":
             info = at(line.params, "clientInfo")
             told = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
-            ledger.judge(
-                60, told, "it says who it is", "no `clientInfo` with a name and a version", [line.shown]
+            notes.judge(
+                60,
+                told,
+                "`clientInfo` is complete",
+                "no `clientInfo` with a name and a version",
+                [line.evidence],
             )
 
 
-def _folders(record: ClientRecord, ledger: RuleNotes) -> None:
+def _check_folders(record: ClientRecord, notes: RuleNotes) -> None:
     for line in record.calls:
         cwd = at(line.params, "cwd")
         if isinstance(cwd, str) and line.method in (
@@ -62,30 +60,32 @@ def _folders(record: ClientRecord, ledger: RuleNotes) -> None:
             "session/resume",
             "session/fork",
         ):
-            ledger.judge(91, os.path.isabs(cwd), "absolute", f"the folder {cwd!r} is relative", [line.shown])
+            notes.judge(
+                91, os.path.isabs(cwd), "absolute", f"the folder {cwd!r} is relative", [line.evidence]
+            )
         for root in listed(line.params, "additionalDirectories"):
-            kept = isinstance(root, str) and os.path.isabs(root)
-            ledger.judge(130, kept, "absolute", f"the folder {root!r} is relative", [line.shown])
+            passed = isinstance(root, str) and os.path.isabs(root)
+            notes.judge(130, passed, "absolute", f"the folder {root!r} is relative", [line.evidence])
 
 
-def _servers(record: ClientRecord, ledger: RuleNotes) -> None:
+def _check_mcp_servers(record: ClientRecord, notes: RuleNotes) -> None:
     for line in record.calls:
         names: list[Any] = []
         for server in listed(line.params, "mcpServers"):
             kind = at(server, "type")
             if kind is None:
                 sound = isinstance(at(server, "env"), list) and isinstance(at(server, "args"), list)
-                ledger.judge(100, sound, "complete", "`args` or `env` is not there", [line.shown])
+                notes.judge(100, sound, "complete", "`args` or `env` is not there", [line.evidence])
             elif kind in ("http", "sse"):
                 sound = isinstance(at(server, "headers"), list)
-                ledger.judge(101, sound, "complete", "`headers` is not there", [line.shown])
+                notes.judge(101, sound, "complete", "`headers` is not there", [line.evidence])
             elif kind == "acp":
                 names.append(at(server, "serverId"))
         if len(set(map(str, names))) < len(names):
-            ledger.broken(301, "two servers have the same `serverId`", [line.shown])
+            notes.add_fail(301, "two servers have the same `serverId`", [line.evidence])
 
 
-def _choices(record: ClientRecord, ledger: RuleNotes) -> None:
+def _check_modes(record: ClientRecord, notes: RuleNotes) -> None:
     modes = [
         at(mode, "id")
         for _, result in record.results("session/new", "session/load", "session/resume")
@@ -94,37 +94,36 @@ def _choices(record: ClientRecord, ledger: RuleNotes) -> None:
     for line in record.calls:
         if line.method == "session/set_mode":
             mode = at(line.params, "modeId")
-            ledger.judge(207, mode in modes, "a listed one", f"the mode {mode!r} is not listed", [line.shown])
+            notes.judge(
+                207, mode in modes, "a listed one", f"the mode {mode!r} is not listed", [line.evidence]
+            )
 
 
-def _permissions(record: ClientRecord, ledger: RuleNotes) -> None:
-    for exchange in record.asked_by_agent:
-        if exchange.request.method != "session/request_permission":
+def _check_permissions(record: ClientRecord, notes: RuleNotes) -> None:
+    for call in record.agent_requests:
+        if call.request.method != "session/request_permission":
             continue
-        offered = [at(option, "optionId") for option in listed(exchange.request.params, "options")]
-        for answer in exchange.answers:
+        offered = [at(option, "optionId") for option in listed(call.request.params, "options")]
+        for answer in call.answers:
             outcome = at(answer.message, "result", "outcome")
             if at(outcome, "outcome") == "selected":
                 chosen = at(outcome, "optionId")
-                shown = [exchange.request.shown, answer.shown]
+                frames = [call.request.evidence, answer.evidence]
                 bad = f"the option {chosen!r} was not offered"
-                ledger.judge(197, chosen in offered, "an offered option", bad, shown)
+                notes.judge(197, chosen in offered, "an offered option", bad, frames)
             if at(answer.message, "error", "code") == -32601:
-                ledger.broken(196, "it does not know session/request_permission", [answer.shown])
-
-
-# MERGED check.client.watch.gates: What a client may only do where the agent advertises it.
+                notes.add_fail(196, "session/request_permission is unknown to it", [answer.evidence])
 
 
 class AgentCapabilityRule(NamedTuple):
-    """A method, the capability it needs, and the rule that says so."""
+    """A method, the capability it needs, and the rule about it."""
 
     method: str
     capability: str
     rule: int
 
 
-GATES: Final = (
+CAPABILITY_RULES: Final = (
     AgentCapabilityRule("logout", "auth.logout", 86),
     AgentCapabilityRule("session/load", "loadSession", 103),
     AgentCapabilityRule("session/resume", "sessionCapabilities.resume", 109),
@@ -145,20 +144,20 @@ _BLOCKS: Final = {"image": "image", "audio": "audio", "resource": "embeddedConte
 _SERVERS: Final = {"http": 98, "sse": 99, "acp": 301}
 
 
-def check_capabilities(record: ClientRecord, ledger: RuleNotes) -> None:
-    """Judge every call that needs something of the agent."""
+def check_capabilities(record: ClientRecord, notes: RuleNotes) -> None:
+    """Check that calls use only what the agent advertises."""
     for line in record.calls:
-        for rule, capability, what in _needs(line):
+        for rule, capability, what in _needed_capabilities(line):
             offered = record.advertises(capability)
-            bad = f"{what} is used, and the agent does not advertise {capability}"
-            blamed = rule if offered or record.blamed is None else record.blamed
-            ledger.judge(blamed, offered, f"{what} is advertised", bad, [line.shown])
+            bad = f"{what} is used, but the agent does not advertise {capability}"
+            broken_rule = rule if offered or record.unadvertised_rule is None else record.unadvertised_rule
+            notes.judge(broken_rule, offered, f"{what} is advertised", bad, [line.evidence])
 
 
-def _needs(line: WireLine) -> Iterator[tuple[int, str, str]]:
-    for gate in GATES:
-        if gate.method == line.method:
-            yield gate.rule, gate.capability, line.method
+def _needed_capabilities(line: WireLine) -> Iterator[tuple[int, str, str]]:
+    for entry in CAPABILITY_RULES:
+        if entry.method == line.method:
+            yield entry.rule, entry.capability, line.method
     if listed(line.params, "additionalDirectories"):
         yield 129, "sessionCapabilities.additionalDirectories", "additionalDirectories"
     for server in listed(line.params, "mcpServers"):
@@ -178,28 +177,24 @@ def _needs(line: WireLine) -> Iterator[tuple[int, str, str]]:
             yield 351, "sessionCapabilities.systemPrompt.mode.override", "the mode override"
 
 
-# MERGED check.client.watch.lines: The client's lines: the envelopes, and what it answers where nobody asked.
-
 _UNREADABLE: Final = (-32700, -32600)
 
 
-def check_messages(record: ClientRecord, ledger: RuleNotes) -> None:
-    """Judge them."""
-    wire_rules.look(record, ledger, wire_rules.OF_CLIENTS)
+def check_messages(record: ClientRecord, notes: RuleNotes) -> None:
+    """Check the envelopes, and answers that no request asked for."""
+    wire_rules.check_envelopes(record, notes, wire_rules.CLIENT_ENVELOPE_RULES)
     for line in record.sent:
         if line.method == "session/cancel":
-            ledger.judge(160, not line.is_request, "without an id", "it is a request", [line.shown])
+            notes.judge(160, not line.is_request, "without an id", "it is a request", [line.evidence])
         unasked = line.is_answer and line.id is None
         if unasked and at(line.message, "error", "code") not in _UNREADABLE:
-            ledger.broken(14, "an answer without an id, to something that was no request", [line.shown])
+            notes.add_fail(14, "an answer without an id", [line.evidence])
 
-
-# MERGED check.client.watch.schema: The strict walk over everything the client sends.
 
 _SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
 _VOID: Final = ("fs/write_text_file=", "terminal/kill=", "terminal/release=")
 
-DOORS: Final = (
+RULE_LOCATIONS: Final = (
     RuleLocation(("initialize",), r"protocolVersion", 59),
     RuleLocation(("initialize",), r"^\$\.capabilities: unknown member", 61),
     RuleLocation(("initialize",), r"clientInfo", 60),
@@ -215,7 +210,7 @@ DOORS: Final = (
     RuleLocation(("elicitation/create=",), r"", 271),
     RuleLocation(("mcp/message=",), r"", 365),
 )
-_SHOWN_BY: Final[dict[str, Rule]] = {
+_PASSED_BY_MESSAGE: Final[dict[str, Rule]] = {
     **dict.fromkeys(_VOID, 35),
     "initialize": 59,
     "session/new": 90,
@@ -223,30 +218,32 @@ _SHOWN_BY: Final[dict[str, Rule]] = {
     "elicitation/create=": 271,
     "session/set_config_option": 218,
 }
-"""The rule that a sound message of this kind shows to be kept."""
+"""The rule that a valid message of this kind passes."""
 
 
-def check_schema(record: ClientRecord, ledger: RuleNotes) -> None:
-    """Walk over every message of the client."""
-    for one in sent(record):
-        _judge(one, ledger)
+def check_schema(record: ClientRecord, notes: RuleNotes) -> None:
+    """Validate every message of the client against the schema."""
+    for one in sent_messages(record):
+        _judge(one, notes)
 
 
-def _judge(one: SentMessage, ledger: RuleNotes) -> None:
+def _judge(one: SentMessage, notes: RuleNotes) -> None:
     line, where = one.line, one.where
-    blamed: set[Rule] = set()
-    for violation in violations(one.type, one.value)[:MOST_TOLD]:
-        doors: list[Rule] = [door.rule for door in DOORS if door.takes(where, str(violation))]
-        unknown = violation.reason == "unknown member" and (not doors or doors[0] != 61)
-        rule: Rule = 43 if unknown else doors[0] if doors else SCHEMA
-        blamed.add(rule)
-        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown], walked=True)
-    if 43 not in blamed:
-        ledger.kept(43, "no message has members of its own")
-    if SCHEMA not in blamed:
-        ledger.kept(SCHEMA, "every message fits")
-    if where == "initialize" and 61 not in blamed:
-        ledger.kept(61, "capabilities are where they belong", [line.shown])
-    shown = _SHOWN_BY.get(where)
-    if shown is not None and shown not in blamed:
-        ledger.kept(shown, "as the schema has it", [line.shown])
+    violated: set[Rule] = set()
+    for violation in violations(one.type, one.value)[:MAX_VIOLATIONS]:
+        rules: list[Rule] = [
+            location.rule for location in RULE_LOCATIONS if location.matches(where, str(violation))
+        ]
+        unknown = violation.reason == "unknown member" and (not rules or rules[0] != 61)
+        rule: Rule = 43 if unknown else rules[0] if rules else SCHEMA
+        violated.add(rule)
+        notes.add_fail(rule, f"{where.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
+    if 43 not in violated:
+        notes.add_pass(43, "no message has unknown members")
+    if SCHEMA not in violated:
+        notes.add_pass(SCHEMA, "every message matches")
+    if where == "initialize" and 61 not in violated:
+        notes.add_pass(61, "capabilities are where they belong", [line.evidence])
+    frames = _PASSED_BY_MESSAGE.get(where)
+    if frames is not None and frames not in violated:
+        notes.add_pass(frames, "matches the schema", [line.evidence])

@@ -1,4 +1,4 @@
-"""Speaks to the client as the agent it started, through the relay."""
+"""Connects to the client under test as the agent that it started, through the relay."""
 
 import asyncio
 import hmac
@@ -25,42 +25,40 @@ from accord.clock import Clock
 from accord.trace.trace_steps import at
 from accord.wire.transport import LineFramer, Receiver, TransportEnd
 
-# MERGED check.client.wire: The checker's end of one agent that a client started: what the client writes comes in, anything at all can be sent.
-
 _RELAY: Final = str(Path(__file__).parent.with_name("relay_program.py"))
-_MOST_GREETING: Final = 1024 * 1024  # the words of a command line are part of it
+_MAX_GREETING_BYTES: Final = 1024 * 1024  # it contains the arguments
 
 
 class AgentPipe(Protocol):
-    """One running agent, seen from inside of it."""
+    """The stdio of one agent that the client started."""
 
-    words: Sequence[str]
-    """What the client added to the agent's command line."""
+    arguments: Sequence[str]
+    """The arguments that the client added to the agent's command line."""
     login: str
-    """The variable that a login at a terminal is to be given."""
+    """The value of the variable that a terminal login needs."""
 
     def start(self, receiver: Receiver) -> None:
-        """Begin to deliver what the client writes."""
+        """Start to deliver the client's messages."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Write to stdout, whatever it is."""
+        """Write to stdout."""
         ...
 
-    def complain(self, text: str) -> None:
+    def write_stderr(self, text: str) -> None:
         """Write to stderr."""
         ...
 
-    def hear(self, hears: bool) -> None:
-        """Stop to read, or go on."""
+    def set_reading(self, reading: bool) -> None:
+        """Stop or continue reading."""
         ...
 
-    def mute(self) -> None:
-        """Close stdout, and live on."""
+    def close_stdout(self) -> None:
+        """Close stdout and keep running."""
         ...
 
-    def die(self, code: int | None = None) -> None:
-        """End at once: with a code, or killed."""
+    def exit(self, code: int | None = None) -> None:
+        """Exit with a code, or be killed."""
         ...
 
 
@@ -70,17 +68,17 @@ class _Hello(Struct, frozen=True):
     login: str = ""
 
 
-Joined = Callable[[AgentPipe], None]
+PipeHandler = Callable[[AgentPipe], None]
 
 
 class RelayPipe(asyncio.Protocol):
-    """An agent that is a process of the client's, by way of the relay."""
+    """An agent process of the client, through the relay."""
 
-    def __init__(self, token: str, joined: Joined) -> None:
-        self.words: Sequence[str] = ()
-        self.login = ""
+    def __init__(self, token: str, on_pipe: PipeHandler) -> None:
+        self.arguments: Sequence[str] = ()
+        self.login: str = ""
         self._token = token
-        self._joined = joined
+        self._joined = on_pipe
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
         self._framer = LineFramer()
@@ -88,7 +86,7 @@ class RelayPipe(asyncio.Protocol):
         self._greeted = False
         self._over = False
 
-    # -- of asyncio
+    # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -98,24 +96,24 @@ class RelayPipe(asyncio.Protocol):
         if not self._greeted:
             self._greeting += data
             if b"\n" not in self._greeting:
-                if len(self._greeting) > _MOST_GREETING:
+                if len(self._greeting) > _MAX_GREETING_BYTES:
                     self.close()
                 return
             first, _, data = self._greeting.partition(b"\n")
-            if not self._welcome(first):
+            if not self._accept(first):
                 return
         if data and self._receiver is not None:
             self._receiver.frames(self._framer.feed(data))
 
     def eof_received(self) -> bool:
         self._end("the client closed the agent's input")
-        return True  # what is left to say may still go out
+        return True  # keeps the connection open for writing
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._end("the agent's process is gone")
 
-    def _welcome(self, line: bytes) -> bool:
+    def _accept(self, line: bytes) -> bool:
         try:
             hello = msgspec.json.decode(line, type=_Hello)
         except msgspec.MsgspecError:
@@ -124,7 +122,7 @@ class RelayPipe(asyncio.Protocol):
             self.close()
             return False
         self._greeted = True
-        self.words = hello.words
+        self.arguments = hello.words
         self.login = hello.login
         self._joined(self)
         return True
@@ -137,7 +135,7 @@ class RelayPipe(asyncio.Protocol):
                 self._receiver.frames(rest)
             self._receiver.ended(TransportEnd(reason))
 
-    # -- the agent
+    # -- AgentPipe
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -145,20 +143,20 @@ class RelayPipe(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         self._packet(b"O", data)
 
-    def complain(self, text: str) -> None:
+    def write_stderr(self, text: str) -> None:
         self._packet(b"E", text.encode())
 
-    def hear(self, hears: bool) -> None:
-        self._packet(b"H", b"1" if hears else b"")
+    def set_reading(self, reading: bool) -> None:
+        self._packet(b"H", b"1" if reading else b"")
 
-    def mute(self) -> None:
+    def close_stdout(self) -> None:
         self._packet(b"C", b"")
 
-    def die(self, code: int | None = None) -> None:
+    def exit(self, code: int | None = None) -> None:
         self._packet(*((b"K", b"") if code is None else (b"X", bytes([code]))))
 
     def close(self) -> None:
-        """Hang up; the relay ends with it."""
+        """Close the connection; the relay exits."""
         if self._transport is not None:
             self._transport.close()
 
@@ -168,98 +166,95 @@ class RelayPipe(asyncio.Protocol):
 
 
 class RelayListener:
-    """Where relays come in. `command` is what the client has to start."""
+    """Accepts relays. `command` is the agent's command line for the client."""
 
     def __init__(self, server: asyncio.Server, token: str) -> None:
         self._server = server
-        self.wires: list[RelayPipe] = []
+        self.pipes: list[RelayPipe] = []
         port = server.sockets[0].getsockname()[1]
-        self.command = [sys.executable, "-I", "-S", _RELAY, str(port), token]
+        self.command: list[str] = [sys.executable, "-I", "-S", _RELAY, str(port), token]
 
     async def aclose(self) -> None:
-        """Let nobody in any more, and send home who is there."""
+        """Stop listening and close all pipes."""
         self._server.close()
-        for wire in self.wires:
-            wire.close()
+        for pipe in self.pipes:
+            pipe.close()
         await asyncio.sleep(0)
 
 
-async def open_door(joined: Joined) -> RelayListener:
-    """Listen on this machine alone, for those who know the token."""
+async def listen_for_relays(on_pipe: PipeHandler) -> RelayListener:
+    """Listen on 127.0.0.1 for relays with the token."""
     token = secrets.token_hex(16)
-    wires: list[RelayPipe] = []
+    pipes: list[RelayPipe] = []
 
-    def enter() -> RelayPipe:
-        wires.append(RelayPipe(token, joined))
-        return wires[-1]
+    def new_pipe() -> RelayPipe:
+        pipes.append(RelayPipe(token, on_pipe))
+        return pipes[-1]
 
-    server = await asyncio.get_running_loop().create_server(enter, "127.0.0.1", 0)
-    door = RelayListener(server, token)
-    door.wires = wires
-    return door
-
-
-# MERGED check.client.part: The part of the agent in one connection: the checker is the agent that the client started, and sends what a scene wants.
+    server = await asyncio.get_running_loop().create_server(new_pipe, "127.0.0.1", 0)
+    listener = RelayListener(server, token)
+    listener.pipes = pipes
+    return listener
 
 
 class ClientUnderTest(CheckedConnection):
-    """One agent that the client started. Requests of the client are served by the desk as they come."""
+    """A connection to the client, as an agent that it started. The responder answers its requests."""
 
     peer: ClassVar[Side] = "client"
     own: ClassVar[Side] = "agent"
-    owed: ClassVar[Rule] = 12
+    answer_rule: ClassVar[Rule] = 12
 
     def __init__(
         self,
         name: str,
-        wire: AgentPipe,
-        desk: AgentResponder,
-        ledger: RuleNotes,
-        bounds: CheckTimeouts,
+        pipe: AgentPipe,
+        responder: AgentResponder,
+        notes: RuleNotes,
+        timeouts: CheckTimeouts,
         clock: Clock,
     ) -> None:
-        super().__init__(name, ledger, bounds, clock)
-        self.wire = wire
-        self.desk = desk
-        self.dead = False
-        """Whether it died on our own stage: nothing is owed to it any more."""
-        wire.start(self)
+        super().__init__(name, notes, timeouts, clock)
+        self.pipe = pipe
+        self.responder = responder
+        self.dead: bool = False
+        """Whether the case ended the agent; then requests are not answered."""
+        pipe.start(self)
 
     def transmit(self, data: bytes) -> None:
-        self.wire.write(data + b"\n")
+        self.pipe.write(data + b"\n")
 
-    def hush(self) -> None:
-        self.wire.hear(False)
+    def stop_reading(self) -> None:
+        self.pipe.set_reading(False)
 
     def serve(self, line: WireLine) -> None:
         if self.dead:
             return
         try:
-            reply = self.desk.serve(line)
+            reply = self.responder.serve(line)
         except AgentExit as death:
-            self.die(death.code)
+            self.exit(death.code)
             return
         if reply is not None:
             self.reply(line, reply)
 
     def ended(self, end: TransportEnd) -> None:
-        """The client let go of us. An agent goes with its input."""
+        """The client closed the agent's input; the agent exits unless a case says otherwise."""
         super().ended(end)
-        if not self.desk.stays:
-            self.wire.die(0)
+        if not self.responder.ignores_eof:
+            self.pipe.exit(0)
 
-    def gone(self, end: TransportEnd) -> str:
-        return f"the client let go of the agent ({end.reason})"
+    def describe_end(self, end: TransportEnd) -> str:
+        return f"the client closed the connection ({end.reason})"
 
-    def fresh(self, number: int) -> str:
+    def request_id(self, number: int) -> str:
         return f"a-{number}"
 
     def reply(self, request: WireLine, reply: Message) -> WireLine:
-        """Answer a request of the client; what the desk wants to be sent around it goes around it."""
-        for message in self.desk.before.pop(request.method, []):
+        """Answer a request, with the responder's notifications before and after it."""
+        for message in self.responder.before.pop(request.method, []):
             self.send({"jsonrpc": "2.0", **message})
         line = super().reply(request, reply)
-        for message in self.desk.after.pop(request.method, []):
+        for message in self.responder.after.pop(request.method, []):
             self.send({"jsonrpc": "2.0", **message})
         return line
 
@@ -268,73 +263,75 @@ class ClientUnderTest(CheckedConnection):
         return self.notify(
             "session/update",
             {
-                "sessionId": self.desk.session if session is None else session,
+                "sessionId": self.responder.session if session is None else session,
                 "update": {"sessionUpdate": kind, **members},
             },
         )
 
     def say(self, text: str, **more: Any) -> WireLine:
-        """Say something to the user."""
+        """Send text."""
         return self.update("agent_message_chunk", content={"type": "text", "text": text}, **more)
 
-    def die(self, code: int | None = None) -> None:
-        """End at once."""
+    def exit(self, code: int | None = None) -> None:
+        """Exit at once."""
         self.dead = True
-        self.wire.die(code)
+        self.pipe.exit(code)
 
-    async def hears(self, *methods: str, since: int = 0, bound: float | None = None) -> WireLine | None:
-        """The client's next call of one of these methods."""
-        return await self.until(
-            lambda line: line.sender == "client" and line.method in methods, since=since, bound=bound
+    async def wait_for_call(
+        self, *methods: str, since: int = 0, timeout: float | None = None
+    ) -> WireLine | None:
+        """Wait for the client's next call of one of these methods."""
+        return await self.wait_for_line(
+            lambda line: line.sender == "client" and line.method in methods, since=since, timeout=timeout
         )
 
-    async def left(self, bound: float | None = None) -> bool:
-        """Whether the client lets go of this agent in time."""
-        await self.until(lambda _: False, since=len(self.lines), bound=bound)
+    async def wait_for_close(self, timeout: float | None = None) -> bool:
+        """Whether the client closes this connection within the timeout."""
+        await self.wait_for_line(lambda _: False, since=len(self.lines), timeout=timeout)
         return self.end is not None
 
-    # -- the usual phrases
+    # -- common steps
 
-    async def prompted(self, *, owes: Rule | None = None, since: int = 0) -> WireLine:
-        """The client's prompt. Where none comes the scene is over, by this rule if one is named."""
-        found = await self.hears("session/prompt", since=since)
+    async def wait_for_prompt(self, *, rule: Rule | None = None, since: int = 0) -> WireLine:
+        """Wait for the client's prompt. Without one the case ends, and the rule, if named, is broken."""
+        found = await self.wait_for_call("session/prompt", since=since)
         if found is None:
             told = self.flood or (self.end.reason if self.end is not None else "")
             why = f"no prompt came{told and f': {told}'}"
-            if owes is not None:
-                self.ledger.broken(owes, why, [line.shown for line in self.lines[-4:]])
+            if rule is not None:
+                self.notes.add_fail(rule, why, [line.evidence for line in self.lines[-4:]])
             raise ConnectionOver(why)
         return found
 
-    def stop(self, prompt: WireLine, reason: Any = "end_turn", **more: Any) -> WireLine:
+    def end_turn(self, prompt: WireLine, reason: Any = "end_turn", **more: Any) -> WireLine:
         """End the turn."""
         return self.reply(prompt, {"result": {"stopReason": reason, **more}})
 
     @property
-    def offered(self) -> Any:
-        """The client's capabilities as it sent them."""
-        asked = next(
+    def client_capabilities(self) -> Any:
+        """The client's capabilities as sent."""
+        request = next(
             (line for line in self.lines if line.sender == "client" and line.method == "initialize"), None
         )
-        return None if asked is None else at(asked.params, "clientCapabilities")
+        return None if request is None else at(request.params, "clientCapabilities")
 
     @property
-    def initialized(self) -> Message:
-        """What `initialize` was answered with here."""
-        asked = next(
+    def initialize_result(self) -> Message:
+        """The result of `initialize`."""
+        request = next(
             (line for line in self.lines if line.sender == "client" and line.method == "initialize"), None
         )
         answers = [
             line
             for line in self.lines
-            if asked is not None and line.sender == "agent" and line.is_answer and line.id == asked.id
+            if request is not None and line.sender == "agent" and line.is_answer and line.id == request.id
         ]
         found = at(answers[0].message, "result") if answers else None
         return cast(Message, found) if isinstance(found, dict) else {}
 
-    def has(self, path: str) -> bool:
+    def advertises(self, path: str) -> bool:
         """Whether the client advertises a capability."""
-        found = at(self.offered, *path.split("."))
+        found = at(self.client_capabilities, *path.split("."))
         return found is True or isinstance(found, dict)
 
     def calls(self, *methods: str) -> list[WireLine]:

@@ -8,10 +8,8 @@ from accord.check.client.client_fixture import ClientCase, ClientFixture, Client
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.trace.trace_steps import at, listed
 
-# MERGED check.client.scenes.returning: Coming back: lists in pages, loading, resuming, and what must not be asked of agents that cannot.
-
 _CURSOR: Final = 'odd +/="é'
-_UNASKED: Final = (
+_OPTIONAL_FEATURES: Final = (
     *("auth", "providers"),
     *(
         f"sessionCapabilities.{name}"
@@ -20,124 +18,128 @@ _UNASKED: Final = (
 )
 
 
-async def _wants(stage: ClientFixture, rule: int, act: str, *lacks: str, **values: str) -> ClientUnderTest:
-    """Make it want something of an agent that lacks it; the watch sees whether it asks all the same."""
-    stage.need(act)
-    stage.desk.initialized["agentCapabilities"] = without(*lacks)
-    stage.desk.blamed = rule
-    stage.desk.sessions = [_listed(stage, "old")]
-    await stage.start(act, **values)
-    part = await stage.agent()
-    prompt = await part.hears("session/prompt", bound=stage.bounds.soon)
+async def _request_unsupported(
+    fixture: ClientFixture, rule: int, action: str, *missing: str, **values: str
+) -> ClientUnderTest:
+    """Request a feature that the agent lacks; a passive rule checks that the client does not use it."""
+    fixture.require_actions(action)
+    fixture.responder.initialize_result["agentCapabilities"] = without(*missing)
+    fixture.responder.unadvertised_rule = rule
+    fixture.responder.sessions = [_session_entry(fixture, "old")]
+    await fixture.start(action, **values)
+    client = await fixture.connection()
+    prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
     if prompt is not None:
-        part.stop(prompt)
-    await stage.over()
-    stage.ledger.kept(rule, "made to want it, it did without")
-    return part
+        client.end_turn(prompt)
+    await fixture.wait_for_exit()
+    fixture.notes.add_pass(rule, "the feature was not used")
+    return client
 
 
-def _listed(stage: ClientFixture, id: str, updated: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
-    return {"sessionId": id, "cwd": str(stage.folder), "title": id, "updatedAt": updated}
+def _session_entry(fixture: ClientFixture, id: str, updated: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
+    return {"sessionId": id, "cwd": str(fixture.folder), "title": id, "updatedAt": updated}
 
 
-async def no_load(stage: ClientFixture) -> None:
-    await _wants(stage, 103, "session", "loadSession", "sessionCapabilities.resume", session="old")
+async def no_load(fixture: ClientFixture) -> None:
+    await _request_unsupported(
+        fixture, 103, "session", "loadSession", "sessionCapabilities.resume", session="old"
+    )
 
 
-async def no_resume(stage: ClientFixture) -> None:
-    await _wants(stage, 109, "session", "sessionCapabilities.resume", session="old")
+async def no_resume(fixture: ClientFixture) -> None:
+    await _request_unsupported(fixture, 109, "session", "sessionCapabilities.resume", session="old")
 
 
-async def no_list(stage: ClientFixture) -> None:
-    await _wants(stage, 116, "newest", "sessionCapabilities.list")
+async def no_list(fixture: ClientFixture) -> None:
+    await _request_unsupported(fixture, 116, "newest", "sessionCapabilities.list")
 
 
-async def gated(stage: ClientFixture) -> None:
-    """A turn with an agent that has everything, and one with an agent that has nothing of what some clients use unasked."""
-    for lacks in ((), _UNASKED):
-        stage.desk.initialized["agentCapabilities"] = without(*lacks)
-        turn = await stage.turn()
-        await stage.finish(turn)
-        await stage.client.end()
+async def unrequested_methods(fixture: ClientFixture) -> None:
+    """Run a turn with an agent that has all features, then with one that lacks the optional ones."""
+    for missing in ((), _OPTIONAL_FEATURES):
+        fixture.responder.initialize_result["agentCapabilities"] = without(*missing)
+        turn = await fixture.start_turn()
+        await fixture.finish_turn(turn)
+        await fixture.process.end()
 
 
-async def no_delete(stage: ClientFixture) -> None:
-    await _wants(stage, 126, "delete", "sessionCapabilities.delete", session="old")
+async def no_delete(fixture: ClientFixture) -> None:
+    await _request_unsupported(fixture, 126, "delete", "sessionCapabilities.delete", session="old")
 
 
-async def loading(stage: ClientFixture) -> None:
-    """An agent that can only load, replays, and answers null."""
-    stage.need("session")
-    stage.desk.initialized["agentCapabilities"] = without("sessionCapabilities.resume")
+async def load_session(fixture: ClientFixture) -> None:
+    """The agent can only load, replays a message, and answers null."""
+    fixture.require_actions("session")
+    fixture.responder.initialize_result["agentCapabilities"] = without("sessionCapabilities.resume")
     old = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "as before"}}
-    stage.desk.before["session/load"] = [
+    fixture.responder.before["session/load"] = [
         {"method": "session/update", "params": {"sessionId": "old", "update": old}}
     ]
 
     def load(_: WireLine) -> Reply:
-        stage.desk.session = "old"
+        fixture.responder.session = "old"
         return result(None)
 
-    stage.desk.answers["session/load"] = load
-    await stage.start("session", *stage.if_can("roots"), session="old")
-    part = await stage.agent()
-    asked = await part.hears("session/load")
-    if asked is None:
-        stage.ledger.unseen(107, "it did not load")
+    fixture.responder.overrides["session/load"] = load
+    await fixture.start("session", *fixture.available_actions("roots"), session="old")
+    client = await fixture.connection()
+    request = await client.wait_for_call("session/load")
+    if request is None:
+        fixture.notes.add_not_shown(107, "it did not load")
         return
-    _roots(stage, asked)
-    prompt = await part.prompted(owes=107)
-    await stage.finish(ClientTurn(part, prompt), "marigold", (107,))
+    _check_folders(fixture, request)
+    prompt = await client.wait_for_prompt(rule=107)
+    await fixture.finish_turn(ClientTurn(client, prompt), "marigold", (107,))
 
 
-def _roots(stage: ClientFixture, asked: WireLine) -> None:
-    if stage.can("roots"):
-        roots = listed(asked.params, "additionalDirectories")
-        bad = f"{asked.method} has the folders {roots}"
-        stage.ledger.judge(134, roots == [str(stage.extra)], "all of them", bad, [asked.shown])
+def _check_folders(fixture: ClientFixture, request: WireLine) -> None:
+    if fixture.has_action("roots"):
+        roots = listed(request.params, "additionalDirectories")
+        bad = f"{request.method} has the folders {roots}"
+        fixture.notes.judge(134, roots == [str(fixture.extra)], "all of them", bad, [request.evidence])
 
 
-async def resuming(stage: ClientFixture) -> None:
-    stage.need("session")
-    await stage.start("session", *stage.if_can("roots"), session="old")
-    part = await stage.agent()
-    asked = await part.hears("session/resume", "session/load")
-    if asked is None:
-        stage.ledger.unseen(134, "it did not take up the session")
+async def resume_session(fixture: ClientFixture) -> None:
+    fixture.require_actions("session")
+    await fixture.start("session", *fixture.available_actions("roots"), session="old")
+    client = await fixture.connection()
+    request = await client.wait_for_call("session/resume", "session/load")
+    if request is None:
+        fixture.notes.add_not_shown(134, "it did not resume the session")
         return
-    _roots(stage, asked)
-    await stage.finish(ClientTurn(part, await part.prompted()), "marigold")
+    _check_folders(fixture, request)
+    await fixture.finish_turn(ClientTurn(client, await client.wait_for_prompt()), "marigold")
 
 
-async def paging(stage: ClientFixture) -> None:
+async def list_pages(fixture: ClientFixture) -> None:
     """Two pages; the second is the last."""
-    stage.need("newest")
+    fixture.require_actions("newest")
     pages: list[WireLine] = []
 
     def page(line: WireLine) -> Reply:
         pages.append(line)
         if len(pages) == 1:
-            return result({"sessions": [_listed(stage, "older")], "nextCursor": _CURSOR})
-        return result({"sessions": [_listed(stage, "newer", "2026-02-01T00:00:00Z")]})
+            return result({"sessions": [_session_entry(fixture, "older")], "nextCursor": _CURSOR})
+        return result({"sessions": [_session_entry(fixture, "newer", "2026-02-01T00:00:00Z")]})
 
-    stage.desk.answers["session/list"] = page
-    await stage.start("newest")
-    part = await stage.agent()
-    await part.hears("session/list")
-    prompt = await part.hears("session/prompt", bound=stage.bounds.soon)
+    fixture.responder.overrides["session/list"] = page
+    await fixture.start("newest")
+    client = await fixture.connection()
+    await client.wait_for_call("session/list")
+    prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
     if prompt is not None:
-        part.stop(prompt)
-    await stage.over()
-    shown = [line.shown for line in pages]
+        client.end_turn(prompt)
+    await fixture.wait_for_exit()
+    frames = [line.evidence for line in pages]
     if len(pages) > 1:
         cursor = at(pages[1].params, "cursor")
-        stage.ledger.judge(122, cursor == _CURSOR, "verbatim", f"the cursor came as {cursor!r}", shown)
-        stage.ledger.judge(121, len(pages) == 2, "no further call", "it asked beyond the last page", shown)
+        fixture.notes.judge(122, cursor == _CURSOR, "verbatim", f"the cursor was sent as {cursor!r}", frames)
+        fixture.notes.judge(121, len(pages) == 2, "no further call", "it asked beyond the last page", frames)
         first, second = (at(line.params, "archived") for line in pages[:2])
         if first is not None:
-            stage.ledger.judge(339, first == second, "the same", f"{first!r}, then {second!r}", shown)
+            fixture.notes.judge(339, first == second, "the same", f"{first!r}, then {second!r}", frames)
     elif pages:
-        stage.ledger.unseen(122, "it asked for one page only")
+        fixture.notes.add_not_shown(122, "it asked for one page only")
 
 
 LOAD_CASES: Final = (
@@ -145,87 +147,94 @@ LOAD_CASES: Final = (
     ClientCase("no resuming", "an old session of an agent that can only load", (109,), no_resume),
     ClientCase("no listing", "the newest session of an agent that has no list", (116,), no_list),
     ClientCase(
-        "what it does unasked",
+        "optional methods",
         "a turn with an agent that advertises everything, then with one that does not",
         (86, 113, 282, 295, 330, 341, 346, 351, 357),
-        gated,
+        unrequested_methods,
     ),
     ClientCase("no deleting", "an old session of an agent that cannot delete", (126,), no_delete),
-    ClientCase("loading", "a replay, and null as the answer", (107, 134), loading),
-    ClientCase("resuming", "an old session, with further folders", (134,), resuming),
-    ClientCase("pages of a list", "two pages, and a cursor with odd characters", (121, 122, 339), paging),
+    ClientCase("loading", "a replay, and null as the answer", (107, 134), load_session),
+    ClientCase("resuming", "an old session, with further folders", (134,), resume_session),
+    ClientCase("pages of a list", "two pages, and a cursor with odd characters", (121, 122, 339), list_pages),
 )
 
-
-# MERGED check.client.scenes.carrying: What goes along with sessions and prompts: folders, MCP servers, images, sound, files.
 
 _IMAGE: Final = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c626001000000ffff030000060005"
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c626001000000ffff030000060005"
     "57bfabd40000000049454e44ae426082"
 )
-_SOUND: Final = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
+_SOUND: Final = (
+    b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00"
+    b"\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
+)
 
 
-async def _through(stage: ClientFixture, *acts: str, **values: str) -> ClientUnderTest:
-    number = len(stage.parts) + 1
-    await stage.start(*acts, **values)
-    part = await stage.agent(number)
-    prompt = await part.hears("session/prompt", bound=stage.bounds.soon)
+async def _run_turn(fixture: ClientFixture, *actions: str, **values: str) -> ClientUnderTest:
+    number = len(fixture.connections) + 1
+    await fixture.start(*actions, **values)
+    client = await fixture.connection(number)
+    prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
     if prompt is not None:
-        await stage.finish(ClientTurn(part, prompt))
+        await fixture.finish_turn(ClientTurn(client, prompt))
     else:
-        await stage.over()
-    await stage.client.end()
-    return part
+        await fixture.wait_for_exit()
+    await fixture.process.end()
+    return client
 
 
-async def folders(stage: ClientFixture) -> None:
-    stage.need("roots")
-    part = await _through(stage, "roots")
-    if not part.calls("session/new"):
-        stage.ledger.unseen(130, "it opened no session")
+async def additional_folders(fixture: ClientFixture) -> None:
+    fixture.require_actions("roots")
+    client = await _run_turn(fixture, "roots")
+    if not client.calls("session/new"):
+        fixture.notes.add_not_shown(130, "it opened no session")
 
 
-async def no_folders(stage: ClientFixture) -> None:
-    stage.need("roots")
-    stage.desk.initialized["agentCapabilities"] = without("sessionCapabilities.additionalDirectories")
-    await _through(stage, "roots")
-    stage.ledger.kept(129, "made to want it, it did without")
+async def unsupported_folders(fixture: ClientFixture) -> None:
+    fixture.require_actions("roots")
+    fixture.responder.initialize_result["agentCapabilities"] = without(
+        "sessionCapabilities.additionalDirectories"
+    )
+    await _run_turn(fixture, "roots")
+    fixture.notes.add_pass(129, "the feature was not used")
 
 
-async def servers(stage: ClientFixture) -> None:
-    stage.need("servers")
-    await _through(stage, "servers")
+async def mcp_servers(fixture: ClientFixture) -> None:
+    fixture.require_actions("servers")
+    await _run_turn(fixture, "servers")
 
 
-async def no_servers(stage: ClientFixture) -> None:
-    stage.need("servers")
-    stage.desk.initialized["agentCapabilities"] = without("mcpCapabilities")
-    part = await _through(stage, "servers")
-    if part.calls("session/new"):
+async def unsupported_mcp_servers(fixture: ClientFixture) -> None:
+    fixture.require_actions("servers")
+    fixture.responder.initialize_result["agentCapabilities"] = without("mcpCapabilities")
+    client = await _run_turn(fixture, "servers")
+    if client.calls("session/new"):
         for rule in (98, 99, 301):
-            stage.ledger.kept(rule, "made to want it, it did without")
+            fixture.notes.add_pass(rule, "the feature was not used")
 
 
-async def attachments(stage: ClientFixture) -> None:
-    """Each kind, of an agent that takes all and of one that takes none."""
-    stage.need("attach")
+async def attachments(fixture: ClientFixture) -> None:
+    """Attach each kind, for an agent that accepts all and for one that accepts none."""
+    fixture.require_actions("attach")
     files = {"picture.png": _IMAGE, "sound.wav": _SOUND, "text.txt": b"text\n"}
     for name, data in files.items():
-        (stage.folder / name).write_bytes(data)
-    for lacks in ("", "promptCapabilities"):
-        stage.desk.initialized["agentCapabilities"] = without(lacks) if lacks else without()
+        (fixture.folder / name).write_bytes(data)
+    for missing in ("", "promptCapabilities"):
+        fixture.responder.initialize_result["agentCapabilities"] = without(missing) if missing else without()
         for name in files:
-            await _through(stage, "attach", file=str(stage.folder / name))
-    stage.ledger.kept(141, "only what the agent takes")
+            await _run_turn(fixture, "attach", file=str(fixture.folder / name))
+    fixture.notes.add_pass(141, "only supported kinds were sent")
 
 
 ATTACHMENT_CASES: Final = (
-    ClientCase("further folders", "an agent that takes them", (130,), folders),
-    ClientCase("no further folders", "an agent that does not take them", (129,), no_folders),
-    ClientCase("MCP servers", "one of each kind", (98, 99, 100, 101), servers),
+    ClientCase("further folders", "an agent that takes them", (130,), additional_folders),
+    ClientCase("no further folders", "an agent that does not take them", (129,), unsupported_folders),
+    ClientCase("MCP servers", "one of each kind", (98, 99, 100, 101), mcp_servers),
     ClientCase(
-        "no MCP servers over the network", "an agent that takes only its own", (98, 99, 301), no_servers
+        "no MCP servers over the network",
+        "an agent that takes only its own",
+        (98, 99, 301),
+        unsupported_mcp_servers,
     ),
     ClientCase(
         "attachments", "an image, sound and a file, for agents that take all or nothing", (141,), attachments
@@ -233,98 +242,99 @@ ATTACHMENT_CASES: Final = (
 )
 
 
-# MERGED check.client.scenes.children: Sub-agents, and MCP servers that the client itself is.
-
-
-async def child(stage: ClientFixture) -> None:
-    """A child is announced, speaks, and reads a file of its parent's folder."""
-    turn = await stage.turn(*stage.if_can("allow"))
-    part = turn.part
-    part.update("subagent_update", sessionId="child-1", title="Tests", state={"state": "running"})
-    part.update("agent_message_chunk", "child-1", content={"type": "text", "text": "calendula"})
-    await part.barrier(owes=378)
-    if part.has("fs.readTextFile"):
-        params = {"sessionId": "child-1", "path": str(stage.folder / "notes.txt")}
-        answer = await part.call("fs/read_text_file", params, owes=381)
-        bad = f"a child that inherits the folder got {answer.says}"
-        stage.ledger.judge(381, answer.ok, "the folder is inherited", bad, answer.shown)
-        outside = {"sessionId": "child-1", "path": str(stage.outside / "secret.txt")}
-        answer = await part.call("fs/read_text_file", outside, owes=381)
-        stage.ledger.judge(
-            381, not answer.ok, "and no other", "a child read outside of the folders", answer.shown
+async def subagent(fixture: ClientFixture) -> None:
+    """A sub-agent is announced, sends text, and reads a file of its parent's folder."""
+    turn = await fixture.start_turn(*fixture.available_actions("allow"))
+    client = turn.client
+    client.update("subagent_update", sessionId="child-1", title="Tests", state={"state": "running"})
+    client.update("agent_message_chunk", "child-1", content={"type": "text", "text": "calendula"})
+    await client.barrier(rule=378)
+    if client.advertises("fs.readTextFile"):
+        params = {"sessionId": "child-1", "path": str(fixture.folder / "notes.txt")}
+        answer = await client.call("fs/read_text_file", params, rule=381)
+        bad = f"reading in the inherited folder returned {answer.summary}"
+        fixture.notes.judge(381, answer.ok, "the folder is inherited", bad, answer.evidence)
+        outside = {"sessionId": "child-1", "path": str(fixture.outside / "secret.txt")}
+        answer = await client.call("fs/read_text_file", outside, rule=381)
+        fixture.notes.judge(
+            381, not answer.ok, "and no other", "a sub-agent read outside the folders", answer.evidence
         )
-    part.update("subagent_update", sessionId="child-1", state=None)
-    await stage.finish(turn, "marigold", (378,))
+    client.update("subagent_update", sessionId="child-1", state=None)
+    await fixture.finish_turn(turn, "marigold", (378,))
 
 
-async def mcp(stage: ClientFixture) -> None:
-    """The client's own MCP server is used: a good call, a bad one, malformed ones."""
-    stage.desk.initialized["agentCapabilities"]["mcpCapabilities"]["acp"] = True
-    turn = await stage.turn(*stage.if_can("servers"))
-    part = turn.part
-    servers = [
+async def mcp_over_acp(fixture: ClientFixture) -> None:
+    """Use the client's own MCP server: a valid call, an unknown method, malformed calls."""
+    fixture.responder.initialize_result["agentCapabilities"]["mcpCapabilities"]["acp"] = True
+    turn = await fixture.start_turn(*fixture.available_actions("servers"))
+    client = turn.client
+    mcp_servers = [
         at(server, "serverId")
-        for line in part.calls("session/new")
+        for line in client.calls("session/new")
         for server in listed(line.params, "mcpServers")
         if at(server, "type") == "acp"
     ]
-    if not servers:
+    if not mcp_servers:
         for rule in (301, 365, 367, 368):
-            stage.ledger.absent(rule, "it brings no MCP server of its own")
+            fixture.notes.add_not_applicable(rule, "it has no MCP server of its own")
         return
-    stage.ledger.kept(301, "advertised, and its ids are its own")
-    base: dict[str, Any] = {"serverId": servers[0]}
+    fixture.notes.add_pass(301, "advertised, and its ids are its own")
+    base: dict[str, Any] = {"serverId": mcp_servers[0]}
     for number, method in enumerate(("tools/list", "no/such")):
         request: dict[str, Any] = {**base, "requestId": f"r{number}", "method": method, "params": {}}
-        answer = await part.call("mcp/message", request, owes=365)
+        answer = await client.call("mcp/message", request, rule=365)
         result: Any = answer.result
         one = isinstance(result, dict) and ("result" in result) != ("error" in result)
         right = one and ("error" in result) == (method == "no/such")
-        bad = f"{method} gave {answer.says}"
-        stage.ledger.judge(365, answer.ok and right, "exactly one of both", bad, answer.shown)
+        bad = f"{method} gave {answer.summary}"
+        fixture.notes.judge(365, answer.ok and right, "exactly one of both", bad, answer.evidence)
     malformed: tuple[dict[str, Any], ...] = (
         {**base, "method": "tools/list"},
         {**base, "requestId": "x", "method": "tools/list", "params": []},
     )
     for params in malformed:
-        answer = await part.call("mcp/message", params, owes=368)
-        bad = f"a malformed message gave {answer.says}; expected -32602"
-        stage.ledger.judge(368, answer.code == -32602, "-32602", bad, answer.shown)
+        answer = await client.call("mcp/message", params, rule=368)
+        bad = f"a malformed message gave {answer.summary}; expected -32602"
+        fixture.notes.judge(368, answer.code == -32602, "-32602", bad, answer.evidence)
     for number in range(2):
-        _quiet(stage, part, f"r{number}")
-    await stage.finish(turn)
+        _check_nothing_after_answer(fixture, client, f"r{number}")
+    await fixture.finish_turn(turn)
 
 
-def _quiet(stage: ClientFixture, part: Any, request: str) -> None:
-    """Whether nothing was said of a request after its answer."""
+def _check_nothing_after_answer(fixture: ClientFixture, client: Any, request: str) -> None:
+    """Judge that no message about a request follows its answer."""
     ended = next(
         (
             line.number
-            for line in part.lines
-            if line.sender == "client" and line.is_answer and _request(part, line) == request
+            for line in client.lines
+            if line.sender == "client" and line.is_answer and _request(client, line) == request
         ),
         0,
     )
     late = [
         line
-        for line in part.calls("mcp/message")
+        for line in client.calls("mcp/message")
         if at(line.params, "requestId") == request and ended and line.number > ended
     ]
-    bad = "it speaks of a request that was answered"
-    stage.ledger.judge(367, not late, "nothing after the answer", bad, [line.shown for line in late[:2]])
+    bad = "a message about an answered request"
+    fixture.notes.judge(367, not late, "nothing after the answer", bad, [line.evidence for line in late[:2]])
 
 
-def _request(part: Any, answer: Any) -> Any:
-    asked = next(
-        (line for line in part.lines if line.is_request and line.sender == "agent" and line.id == answer.id),
+def _request(client: Any, answer: Any) -> Any:
+    request = next(
+        (
+            line
+            for line in client.lines
+            if line.is_request and line.sender == "agent" and line.id == answer.id
+        ),
         None,
     )
-    return None if asked is None else at(asked.params, "requestId")
+    return None if request is None else at(request.params, "requestId")
 
 
 SUBAGENT_CASES: Final = (
-    ClientCase("a child", "a sub-agent that speaks and reads", (378, 381), child, "subagents"),
-    ClientCase("MCP over the wire", "the client's own server", (301, 365, 367, 368), mcp),
+    ClientCase("a sub-agent", "a sub-agent sends text and reads a file", (378, 381), subagent, "subagents"),
+    ClientCase("MCP over the wire", "the client's own server", (301, 365, 367, 368), mcp_over_acp),
 )
 
 
