@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-# MERGED schema.auth: Signing in and out, and who is signed in (unstable).
+# Sign-in and sign-out.
 
 
 class AuthMethodAgent(Object):
@@ -74,7 +74,7 @@ AuthMethod: TypeAlias = Choice[AuthMethodTerminal | AuthMethodAgent, TAG_OR_REST
 
 
 class AuthenticateRequest(Object):
-    """Sign in by one of the agent's own methods. May take as long as the user does."""
+    """Sign in with one of the agent's methods. May take as long as the user needs."""
 
     method_id: AuthMethodId
 
@@ -110,12 +110,12 @@ class AuthAccount(Object):
 
 @unstable
 class AuthStatusRequest(Object):
-    """Unstable. Is somebody signed in? Changes nothing."""
+    """Unstable. Ask whether a user is signed in. Changes nothing."""
 
 
 @unstable
 class AuthStatusResponse(Object):
-    """Unstable. Act on the state alone."""
+    """Unstable. The sign-in state. Only `state` decides; the account is for display."""
 
     state: AuthState
     accounts: Opt[Items[AuthAccount]] = UNSET
@@ -123,23 +123,23 @@ class AuthStatusResponse(Object):
 
 @unstable
 class AuthStatusUpdateNotification(Object):
-    """Unstable. The answer of `auth/status` changed. Any time after `initialize`."""
+    """Unstable. The result of `auth/status` changed. May come any time after `initialize`."""
 
     state: AuthState
     accounts: Opt[Items[AuthAccount]] = UNSET
 
 
-# MERGED schema.providers: Unstable. Which model providers the agent uses, and by way of which address.
+# Unstable: the model providers of the agent and their addresses.
 
 LlmProtocol: TypeAlias = Annotated[
     str, KnownValues("anthropic", "openai", "azure", "vertex", "bedrock"), UNSTABLE
 ]
-"""Unstable. The language a provider speaks."""
+"""Unstable. The API that a provider implements."""
 
 
 @unstable
 class ProviderCurrentConfig(Object):
-    """Unstable. How a provider is reached now. Headers are never told."""
+    """Unstable. How a provider is reached now. Headers are never included."""
 
     api_type: LlmProtocol
     base_url: str
@@ -147,7 +147,7 @@ class ProviderCurrentConfig(Object):
 
 @unstable
 class ProviderInfo(Object):
-    """Unstable. A provider the agent knows. Without a current configuration it is switched off."""
+    """Unstable. A provider that the agent knows. It is off if it has no current configuration."""
 
     provider_id: ProviderId
     supported: Lenient[Items[LlmProtocol]]
@@ -157,19 +157,19 @@ class ProviderInfo(Object):
 
 @unstable
 class ListProvidersRequest(Object):
-    """Unstable. Which providers are there?"""
+    """Unstable. List the providers."""
 
 
 @unstable
 class ListProvidersResponse(Object):
-    """Unstable. All providers, switched off or not."""
+    """Unstable. All providers, including those that are off."""
 
     providers: list[ProviderInfo]
 
 
 @unstable
 class SetProviderRequest(Object):
-    """Unstable. Reach a provider this way from now on; replaces all that was set before."""
+    """Unstable. Configure a provider. Replaces its previous configuration."""
 
     provider_id: ProviderId
     api_type: LlmProtocol
@@ -191,4 +191,4 @@ class DisableProviderRequest(Object):
 
 @unstable
 class DisableProviderResponse(Object):
-    """Unstable. The provider is off, or was never there."""
+    """Unstable. The provider is off, or was not known."""

@@ -40,13 +40,10 @@ __all__ = [
 ]
 
 
-# MERGED schema.unknown: What a reader keeps of a variant that this version of the protocol does not know.
-
-
 class Unknown:
-    """A variant this version does not know, kept as it came: `kind` is its tag, `raw` the JSON value.
+    """A variant that this version does not know.
 
-    It encodes back to `raw`.
+    `kind` is its tag, `raw` the JSON value. It encodes back to `raw`.
     """
 
     __slots__ = ("kind", "raw")
@@ -64,16 +61,15 @@ class Unknown:
         return f"Unknown(kind={self.kind!r}, raw={self.raw!r})"
 
 
-# MERGED schema.marks: The marks on fields and types: what a reader does with a bad value, what is open, what is unstable.
-#
-# A field says it by its alias (`Opt`, `Strict`, `Lenient`, `OrEmpty`, `Items`...). msgspec ignores the marks, so correct
-# messages pay nothing for them; `accord.schema.type_shape` reads them back for everything else.
+# Marks on fields and types: what a reader does with an invalid value, what is open, what is unstable. A field
+# is marked by its alias (`Opt`, `Strict`, `Lenient`, `OrEmpty`, `Items`...). msgspec ignores the marks, so
+# they cost nothing for correct messages. `accord.schema.type_shape` reads them.
 
 T = TypeVar("T")
 
 
 class TypeMark:
-    """One remark on a type, told apart by identity."""
+    """A mark on a type, compared by identity."""
 
     __slots__ = ("name",)
 
@@ -99,7 +95,7 @@ IN_ORDER: Final = TypeMark("IN_ORDER")  # the first variant that fits
 
 
 class DefaultValue:
-    """What an absent field means. Readers of the state apply it; decoding leaves the field absent."""
+    """The meaning of an absent field. The session state applies it; decoding leaves the field absent."""
 
     __slots__ = ("value",)
 
@@ -144,7 +140,10 @@ if TYPE_CHECKING:
     """May be absent; a value that does not fit fails the whole object."""
 
     Section: TypeAlias = T | UnsetType
-    """A group of capabilities, as lenient as `Opt`: absent, it is the object with all members at their defaults."""
+    """A group of capabilities, lenient like `Opt`.
+
+    An absent one means that all members have their defaults.
+    """
 
     Lenient: TypeAlias = Annotated[T, ...]
     """Must be there; a value that does not fit reads as an empty list."""
@@ -166,7 +165,10 @@ if TYPE_CHECKING:
 else:
 
     class Alias:
-        """`Opt[X]` at run time. Hundreds are made on import; typing's own generic aliases take three times as long."""
+        """`Opt[X]` at run time.
+
+        Hundreds are created on import, and typing's generic aliases take three times as long.
+        """
 
         def __init__(self, make):
             self.make = make
@@ -198,7 +200,7 @@ else:
 Flag: TypeAlias = Annotated[bool | UnsetType, ON_ERROR, DefaultValue(False)]
 """A capability switch: off unless literally true."""
 
-# The upper bound of uint64 does not fit msgspec's bounds: what lies above int64 takes the slower, lenient reading.
+# uint64 exceeds msgspec's bounds: values above int64 take the slower, lenient path.
 Uint16: TypeAlias = Annotated[int, Meta(ge=0, le=2**16 - 1), NumberFormat("uint16")]
 Uint32: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1), NumberFormat("uint32")]
 Uint64: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1), NumberFormat("uint64")]
@@ -249,31 +251,29 @@ class ChoiceType(type):
         return (tags[None],)
 
 
-# MERGED schema.base: The roots of the protocol's types, and how their members are spelled on the wire.
-#
-# Absent is `UNSET`, null is None: both survive a round trip. `UNSET` is falsy and is left out when encoding.
+# Absent is `UNSET`, null is None. Both survive a round trip. `UNSET` is falsy and is not encoded.
 
 
 def wire_name(name: str) -> str:
-    """The member name on the wire for a field's name: camelCase, and `_meta` for `meta`."""
+    """Return the member name on the wire for a field: camelCase, and `_meta` for `meta`."""
     if name == "meta":
         return "_meta"
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-# gc=False: what comes from JSON holds no cycles, and what goes to JSON cannot, so the collector need not look.
+# gc=False: values from or for JSON contain no cycles, so the garbage collector can skip them.
 class Record(Struct, rename=wire_name, gc=False):
     """A protocol object without `_meta`."""
 
 
 class Object(Record, kw_only=True, gc=False):
-    """A protocol object. `meta` is the `_meta` member: free for extensions, never assumed."""
+    """A protocol object. `meta` is the `_meta` member, which is reserved for extensions."""
 
     meta: Opt[dict[str, Any] | None] = UNSET
 
 
-# MERGED schema.ids: The names things go by on the wire. All are opaque strings: compare them, never take them apart.
+# Ids on the wire. All are opaque strings: compare them, never parse them.
 
 SessionId: TypeAlias = str
 MessageId: TypeAlias = str
@@ -293,13 +293,14 @@ McpServerAcpId: TypeAlias = Unstable[str]
 McpRequestId: TypeAlias = Unstable[str]
 
 
-# MERGED schema.mismatch: The one error of reading: a value that does not have the shape of its type. It fits on a line, whatever the value.
-
 _LONGEST: Final = 60
 
 
 class Mismatch(ValueError):
-    """A value does not have the shape of its type. `path` says where, `reason` what is wrong there."""
+    """A value does not match its type.
+
+    `path` says where, `reason` says what is wrong. The message is one line.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -308,20 +309,20 @@ class Mismatch(ValueError):
 
 
 def brief(value: Any) -> str:
-    """A value as an error shows it: on one line, cut where it is long."""
+    """Return a value for an error message: on one line, cut if it is long."""
     text = repr(value[:_LONGEST] if isinstance(value, str) else value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def member(path: str, name: str) -> str:
-    """The path of a member whose name the other side chose."""
+    """Return the path of a member whose name the peer chose."""
     return f"{path}.{name}" if name.isidentifier() and len(name) <= _LONGEST else f"{path}[{brief(name)}]"
 
 
-# MERGED schema.rpc: The parts of JSON-RPC that the protocol types itself: ids, errors, and the cancelling of one request.
+# The parts of JSON-RPC that the protocol defines: ids, errors, and the cancellation of one request.
 
 RequestId: TypeAlias = Int64 | str | None
-"""Echoed exactly as it came. Null is legal, though nobody should choose it."""
+"""Returned exactly as it was sent. Null is legal but not recommended."""
 
 ErrorCode: TypeAlias = Annotated[
     Int32, KnownValues(-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002)
@@ -339,7 +340,7 @@ ExtNotification: TypeAlias = Any
 
 
 class Error(Record):
-    """A failure as it travels: a code, one short sentence, and whatever else helps."""
+    """An error: a code, one short sentence, and optional data."""
 
     code: ErrorCode
     message: str
@@ -347,6 +348,9 @@ class Error(Record):
 
 
 class CancelRequestNotification(Object):
-    """Whoever sent a request asks to give it up. It is still answered, exactly once. Any time, either direction."""
+    """The sender of a request cancels it.
+
+    The request is still answered, exactly once. Any time, either direction.
+    """
 
     request_id: RequestId

@@ -85,14 +85,14 @@ __all__ = [
 ]
 
 
-# MERGED schema.permissions: Permissions: the agent asks before it acts, the user (or a policy) answers.
+# Permission requests.
 
 PermissionOptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-"""A hint for the presentation of an option; what was decided is its id."""
+"""A hint for how to present an option. The id is what was decided."""
 
 
 class PermissionOption(Object):
-    """One answer the user may give."""
+    """One answer that the user may give."""
 
     option_id: PermissionOptionId
     name: str
@@ -100,7 +100,7 @@ class PermissionOption(Object):
 
 
 class RequestPermissionRequest(Object):
-    """May this tool call run? The agent waits for the answer before it acts."""
+    """Ask whether a tool call may run. The agent waits for the answer before it acts."""
 
     session_id: SessionId
     tool_call: ToolCallUpdate
@@ -108,7 +108,7 @@ class RequestPermissionRequest(Object):
 
 
 class CancelledOutcome(Record, tag_field="outcome", tag="cancelled"):
-    """Nobody decided: the turn was cancelled. Counts as no."""
+    """The turn was cancelled before a decision. Counts as a refusal."""
 
 
 class SelectedPermissionOutcome(Object, tag_field="outcome", tag="selected"):
@@ -121,12 +121,12 @@ RequestPermissionOutcome: TypeAlias = CancelledOutcome | SelectedPermissionOutco
 
 
 class RequestPermissionResponse(Object):
-    """The user's answer. Whatever cannot be read as one of the two outcomes is a no."""
+    """The user's answer. An outcome that cannot be read is a refusal."""
 
     outcome: RequestPermissionOutcome
 
 
-# MERGED schema.files: Text files of the client, unsaved editor buffers included. Paths are absolute.
+# Text files of the client, including unsaved editor buffers. Paths are absolute.
 
 
 class ReadTextFileRequest(Object):
@@ -139,13 +139,13 @@ class ReadTextFileRequest(Object):
 
 
 class ReadTextFileResponse(Object):
-    """The text that was asked for."""
+    """The requested text."""
 
     content: str
 
 
 class WriteTextFileRequest(Object):
-    """Replace a file's text, creating the file if need be."""
+    """Replace the text of a file. Creates the file if it does not exist."""
 
     session_id: SessionId
     path: str
@@ -156,7 +156,7 @@ class WriteTextFileResponse(Object):
     """The text is written."""
 
 
-# MERGED schema.terminals: Terminals: commands that the client runs for the agent, each until it is released.
+# Terminals: commands that the client runs for the agent, until they are released.
 
 
 class EnvVariable(Object):
@@ -167,7 +167,7 @@ class EnvVariable(Object):
 
 
 class CreateTerminalRequest(Object):
-    """Start a command. Answered at once; the command runs on."""
+    """Start a command. The answer comes at once; the command continues to run."""
 
     session_id: SessionId
     command: str
@@ -178,13 +178,13 @@ class CreateTerminalRequest(Object):
 
 
 class CreateTerminalResponse(Object):
-    """The id to use from now on."""
+    """The id of the new terminal."""
 
     terminal_id: TerminalId
 
 
 class TerminalOutputRequest(Object):
-    """What has the command printed so far? Does not wait."""
+    """Get the output of the command so far. Does not wait."""
 
     session_id: SessionId
     terminal_id: TerminalId
@@ -198,7 +198,10 @@ class TerminalExitStatus(Object):
 
 
 class TerminalOutputResponse(Object):
-    """The output kept so far, cut from its beginning where it was too long; the status once the command has ended."""
+    """The output so far, truncated at its start if it is too long.
+
+    The status is set when the command has ended.
+    """
 
     output: str
     truncated: bool
@@ -206,21 +209,21 @@ class TerminalOutputResponse(Object):
 
 
 class WaitForTerminalExitRequest(Object):
-    """Answer when the command has ended."""
+    """Wait until the command has ended."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class WaitForTerminalExitResponse(Object):
-    """How the command ended; the same members as `TerminalExitStatus`, not nested."""
+    """How the command ended, with the members of `TerminalExitStatus`."""
 
     exit_code: Opt[Uint32 | None] = UNSET
     signal: Opt[str | None] = UNSET
 
 
 class KillTerminalRequest(Object):
-    """Stop the command. The terminal stays readable and still has to be released."""
+    """Stop the command. The terminal stays readable and must still be released."""
 
     session_id: SessionId
     terminal_id: TerminalId
@@ -231,23 +234,23 @@ class KillTerminalResponse(Object):
 
 
 class ReleaseTerminalRequest(Object):
-    """Stop the command if it runs, and forget the terminal: its id is dead afterwards."""
+    """Stop the command if it runs, and release the terminal. Its id is invalid afterwards."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class ReleaseTerminalResponse(Object):
-    """The terminal is gone."""
+    """The terminal is released."""
 
 
-# MERGED schema.elicitation: Elicitation: the agent asks the user something, by a form or by a web page.
+# Elicitation: the agent asks the user by a form or by a web page.
 
 StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
 
 
 class EnumOption(Object):
-    """A value to choose, with the words shown for it."""
+    """A value to choose, with its label."""
 
     const: str
     title: str
@@ -255,7 +258,7 @@ class EnumOption(Object):
 
 
 class StringPropertySchema(Object, tag_field="type", tag="string"):
-    """A text field, or a choice of one where `enum` or `one_of` lists values."""
+    """A text field, or a choice of one value if `enum` or `one_of` lists values."""
 
     title: Opt[str | None] = UNSET
     description: Opt[str | None] = UNSET
@@ -357,7 +360,7 @@ class ElicitationRequestScope(Record):
 
 
 class ScopedElicitation(Object):
-    """What both modes share: the words shown, and the session or request they belong to (one is needed)."""
+    """The members of both modes: the message, and the session or request it belongs to (one is required)."""
 
     message: str
     session_id: Strict[SessionId] = UNSET
@@ -378,13 +381,13 @@ class ScopedElicitation(Object):
 
 
 class ElicitationFormMode(ScopedElicitation, tag_field="mode", tag="form", kw_only=True):
-    """Ask by a form. Never for secrets, and only if the client shows forms."""
+    """Ask with a form. Never for secrets, and only if the client supports forms."""
 
     requested_schema: ElicitationSchema
 
 
 class ElicitationUrlMode(ScopedElicitation, tag_field="mode", tag="url", kw_only=True):
-    """Ask by a web page. Only if the client opens addresses."""
+    """Ask with a web page. Only if the client opens URLs."""
 
     elicitation_id: ElicitationId
     url: str
@@ -404,11 +407,11 @@ class ElicitationAcceptAction(Object, tag_field="action", tag="accept"):
 
 
 class ElicitationDeclineAction(Object, tag_field="action", tag="decline"):
-    """The user said no."""
+    """The user declined."""
 
 
 class ElicitationCancelAction(Object, tag_field="action", tag="cancel"):
-    """The user went away without an answer."""
+    """The user closed the question without an answer."""
 
 
 CreateElicitationResponse: TypeAlias = Open[
@@ -417,6 +420,6 @@ CreateElicitationResponse: TypeAlias = Open[
 
 
 class CompleteElicitationNotification(Object):
-    """What the user did outside is done. Once at most, after the request for that address was accepted."""
+    """The user has finished on the web page. Sent at most once, after the request was accepted."""
 
     elicitation_id: ElicitationId

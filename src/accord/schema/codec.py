@@ -1,5 +1,8 @@
 """Encode and decode messages; parse JSON text that may be broken.
 
+A correct message is decoded once, by msgspec, directly into its type. Only if that fails, it is decoded a
+second time, leniently; the code for that is imported on first use.
+
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
@@ -13,11 +16,10 @@ from accord.schema.base import ChoiceType, Mismatch, Unknown
 __all__ = ["UNFIT", "Mismatch", "decode", "decoder", "encode", "exact", "read", "to_builtins"]
 
 
-# MERGED schema.jsontext: JSON text into plain values, whatever the other side wrote: a value, or one clean `NotJson`.
-#
-# Half of a surrogate pair, which JavaScript peers send when they cut an emoji in two, becomes U+FFFD.
+# JSON text to plain values. A lone surrogate, which JavaScript peers send when they cut an emoji, becomes
+# U+FFFD.
 
-# An odd run of backslashes and a surrogate: either a whole pair, or (group 2) one half alone.
+# An odd number of backslashes and a surrogate: either a whole pair, or (group 2) a lone half.
 _SURROGATE = re.compile(
     rb"(?<!\\)((?:\\\\)*)\\u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(d[89a-f][0-9a-f]{2}))", re.IGNORECASE
 )
@@ -27,11 +29,11 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 class NotJson(ValueError):
-    """The text is not JSON, or not JSON that can be taken in. The message says why, in one line."""
+    """The text is not JSON, or contains values that Python cannot represent. The message is one line."""
 
 
 def parse_json(raw: bytes | bytearray | memoryview | msgspec.Raw) -> Any:
-    """The value of a JSON text, in plain dicts, lists, strings, numbers, booleans and None."""
+    """Parse a JSON text to dicts, lists, strings, numbers, booleans and None."""
     try:
         return _decoder.decode(raw)
     except msgspec.ValidationError as error:  # a number beyond what Python takes
@@ -48,7 +50,7 @@ def parse_json(raw: bytes | bytearray | memoryview | msgspec.Raw) -> Any:
 
 
 def mend_surrogates(raw: bytes | bytearray | memoryview | msgspec.Raw) -> bytes | None:
-    """The same JSON text with U+FFFD for every lone surrogate escape; None where there is nothing to mend."""
+    """Replace every lone surrogate escape with U+FFFD. Returns None if there is none."""
     text = bytes(raw)
     if not _HALF.search(text):
         return None
@@ -57,7 +59,7 @@ def mend_surrogates(raw: bytes | bytearray | memoryview | msgspec.Raw) -> bytes 
 
 
 def is_utf8(raw: bytes | bytearray) -> bool:
-    """Whether the bytes are valid UTF-8. Members that nobody decodes are not checked by the decoder."""
+    """Whether the bytes are valid UTF-8. The decoder does not check members that it skips."""
     if raw.isascii():
         return True
     try:
@@ -66,11 +68,6 @@ def is_utf8(raw: bytes | bytearray) -> bool:
         return False
     return True
 
-
-# MERGED schema.codec: Messages to bytes and back. `exact` takes what fits as sent, `decode` survives what a reader must survive.
-#
-# A correct message is decoded once, by msgspec, straight into its type; only when that fails is it read a second time, leniently.
-# What only odd messages need is imported when the first of them comes.
 
 T = TypeVar("T")
 
@@ -84,7 +81,7 @@ def exact(cls: type[T], raw: bytes | msgspec.Raw) -> T: ...
 @overload
 def exact(cls: Any, raw: bytes | msgspec.Raw) -> Any: ...
 def exact(cls: Any, raw: bytes | msgspec.Raw) -> Any:
-    """The typed form of a JSON text that fits as it stands: nothing skipped, nothing unknown. Raises `Mismatch`."""
+    """Decode a JSON text that matches the type exactly. Raises `Mismatch`."""
     try:
         return (_decoders.get(cls) or _new_decoder(cls)).decode(raw)
     except UNFIT as error:
@@ -97,7 +94,7 @@ def decode(cls: type[T], raw: bytes | msgspec.Raw) -> T: ...
 @overload
 def decode(cls: Any, raw: bytes | msgspec.Raw) -> Any: ...
 def decode(cls: Any, raw: bytes | msgspec.Raw) -> Any:
-    """The typed form of a JSON text, read leniently where it has to be. Raises `Mismatch`."""
+    """Decode a JSON text, leniently if needed. Raises `Mismatch`."""
     try:
         return (_decoders.get(cls) or _new_decoder(cls)).decode(raw)
     except UNFIT:
@@ -114,14 +111,14 @@ def read(cls: type[T], value: Any) -> T: ...
 @overload
 def read(cls: Any, value: Any) -> Any: ...
 def read(cls: Any, value: Any) -> Any:
-    """The typed form of parsed JSON, read leniently. Raises `Mismatch`."""
+    """Convert parsed JSON to the type, leniently. Raises `Mismatch`."""
     from accord.schema.validation import read_value
 
     return read_value(cls, value)
 
 
 def encode(message: Any) -> bytes:
-    """The JSON text of a message, or of plain values. Absent fields are left out; lone surrogates become U+FFFD."""
+    """Encode a message or plain values. Absent fields are left out; lone surrogates become U+FFFD."""
     try:
         return _encoder.encode(message)
     except UnicodeEncodeError:
@@ -131,12 +128,12 @@ def encode(message: Any) -> bytes:
 
 
 def to_builtins(message: Any) -> Any:
-    """The message in the dicts, lists, strings and numbers that JSON has."""
+    """Convert a message to dicts, lists, strings and numbers."""
     return msgspec.to_builtins(message, enc_hook=_plain, str_keys=True)
 
 
 def decoder(cls: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder behind `exact`, for whoever reads one type all day. What does not fit raises one of `UNFIT`."""
+    """Return the decoder of `exact`, for callers that decode one type often. It raises one of `UNFIT`."""
     return _decoders.get(cls) or _new_decoder(cls)
 
 
@@ -146,7 +143,7 @@ def _new_decoder(cls: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _choose(choice: type[Any], value: Any) -> Any:
-    """Which variant of a `Choice` the value is; msgspec calls this for every type that it does not know itself."""
+    """Decode a `Choice`. msgspec calls this for types that it does not know."""
     assert isinstance(choice, ChoiceType)
     failure = msgspec.ValidationError("unknown variant")
     for candidate in choice.candidates(value):

@@ -1,7 +1,7 @@
-"""The conformance rules of ACP v1 as data: who must do what, on which authority, and how the wire shows it.
+"""The conformance rules of ACP v1 as data: which side must do what, why, and how it shows on the wire.
 
-The rules themselves are the lines of `rules.tsv` beside this file, read on first use. Numbers never change: a rule
-that no longer holds stays in its place as withdrawn, new ones are appended.
+The rules are the lines of `rules.tsv`, read on first use. Numbers never change: an obsolete rule is marked as
+withdrawn, new rules are appended.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,12 +19,12 @@ BASES: Final[Mapping[Basis, str]] = {
     "J": "JSON-RPC 2.0",
     "R": "an RFD: binding once the feature is implemented",
     "I": "inferred good behaviour: advisory, unless breaking it is unsafe or deadlocks (then it is a MUST)",
-    "Accord": "a choice of this project where the protocol is open: binds Accord's own programs, nobody else's",
+    "Accord": "a choice of this project where the protocol is open: binds only Accord's own programs",
 }
 
 
 class ConformanceRule(NamedTuple):
-    """One rule. `level` is None for a withdrawn one; `how` says how to see on the wire whether it is kept."""
+    """One rule. `level` is None for a withdrawn rule. `how` says how to check it on the wire."""
 
     id: int
     chapter: str
@@ -37,7 +37,7 @@ class ConformanceRule(NamedTuple):
 
     @property
     def in_force(self) -> bool:
-        """Whether the rule still binds anybody."""
+        """Whether the rule is still in force."""
         return self.status != "withdrawn"
 
 
@@ -93,7 +93,7 @@ RULES: Final = ConformanceRules()
 
 
 def rule(number: int) -> ConformanceRule:
-    """The rule of this number; a number that was never given raises KeyError."""
+    """Return the rule with this number. Raises KeyError for an unknown number."""
     return RULES[number]
 
 
@@ -104,7 +104,7 @@ def rules(
     status: Status | None = None,
     chapter: str | None = None,
 ) -> list[ConformanceRule]:
-    """The rules in force that fit every given filter; withdrawn ones only when `status` asks for them."""
+    """Return the rules in force that match all filters. Withdrawn rules are included only by `status`."""
     return [
         one
         for one in RULES.values()

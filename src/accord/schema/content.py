@@ -56,13 +56,13 @@ __all__ = [
 ]
 
 
-# MERGED schema.content: Content blocks: what prompts, messages, thoughts and tool output are made of.
+# Content blocks: the parts of prompts, messages, thoughts and tool output.
 
 Role: TypeAlias = Literal["assistant", "user"]
 
 
 class Annotations(Object):
-    """Hints on who a block is for and how much it matters."""
+    """Hints about the audience and priority of a block."""
 
     audience: Opt[Items[Role] | None] = UNSET
     last_modified: Opt[str | None] = UNSET
@@ -70,14 +70,14 @@ class Annotations(Object):
 
 
 class TextContent(Object, tag_field="type", tag="text"):
-    """Text, possibly Markdown. Every agent takes it in a prompt."""
+    """Text, possibly Markdown. Every agent accepts it in a prompt."""
 
     text: str
     annotations: Opt[Annotations | None] = UNSET
 
 
 class ImageContent(Object, tag_field="type", tag="image"):
-    """A picture, base64 encoded. In a prompt only if the agent takes images."""
+    """An image, base64 encoded. In a prompt only if the agent accepts images."""
 
     data: str
     mime_type: str
@@ -86,7 +86,7 @@ class ImageContent(Object, tag_field="type", tag="image"):
 
 
 class AudioContent(Object, tag_field="type", tag="audio"):
-    """Sound, base64 encoded. In a prompt only if the agent takes audio."""
+    """Audio, base64 encoded. In a prompt only if the agent accepts audio."""
 
     data: str
     mime_type: str
@@ -94,7 +94,7 @@ class AudioContent(Object, tag_field="type", tag="audio"):
 
 
 class ResourceLink(Object, tag_field="type", tag="resource_link"):
-    """A pointer to something the agent can fetch by itself. Every agent takes it in a prompt."""
+    """A link to something that the agent can fetch. Every agent accepts it in a prompt."""
 
     name: str
     uri: str
@@ -125,7 +125,7 @@ EmbeddedResourceResource: TypeAlias = Choice[TextResourceContents | BlobResource
 
 
 class EmbeddedResource(Object, tag_field="type", tag="resource"):
-    """A resource with its content inside. In a prompt only if the agent takes embedded context."""
+    """A resource with its content. In a prompt only if the agent accepts embedded context."""
 
     resource: EmbeddedResourceResource
     annotations: Opt[Annotations | None] = UNSET
@@ -139,14 +139,14 @@ def text_of_blocks(blocks: Iterable[ContentBlock]) -> str:
     return "".join([block.text for block in blocks if type(block) is TextContent])
 
 
-# MERGED schema.prompts: The prompt turn: the request that starts it, the answer that ends it, and its cancellation.
+# The prompt turn: the request that starts it, the response that ends it, and its cancellation.
 
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 
 
 @unstable
 class Usage(Object):
-    """Unstable. Tokens spent."""
+    """Unstable. Tokens used."""
 
     total_tokens: Uint64
     input_tokens: Uint64
@@ -164,9 +164,9 @@ class PromptRequest(Object):
 
 
 class PromptResponse(Object):
-    """Ends a turn; the last message of it.
+    """Ends a turn. It is the last message of the turn.
 
-    A stop reason this version does not know reads as `Unknown(kind=reason, raw=reason)`: the turn is over, the reason open.
+    An unknown stop reason is read as `Unknown(kind=reason, raw=reason)`.
     """
 
     stop_reason: Kept[StopReason]
@@ -179,15 +179,15 @@ class CancelNotification(Object):
     session_id: SessionId
 
 
-# MERGED schema.tools: Tool calls: what the agent does between its words, and how far it has come.
+# Tool calls and their progress.
 
 ToolKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
 ]
-"""What sort of work a call is, for icons and policies; absent means `other`."""
+"""The kind of work, for icons and policies. Absent means `other`."""
 
 ToolCallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
-"""How far a call is; absent on creation means `pending`."""
+"""The progress of a call. Absent on creation means `pending`."""
 
 
 class Content(Object, tag_field="type", tag="content"):
@@ -197,7 +197,7 @@ class Content(Object, tag_field="type", tag="content"):
 
 
 class Diff(Object, tag_field="type", tag="diff"):
-    """A change of one file. No old text means that the file is new."""
+    """A change of one file. Without old text, the file is new."""
 
     path: str
     new_text: str
@@ -205,7 +205,7 @@ class Diff(Object, tag_field="type", tag="diff"):
 
 
 class Terminal(Object, tag_field="type", tag="terminal"):
-    """A terminal of the client, shown live inside the tool call, also after its release."""
+    """A terminal of the client, shown inside the tool call, also after its release."""
 
     terminal_id: TerminalId
 
@@ -214,7 +214,7 @@ ToolCallContent: TypeAlias = Content | Diff | Terminal
 
 
 class ToolCallLocation(Object):
-    """A file the call is about, so that an editor can follow along. Lines count from 1."""
+    """A file that the call works on, so that an editor can follow. Lines start at 1."""
 
     path: str
     line: Opt[Uint32 | None] = UNSET
@@ -235,9 +235,9 @@ class ToolCall(Object, tag_field="sessionUpdate", tag="tool_call"):
 
 
 class ToolCallUpdate(Object):
-    """What changed in a tool call; absent and null both mean unchanged. Lists replace the old ones whole.
+    """The changes of a tool call. Absent and null both mean unchanged. Lists replace the old ones.
 
-    This untagged form travels inside permission requests; as a session update it is `ToolCallChange`.
+    Permission requests contain this untagged form; the session update is `ToolCallChange`.
     """
 
     tool_call_id: ToolCallId

@@ -68,11 +68,11 @@ __all__ = [
 ]
 
 
-# MERGED schema.capabilities: What each side can do. An absent or null object, and anything but true, means: not supported.
+# Capabilities. An absent or null object, and any value except true, means that it is not supported.
 
 
 class PromptCapabilities(Object):
-    """Content the agent takes in prompts, beyond text and links."""
+    """Content that the agent accepts in prompts, besides text and links."""
 
     image: Flag = UNSET
     audio: Flag = UNSET
@@ -80,7 +80,7 @@ class PromptCapabilities(Object):
 
 
 class McpCapabilities(Object):
-    """MCP servers the agent can reach, beyond those it starts itself."""
+    """MCP servers that the agent can use, besides those it starts itself."""
 
     http: Flag = UNSET
     sse: Flag = UNSET
@@ -133,7 +133,7 @@ class SessionForkCapabilities(Object):
 
 @unstable
 class SessionArchiveCapabilities(Object):
-    """Unstable. Sessions can be archived and brought back."""
+    """Unstable. Sessions can be archived and restored."""
 
 
 @unstable
@@ -209,17 +209,17 @@ class NoticeCapabilities(Record):
 
 
 class BooleanConfigOptionCapabilities(Object):
-    """The client takes config options that are on or off."""
+    """The client supports boolean config options."""
 
 
 class SessionConfigOptionsCapabilities(Object):
-    """Kinds of config options the client takes, beyond the select."""
+    """Kinds of config options that the client supports, besides select."""
 
     boolean: Opt[BooleanConfigOptionCapabilities | None] = UNSET
 
 
 class ClientSessionCapabilities(Object):
-    """Session updates that the client takes on request only."""
+    """Session updates that the client accepts only on request."""
 
     compaction: Opt[CompactionCapabilities | None] = UNSET
     config_options: Opt[SessionConfigOptionsCapabilities | None] = UNSET
@@ -241,7 +241,7 @@ class ElicitationUrlCapabilities(Object):
 
 
 class ElicitationCapabilities(Object):
-    """Ways the agent may ask the user something. An empty object names none."""
+    """Ways in which the agent may ask the user. An empty object names none."""
 
     form: Opt[ElicitationFormCapabilities | None] = UNSET
     url: Opt[ElicitationUrlCapabilities | None] = UNSET
@@ -269,14 +269,14 @@ class ClientCapabilities(Object):
     subagents: Unstable[Opt[SubagentCapabilities | None]] = UNSET
 
 
-# MERGED schema.initialize: The handshake: versions and capabilities, once, before anything else.
+# The handshake.
 
 ProtocolVersion: TypeAlias = Uint16
-"""The major version. This package speaks 1."""
+"""The major version. This package implements version 1."""
 
 
 class Implementation(Object):
-    """Who is on the other end: a name for programs, a title for people."""
+    """The name and version of a program, with a title for display."""
 
     name: str
     version: str
@@ -284,7 +284,7 @@ class Implementation(Object):
 
 
 class InitializeRequest(Object):
-    """The first request of a connection, with the newest version the client speaks."""
+    """The first request of a connection, with the newest version that the client supports."""
 
     protocol_version: ProtocolVersion
     client_capabilities: Section[ClientCapabilities] = UNSET
@@ -292,7 +292,7 @@ class InitializeRequest(Object):
 
 
 class InitializeResponse(Object):
-    """The version both will speak, or the agent's newest if it does not speak the client's."""
+    """The version that both sides use, or the agent's newest if it does not support the client's."""
 
     protocol_version: ProtocolVersion
     agent_capabilities: Section[AgentCapabilities] = UNSET
@@ -300,7 +300,7 @@ class InitializeResponse(Object):
     agent_info: Opt[Implementation | None] = UNSET
 
 
-# MERGED schema.proxy: Unstable. Proxy chains: a conductor between client and agent passes messages through proxies.
+# Unstable: proxy chains, in which a conductor passes messages through proxies.
 
 
 @unstable
@@ -315,7 +315,10 @@ class InitializeProxyResponse(InitializeResponse):
 
 @unstable
 class ProxySuccessorRequest(Object):
-    """Unstable. A request for, or from, the next component of the chain. No params, null and absent are one."""
+    """Unstable.
+
+    A request to or from the next component of the chain. Absent and null params mean the same.
+    """
 
     method: str
     params: Strict[Any] = UNSET

@@ -1,4 +1,7 @@
-"""MCP servers that a session shall use, and MCP spoken through the client (unstable)."""
+"""MCP servers of a session, and MCP messages through the client (unstable).
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
 from typing import Any, ClassVar, TypeAlias
 
@@ -76,7 +79,7 @@ class McpServerStdio(Object):
 
 
 McpServer: TypeAlias = Choice[McpServerHttp | McpServerSse | McpServerAcp | McpServerStdio, TAG_OR_REST]
-"""Whatever is not tagged as one of the others has to be a stdio server."""
+"""A server without a known tag must be a stdio server."""
 
 
 @unstable
@@ -91,7 +94,7 @@ class MessageMcpRequest(Object):
 
 @unstable
 class MessageMcpNotification(Object):
-    """Unstable. News about a running MCP request, such as its progress. Only before that request is answered."""
+    """Unstable. Progress of a running MCP request. Only before that request is answered."""
 
     server_id: McpServerAcpId
     request_id: McpRequestId
@@ -101,7 +104,7 @@ class MessageMcpNotification(Object):
 
 @unstable
 class McpError(Record):
-    """Unstable. A failure of the MCP method itself. MCP may add members of its own; they are read past."""
+    """Unstable. An error of the MCP method itself. MCP may add members, which are ignored."""
 
     extra_members: ClassVar[bool] = True
 
@@ -112,14 +115,14 @@ class McpError(Record):
 
 @unstable
 class McpResult(Object):
-    """Unstable. The MCP method's result; null is one, too."""
+    """Unstable. The result of the MCP method. Null is a valid result."""
 
     result: Any
 
 
 @unstable
 class McpFailure(Object):
-    """Unstable. The MCP method failed. A failure on the way to it is an ordinary error answer instead."""
+    """Unstable. The MCP method failed. If the message did not reach it, an ordinary error is sent instead."""
 
     error: McpError
 

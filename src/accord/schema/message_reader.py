@@ -1,5 +1,8 @@
 """Decode one peer's messages: official form first, then dialect repair, else a clear error.
 
+A correct message costs one decode. A strict reader does not repair, but keeps the leniency that the schema
+requires. There is one reader per peer; it reports every dialect row once.
+
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
@@ -18,10 +21,8 @@ if TYPE_CHECKING:
     from accord.schema.dialects import PermissionDecision, RepairedMessage
 
 
-# MERGED schema.dialects.telltales: Text in a raw message that makes a repair worth trying although the official reading passes.
-#
-# These members stand in for official ones that are optional, so that nothing fails where they are used instead. Only
-# methods that a person waits for are looked at, never the stream of updates.
+# Text in a raw message that requires a repair although the official form decodes: these members replace
+# optional official ones. Only methods that the user waits for are checked, never updates.
 
 PARAMS_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
     "initialize": (b'"capabilities"', b'"planCapabilities"'),
@@ -38,11 +39,6 @@ RESULT_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
 }
 
 
-# MERGED schema.reader: How one peer's messages are read: officially first, then by dialect repair, else refused in one clear line.
-#
-# A correct message costs one decode. A strict reader leaves the repairs out; the leniency that the schema itself asks for
-# stays. Every dialect row is reported once per reader, and there is one reader per peer.
-
 Raws = Raw | bytes
 
 _EMPTY = b"{}"
@@ -50,21 +46,21 @@ _LONGEST = 200
 
 
 class SplitUpdate(tuple[Any, ...]):
-    """The parameters of one `session/update` that had to become several: a chunk with a list of blocks (row 9).
+    """The parameters of one `session/update` that became several: a chunk with a list of blocks (row 9).
 
-    They belong to one session and are handled in order. A handler that is given one takes its items one by one.
+    They belong to one session. A handler processes them in order.
     """
 
     __slots__ = ()
 
     @property
     def session_id(self) -> str:
-        """The session all of them belong to."""
+        """The session of all of them."""
         return self[0].session_id
 
 
 class MessageReader:
-    """Reads what one peer sends. The functions it hands out are bound to a method and made once per connection."""
+    """Reads the messages of one peer. Its functions are created once per connection and method."""
 
     def __init__(
         self,
@@ -73,10 +69,10 @@ class MessageReader:
         report: Callable[[int, str], None] | None = None,
         active_session: Callable[[], str | None] | None = None,
     ) -> None:
-        """`report` hears the number and the text of a dialect row when this peer first uses it.
+        """`report` is called with the number and text of a dialect row when this peer first uses it.
 
-        `active_session` names the session of the one running turn, or None where there are none or several: some
-        agents ask for permission without saying for which session (row 22).
+        `active_session` returns the session of the only running turn, or None if there are none or several:
+        some agents request permission without a session id (row 22).
         """
         self.strict = strict
         self._report = report
@@ -84,14 +80,14 @@ class MessageReader:
         self._met: set[int] = set()
 
     def aliases(self, side: Side, kind: Kind) -> tuple[Alias, ...]:
-        """The other names under which this side serves its methods; none for a strict reader."""
+        """Return the other names of this side's methods; none for a strict reader."""
         return () if self.strict else aliases(side, kind)
 
     def params_reader(self, method: Method, alias: Alias | None = None) -> Callable[[Raws | None], Any]:
-        """The function that reads a method's raw parameters into their type. It raises InvalidParams.
+        """Return a function that decodes a method's raw parameters. It raises InvalidParams.
 
-        Absent parameters and null read as `{}`. Of `session/update` it may return `SplitUpdate`. With an `alias`, the
-        parameters are those of that name.
+        Absent parameters and null are read as `{}`. For `session/update` it may return a `SplitUpdate`. With
+        an `alias`, the parameters are those of that name.
         """
         cls = method.params
         name = method.name if alias is None else alias.sent
@@ -107,7 +103,7 @@ class MessageReader:
 
         def plain(raw: Raws | None) -> Any:
             nonlocal decode
-            if decode is None:  # built on first use: a connection serves far more methods than it meets
+            if decode is None:  # created on first use, because most methods are never called
                 decode = decoder(cls).decode
             try:
                 return decode(_EMPTY if raw is None else raw)
@@ -124,8 +120,9 @@ class MessageReader:
         return careful if telltales or alias is not None else plain
 
     def line_reader(self, method: Method) -> Callable[[bytes], Any]:
-        """The function that reads a whole line of a notification in one pass: its parameters, or None where that is not
-        exactly what the line is, and the ordinary reading has to look at it.
+        """Return a function that decodes a whole notification line in one pass.
+
+        It returns the parameters, or None if the line needs the normal path.
         """
         decode: Callable[[bytes], Any] | None = None
 
@@ -147,9 +144,9 @@ class MessageReader:
         return whole
 
     def result_reader(self, method: Method) -> Callable[[Raws], Any]:
-        """The function that reads a method's raw result into its type. It raises BadAnswer.
+        """Return a function that decodes a method's raw result. It raises BadAnswer.
 
-        A permission answer is read by `outcome_reader`, which knows the options.
+        `outcome_reader` decodes permission answers, because it knows the options.
         """
         cls = method.result
         name = method.name
@@ -172,7 +169,10 @@ class MessageReader:
         return result
 
     def outcome_reader(self, options: Iterable[PermissionOption]) -> "Callable[[Raws], PermissionDecision]":
-        """The function that reads a permission answer. It never raises: what cannot be read is a no."""
+        """Return a function that decodes a permission answer.
+
+        It never raises: an unreadable answer is a refusal.
+        """
         from accord.schema.dialects.permission_outcome import NO, read_outcome
 
         offered = [(option.option_id, option.kind) for option in options]
@@ -204,7 +204,7 @@ class MessageReader:
         from accord.schema.dialects.repairs import VOID_RESULTS, repair_result
 
         value = _parse(raw)
-        # The official documentation itself shows null where the schema wants an empty object.
+        # The official documentation shows null where the schema requires an empty object.
         if not self.strict or (value is None and name in VOID_RESULTS):
             repaired = repair_result(name, value)
             if repaired.rows and (found := self._read_repaired(cls, repaired)):
@@ -212,7 +212,7 @@ class MessageReader:
         return read(cls, value)
 
     def _read_repaired(self, cls: Any, repaired: "RepairedMessage") -> list[Any]:
-        """What the official reading makes of a repaired message; nothing if the repair did not help."""
+        """Decode the repaired messages. Returns an empty list if the repair did not help."""
         found: list[Any] = []
         for value in (repaired.value, *repaired.more):
             try:
@@ -246,7 +246,7 @@ def _contains(raw: Raws, telltales: tuple[bytes, ...]) -> bool:
 
 
 def _place(error: Mismatch) -> str:
-    """Where and why, without the sign for the root, and short even where the peer's own words are quoted."""
+    """Describe the mismatch without the root sign, shortened."""
     path = error.path.removeprefix("$").lstrip(".")
     text = f"{path}: {error.reason}" if path else error.reason
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

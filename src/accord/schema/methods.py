@@ -11,10 +11,9 @@ from msgspec import UNSET, Struct
 from accord.schema import auth, base, client_requests, content, initialize, mcp, session_requests, updates
 from accord.schema.initialize import AgentCapabilities, ClientCapabilities
 
-# MERGED schema.methods: The method table: who serves each method, of which kind, with which types, behind which gate.
-#
-# Dispatch, checks and the reference page read this table; nothing else lists methods. A name may stand in it twice: `mcp/message`
-# is a request to the client and a notification to the agent, `proxy/successor` is either kind.
+# Dispatch, checks and the reference page use this table; methods are listed nowhere else. Two names are
+# listed twice: `mcp/message` is a request to the client and a notification to the agent, `proxy/successor` is
+# both kinds.
 
 Side: TypeAlias = Literal["agent", "client", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]
@@ -31,17 +30,23 @@ class Method(Struct, frozen=True):
     result: Any = None
     """The type of the result; None for a notification."""
     gates: tuple[str, ...] = ()
-    """What must be offered before anyone calls it; one of several is enough. Capabilities are given by their path."""
+    """What must be announced before a call; one of several is enough.
+
+    Capabilities are given by their path.
+    """
     stable: bool = True
 
     @property
     def in_session(self) -> bool:
-        """Whether the parameters name a session (for an elicitation: may name one)."""
+        """Whether the parameters contain a session id (for an elicitation: may contain one)."""
         bare = getattr(self.params, "__origin__", self.params)
         return any(hasattr(part, "session_id") for part in get_args(bare) or (bare,))
 
     def offered(self, agent: AgentCapabilities | None, client: ClientCapabilities | None) -> bool:
-        """Whether the capabilities exchanged allow a call. Gates that are no capabilities are the caller's to check."""
+        """Whether the exchanged capabilities allow a call.
+
+        The caller must check gates that are no capabilities.
+        """
         if not self.gates:
             return True
         roots = {"agentCapabilities": agent, "clientCapabilities": client}
@@ -283,29 +288,29 @@ _BY_PLACE: Final = {
 
 
 def request(side: Side, name: str) -> Method | None:
-    """The request of this name that the side serves."""
+    """Return the request with this name that the side serves."""
     return _BY_PLACE.get((side, "request", name))
 
 
 def notification(side: Side, name: str) -> Method | None:
-    """The notification of this name that the side takes."""
+    """Return the notification with this name that the side handles."""
     return _BY_PLACE.get((side, "notification", name))
 
 
 def served_by(side: Side) -> Iterator[Method]:
-    """Every method that the side serves, in the order of the table."""
+    """Yield every method that the side serves, in the order of the table."""
     return (method for (place, _, _), method in _BY_PLACE.items() if place == side)
 
 
-# MERGED schema.dialects.names: Method names and envelope kinds that older or other peers use for what has an official name today.
+# Method names that older or other peers use.
 
 
 class Alias(NamedTuple):
-    """`sent` arrives at `side` as `kind`; it is served like `method`. The envelope decides whether an answer is due.
+    """The name `sent` arrives at `side` as `kind` and is served like `method`.
 
-    `session/set_model` is served by `session/set_config_option`: its parameters are rewritten to the option `model`,
-    which an agent without an option of that id takes as its option of category `model`. A `session/cancel` that
-    comes as a request is acted on and answered with `{}`.
+    `session/set_model` is served by `session/set_config_option`: its parameters are rewritten to the option
+    `model`. An agent without an option of that id uses its option of category `model`. A `session/cancel`
+    request is executed and answered with `{}`.
     """
 
     sent: str
@@ -336,5 +341,5 @@ METHOD_ALIASES: Final[Mapping[str, str]] = {
 
 
 def aliases(side: Side, kind: Kind) -> tuple[Alias, ...]:
-    """What a tolerant peer on this side serves beside the official names."""
+    """Return the additional names that a tolerant peer serves on this side."""
     return tuple(alias for alias in ALIASES if alias.side == side and alias.kind == kind)

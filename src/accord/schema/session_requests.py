@@ -79,11 +79,11 @@ __all__ = [
 ]
 
 
-# MERGED schema.config: What the user can set in a session: modes, and the config options that supersede them.
+# Modes, and the config options that replace them.
 
 
 class SessionMode(Object):
-    """A way of working, such as asking first or acting freely."""
+    """A way of working, such as asking first."""
 
     id: SessionModeId
     name: str
@@ -91,20 +91,20 @@ class SessionMode(Object):
 
 
 class SessionModeState(Object):
-    """The modes on offer and the one in force."""
+    """The available modes and the current one."""
 
     current_mode_id: SessionModeId
     available_modes: Lenient[Items[SessionMode]]
 
 
 class CurrentModeUpdate(Object, tag_field="sessionUpdate", tag="current_mode_update"):
-    """The agent changed the mode itself. Any time in a session that has modes."""
+    """The agent changed the mode. Any time in a session with modes."""
 
     current_mode_id: SessionModeId
 
 
 class SetSessionModeRequest(Object):
-    """Change the mode, also in the middle of a turn."""
+    """Change the mode. Also possible during a turn."""
 
     session_id: SessionId
     mode_id: SessionModeId
@@ -117,7 +117,7 @@ class SetSessionModeResponse(Object):
 SessionConfigOptionCategory: TypeAlias = Annotated[
     str, KnownValues("mode", "model", "model_config", "thought_level")
 ]
-"""Where an option belongs in a user interface. Names with an underscore in front are the vendors' own."""
+"""Where a user interface shows the option. Names of vendors start with an underscore."""
 
 
 class SessionConfigSelectOption(Object):
@@ -154,7 +154,7 @@ class SessionConfigSelect(Object, tag_field="type", tag="select"):
 
 
 class SessionConfigBoolean(Object, tag_field="type", tag="boolean"):
-    """An option that is on or off. Only for clients that say they take them."""
+    """A boolean option. Only for clients that support it."""
 
     id: SessionConfigId
     name: str
@@ -167,7 +167,7 @@ SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean
 
 
 class ConfigOptionUpdate(Object, tag_field="sessionUpdate", tag="config_option_update"):
-    """All options with their values, whenever one changed without the client asking."""
+    """All options with their values. Sent if one changed without a request of the client."""
 
     config_options: Lenient[Items[SessionConfigOption]]
 
@@ -186,20 +186,23 @@ class SetSessionConfigOptionRequest(Object):
 
 
 class SetSessionConfigOptionResponse(Object):
-    """All options after the change: one choice may alter others."""
+    """All options after the change, because one choice may change others."""
 
     config_options: Lenient[Items[SessionConfigOption]]
 
 
-# MERGED schema.sessions: The life of a session: new, load, resume, list, close, delete, and the unstable methods around them.
+# Sessions: new, load, resume, list, close, delete, and unstable methods.
 
 SystemPromptMode: TypeAlias = Annotated[str, KnownValues("append", "override"), UNSTABLE]
-"""Unstable. An agent refuses a mode it does not know."""
+"""Unstable. An agent rejects an unknown mode."""
 
 
 @unstable
 class SystemPrompt(Object):
-    """Unstable. Instructions beside, or instead of, the agent's own. Text blocks only, at least one."""
+    """Unstable.
+
+    Instructions in addition to the agent's own, or instead of them. At least one text block, only text.
+    """
 
     mode: SystemPromptMode
     content: list[ContentBlock]
@@ -215,7 +218,7 @@ class NewSessionRequest(Object):
 
 
 class NewSessionResponse(Object):
-    """The new session and what can be set in it."""
+    """The new session and its options."""
 
     session_id: SessionId
     modes: Opt[SessionModeState | None] = UNSET
@@ -223,7 +226,7 @@ class NewSessionResponse(Object):
 
 
 class LoadSessionRequest(Object):
-    """Take a stored session up again; the agent replays its history before it answers."""
+    """Load a stored session. The agent replays its history before it answers."""
 
     session_id: SessionId
     cwd: str
@@ -233,14 +236,14 @@ class LoadSessionRequest(Object):
 
 
 class LoadSessionResponse(Object):
-    """The session is loaded, its history replayed."""
+    """The session is loaded and its history was replayed."""
 
     modes: Opt[SessionModeState | None] = UNSET
     config_options: Opt[Items[SessionConfigOption] | None] = UNSET
 
 
 class ResumeSessionRequest(Object):
-    """Take a stored session up again without a replay."""
+    """Resume a stored session without a replay."""
 
     session_id: SessionId
     cwd: str
@@ -257,7 +260,7 @@ class ResumeSessionResponse(Object):
 
 
 class CloseSessionRequest(Object):
-    """Cancel what runs in the session and free it. Its history stays."""
+    """Cancel what runs in the session and close it. Its history stays."""
 
     session_id: SessionId
 
@@ -267,21 +270,21 @@ class CloseSessionResponse(Object):
 
 
 class DeleteSessionRequest(Object):
-    """Remove the session from the list for good."""
+    """Delete the session from the list permanently."""
 
     session_id: SessionId
 
 
 class DeleteSessionResponse(Object):
-    """The session is listed no more, or never was."""
+    """The session is deleted, or was not listed."""
 
 
 SessionArchiveFilter: TypeAlias = Annotated[str, KnownValues("exclude", "include", "only"), UNSTABLE]
-"""Unstable. Absent means `exclude`; an agent refuses a filter it does not know."""
+"""Unstable. Absent means `exclude`. An agent rejects an unknown filter."""
 
 
 class ListSessionsRequest(Object):
-    """One page of the sessions there are, possibly of one directory only. The cursor is the agent's own."""
+    """Get one page of sessions, optionally of one directory. The cursor is opaque."""
 
     cwd: Strict[str | None] = UNSET
     cursor: Strict[str | None] = UNSET
@@ -300,7 +303,7 @@ class SessionInfo(Object):
 
 
 class ListSessionsResponse(Object):
-    """A page of sessions; no cursor means that it was the last."""
+    """A page of sessions. Without a cursor it is the last."""
 
     sessions: Lenient[Items[SessionInfo]]
     next_cursor: Opt[str | None] = UNSET
@@ -308,7 +311,7 @@ class ListSessionsResponse(Object):
 
 @unstable
 class ForkSessionRequest(Object):
-    """Unstable. Create a session that begins with another one's context."""
+    """Unstable. Create a session with the context of another one."""
 
     session_id: SessionId
     cwd: str
@@ -328,7 +331,7 @@ class ForkSessionResponse(Object):
 
 @unstable
 class ArchiveSessionRequest(Object):
-    """Unstable. Close the session and hide it from the ordinary list."""
+    """Unstable. Close the session and hide it from the default list."""
 
     session_id: SessionId
 
@@ -340,7 +343,7 @@ class ArchiveSessionResponse(Object):
 
 @unstable
 class UnarchiveSessionRequest(Object):
-    """Unstable. Show the session in the ordinary list again, without loading it."""
+    """Unstable. Show the session in the default list again, without loading it."""
 
     session_id: SessionId
 
@@ -356,7 +359,7 @@ SessionStatus: TypeAlias = Annotated[str, KnownValues("open", "saved"), UNSTABLE
 
 @unstable
 class SessionStatusRequest(Object):
-    """Unstable. Does the agent hold the session in memory? Changes nothing."""
+    """Unstable. Ask whether the agent holds the session in memory. Changes nothing."""
 
     session_id: SessionId
 
@@ -383,11 +386,11 @@ class SetSessionTitleResponse(Object):
     title: str
 
 
-# MERGED schema.commands: Slash commands: what the user may type as `/name`. They are invoked as ordinary prompt text.
+# Slash commands, which the user types as `/name`. They are sent as ordinary prompt text.
 
 
 class UnstructuredCommandInput(Object):
-    """Free text after the command's name; the hint says what to write there."""
+    """Free text after the name of the command. The hint describes it."""
 
     hint: str
 
@@ -396,7 +399,7 @@ AvailableCommandInput: TypeAlias = UnstructuredCommandInput
 
 
 class AvailableCommand(Object):
-    """A command, named without its slash."""
+    """A command, without its slash."""
 
     name: str
     description: str
@@ -404,6 +407,6 @@ class AvailableCommand(Object):
 
 
 class AvailableCommandsUpdate(Object, tag_field="sessionUpdate", tag="available_commands_update"):
-    """All commands there are; replaces the list before. Any time after the session exists."""
+    """All commands. Replaces the previous list. Any time after the session exists."""
 
     available_commands: Lenient[Items[AvailableCommand]]

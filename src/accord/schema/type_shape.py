@@ -1,7 +1,7 @@
-"""The shape of a type: a small tree of what JSON it takes, read back from the type and its marks.
+"""The shape of a type: a small tree of the JSON it accepts, derived from the type and its marks.
 
-Everything that works on any type (the lenient reading, the strict walk, the comparison with the official schema, the
-reference page) reads this tree. It is built on first use and kept.
+Lenient decoding, strict validation, the comparison with the official schema and the reference page use this
+tree. It is built on first use and cached.
 """
 
 from functools import cache
@@ -44,7 +44,7 @@ class Boolean(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """A string. `known` are the values that the protocol names; others are legal, too."""
+    """A string. `known` are the values that the protocol names; others are legal too."""
 
     min_length: int = 0
     known: tuple[str, ...] = ()
@@ -58,11 +58,11 @@ class Integer(Struct, frozen=True):
 
 
 class Number(Struct, frozen=True):
-    """Any number but NaN and the infinities."""
+    """Any number except NaN and infinity."""
 
 
 class Constants(Struct, frozen=True):
-    """One of these strings. `kept`: a reader keeps another one as `Unknown`."""
+    """One of these strings. If `kept`, a reader keeps another one as `Unknown`."""
 
     values: tuple[str, ...]
     kept: bool = False
@@ -75,7 +75,7 @@ class Nullable(Struct, frozen=True):
 
 
 class ListOf(Struct, frozen=True):
-    """An array. `skip`: a reader leaves out elements that do not fit."""
+    """An array. If `skip`, a reader leaves out invalid elements."""
 
     item: "Shape"
     skip: bool = False
@@ -88,7 +88,7 @@ class MapOf(Struct, frozen=True):
 
 
 class Field(Struct, frozen=True):
-    """One member of an object. `default` is what absence means, where the schema says it."""
+    """One member of an object. `default` is the meaning of an absent member, if the schema defines it."""
 
     name: str
     wire: str
@@ -112,9 +112,10 @@ class ObjectOf(Struct, frozen=True):
 
 
 class UnionOf(Struct, frozen=True):
-    """One of several shapes, told apart by `tag_field` where there is one, else by `choice`, else by JSON type.
+    """One of several shapes, distinguished by `tag_field`, else by `choice`, else by JSON type.
 
-    `open`: further variants are legal, if they fit `least`. `kept`: they are not, but a reader keeps them.
+    `open`: further variants are legal if they match `least`. `kept`: they are not legal, but a reader keeps
+    them.
     """
 
     variants: tuple["Shape", ...]
@@ -132,7 +133,7 @@ Shape: TypeAlias = (
 
 @cache
 def shape_of(annotation: Any) -> Shape:
-    """The shape of a protocol type: a class, an alias, or what an annotation in one says."""
+    """Return the shape of a protocol type: a class, an alias or an annotation."""
     bare, marks = _peel(annotation)
     if bare is Any:
         return Anything()
@@ -163,7 +164,7 @@ def shape_of(annotation: Any) -> Shape:
 
 
 def object_shape(cls: type[Struct]) -> ObjectOf:
-    """The shape of a class."""
+    """Return the shape of a class."""
     shape = shape_of(cls)
     assert isinstance(shape, ObjectOf)
     return shape

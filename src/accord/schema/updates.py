@@ -67,14 +67,14 @@ __all__ = [
 ]
 
 
-# MERGED schema.plans: Plans: what the agent means to do, step by step.
+# Plans.
 
 PlanEntryPriority: TypeAlias = Literal["high", "medium", "low"]
 PlanEntryStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
 
 class PlanEntry(Object):
-    """One step. Entries have no ids: their place in the list is their identity."""
+    """One step. Entries have no ids; the position in the list identifies them."""
 
     content: str
     priority: PlanEntryPriority
@@ -82,7 +82,7 @@ class PlanEntry(Object):
 
 
 class Plan(Object, tag_field="sessionUpdate", tag="plan"):
-    """The plan as a whole; replaces the one before. May come any number of times in a turn."""
+    """The whole plan. Replaces the previous one. May come any number of times in a turn."""
 
     entries: Lenient[Items[PlanEntry]]
 
@@ -123,12 +123,12 @@ class PlanUpdate(Object, tag_field="sessionUpdate", tag="plan_update"):
 
 @unstable
 class PlanRemoved(Object, tag_field="sessionUpdate", tag="plan_removed"):
-    """Unstable. A plan is gone. Comes after a `PlanUpdate` with that id."""
+    """Unstable. A plan was removed. Comes after a `PlanUpdate` with that id."""
 
     plan_id: PlanId
 
 
-# MERGED schema.subagents: Unstable. Child sessions and the messages between sessions. Only for clients with the `subagents` capability.
+# Unstable: child sessions and messages between sessions. Only for clients with the `subagents` capability.
 
 
 @unstable
@@ -138,19 +138,19 @@ class SessionCancelCapabilities(Object):
 
 @unstable
 class SubagentSessionCapabilities(Object):
-    """Unstable. What the client may do to a child session."""
+    """Unstable. What the client may do with a child session."""
 
     cancel: Opt[SessionCancelCapabilities | None] = UNSET
 
 
 @unstable
 class RunningStateUpdate(Object, tag_field="state", tag="running"):
-    """Unstable. The child works."""
+    """Unstable. The child is running."""
 
 
 @unstable
 class IdleStateUpdate(Object, tag_field="state", tag="idle"):
-    """Unstable. The child rests; it may be used again. `error` comes with the stop reason `error`."""
+    """Unstable. The child is idle and may be used again. `error` comes with the stop reason `error`."""
 
     stop_reason: Opt[
         Annotated[
@@ -164,12 +164,12 @@ class IdleStateUpdate(Object, tag_field="state", tag="idle"):
 
 @unstable
 class RequiresActionStateUpdate(Object, tag_field="state", tag="requires_action"):
-    """Unstable. The child waits for somebody."""
+    """Unstable. The child waits for an action of the user or of another session."""
 
 
 @unstable
 class UnknownStateUpdate(Object, tag_field="state", tag="unknown"):
-    """Unstable. The child can no longer be observed. Nothing is cancelled or resolved by that."""
+    """Unstable. The child can no longer be observed. This cancels and resolves nothing."""
 
 
 StateUpdate: TypeAlias = Open[
@@ -179,9 +179,9 @@ StateUpdate: TypeAlias = Open[
 
 @unstable
 class SubagentUpdate(Object, tag_field="sessionUpdate", tag="subagent_update"):
-    """Unstable. Announces a child session, then patches it: absent keeps, null clears.
+    """Unstable. Announces a child session, later changes it: absent keeps, null clears.
 
-    Comes on the parent, the first time before anything of the child itself.
+    Sent in the parent session, the first time before any update of the child.
     """
 
     session_id: SessionId
@@ -195,7 +195,7 @@ class SubagentUpdate(Object, tag_field="sessionUpdate", tag="subagent_update"):
 
 @unstable
 class SessionMessage(Object, tag_field="sessionUpdate", tag="session_message"):
-    """Unstable. A message between sessions, created or patched. Any time after both were announced."""
+    """Unstable. A message between sessions, created or changed. Any time after both were announced."""
 
     message_id: MessageId
     sender_session_id: Opt[SessionId | None] = UNSET
@@ -212,7 +212,7 @@ class SessionMessage(Object, tag_field="sessionUpdate", tag="session_message"):
 
 @unstable
 class SessionMessageChunk(Object, tag_field="sessionUpdate", tag="session_message_chunk"):
-    """Unstable. One more block of such a message; may come before the message itself."""
+    """Unstable. Another block of such a message. May come before the message itself."""
 
     message_id: MessageId
     content: ContentBlock
@@ -223,11 +223,11 @@ class SessionMessageChunk(Object, tag_field="sessionUpdate", tag="session_messag
         return text_of_blocks((self.content,))
 
 
-# MERGED schema.updates: Session updates: everything an agent tells about a session, in the order it happens.
+# Updates of one session, in order.
 
 
 class ContentChunk(Object):
-    """A piece of a message. Pieces with the same message id belong together."""
+    """A part of a message. Parts with the same message id belong together."""
 
     content: ContentBlock
     message_id: Opt[MessageId | None] = UNSET
@@ -239,15 +239,15 @@ class ContentChunk(Object):
 
 
 class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
-    """A piece of what the user said. Comes mainly while a session is loaded."""
+    """A part of a user message. Sent mainly while a session is loaded."""
 
 
 class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
-    """A piece of the agent's answer. Comes during a turn or a replay."""
+    """A part of the agent's answer. Sent during a turn or a replay."""
 
 
 class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
-    """A piece of the agent's reasoning. Comes during a turn or a replay."""
+    """A part of the agent's reasoning. Sent during a turn or a replay."""
 
 
 class SessionInfoUpdate(Object, tag_field="sessionUpdate", tag="session_info_update"):
@@ -258,14 +258,14 @@ class SessionInfoUpdate(Object, tag_field="sessionUpdate", tag="session_info_upd
 
 
 class Cost(Object):
-    """What a session has cost so far. The currency is an ISO 4217 code, or another unit such as credits."""
+    """The cost of a session so far. The currency is an ISO 4217 code, or another unit such as credits."""
 
     amount: Double
     currency: str
 
 
 class UsageUpdate(Object, tag_field="sessionUpdate", tag="usage_update"):
-    """How full the context window is, in tokens. Any time, also between turns."""
+    """The use of the context window, in tokens. Any time, also between turns."""
 
     used: Uint64
     size: Uint64
@@ -276,7 +276,7 @@ NoticeSeverity: TypeAlias = Annotated[str, KnownValues("info", "warning", "error
 
 
 class Notice(Object, tag_field="sessionUpdate", tag="notice"):
-    """Advice of the moment; not part of the history. Any time, to clients that show notices."""
+    """A temporary notice, not part of the history. Any time, for clients that show notices."""
 
     severity: NoticeSeverity
     title: NonEmpty
@@ -292,7 +292,10 @@ CompactionStatus: TypeAlias = Annotated[str, KnownValues("in_progress", "complet
 
 
 class CompactionUpdate(Object, tag_field="sessionUpdate", tag="compaction_update"):
-    """The agent compacts its context: absent keeps, null clears. Any time, to clients that show compaction."""
+    """The agent compacts its context: absent keeps, null clears.
+
+    Any time, for clients that show compaction.
+    """
 
     compaction_id: CompactionId
     status: CompactionStatus
@@ -306,7 +309,7 @@ class CompactionUpdate(Object, tag_field="sessionUpdate", tag="compaction_update
 
 
 class CompactionSummaryChunk(Object, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
-    """One more block of a compaction's summary. With an id not seen before, it begins the compaction."""
+    """Another block of a compaction's summary. With a new id, it starts the compaction."""
 
     compaction_id: CompactionId
     content: ContentBlock
@@ -341,7 +344,7 @@ SessionUpdate: TypeAlias = (
 
 
 class SessionNotification(Object):
-    """One update of one session. An update this version does not know is kept as `Unknown`."""
+    """One update of one session. An unknown update is kept as `Unknown`."""
 
     session_id: SessionId
     update: Kept[SessionUpdate]

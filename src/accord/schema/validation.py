@@ -26,19 +26,18 @@ from accord.schema.type_shape import (
     shape_of,
 )
 
-# MERGED schema.reading: The lenient reading: parsed JSON into types, surviving what the protocol says a reader survives.
-#
-# A field that is not strict and does not fit counts as absent, null stands for an empty list where the schema says so, unusable
-# list elements are skipped, and a variant nobody knows is kept as `Unknown`. Everything else is a `Mismatch`.
+# Lenient decoding, as the protocol requires of a reader: an invalid value of a lenient field counts as
+# absent, null can stand for an empty list, invalid list elements are skipped, and unknown variants are kept
+# as `Unknown`. Everything else is a `Mismatch`.
 
 
 def read_value(cls: Any, value: Any) -> Any:
-    """The typed form of parsed JSON. Raises `Mismatch`. `cls` may be any type or alias of the schema."""
+    """Convert parsed JSON to a type or alias of the schema, leniently. Raises `Mismatch`."""
     return _read(shape_of(cls), value, "$")
 
 
 def json_type(value: Any) -> str:
-    """What JSON calls a value."""
+    """Return the JSON name of the value's type."""
     match value:
         case None:
             return "null"
@@ -55,7 +54,7 @@ def json_type(value: Any) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """The whole number that a JSON value is; JSON Schema counts 1.0 as one, too."""
+    """Return the integer that a JSON value is; None if it is none. As in JSON Schema, 1.0 is an integer."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -179,7 +178,10 @@ def _read_union(shape: UnionOf, value: Any, path: str) -> Any:
 
 
 def pick(shape: UnionOf, value: Any) -> tuple[tuple[Shape, ...], str | None]:
-    """The variants of a union that a value may be, and its tag. None are left where the tag is missing or unknown."""
+    """Return the variants of a union that a value may be, and its tag.
+
+    Empty if the tag is missing or unknown.
+    """
     if shape.tag_field is None:
         return shape.variants, None
     tag = cast(dict[str, Any], value).get(shape.tag_field) if isinstance(value, dict) else None
@@ -192,13 +194,12 @@ def pick(shape: UnionOf, value: Any) -> tuple[tuple[Shape, ...], str | None]:
     ), tag
 
 
-# MERGED schema.walk: The strict walk: everything in a message that the protocol does not allow, for checkers and for what we send ourselves.
-#
-# Nothing is forgiven here: unknown members, null where none may be, values outside a closed set, numbers out of range.
+# Strict validation, for checkers and for our own messages: it also reports unknown members, null, and values
+# out of range.
 
 
 class Violation(NamedTuple):
-    """One thing that is wrong, and where."""
+    """One violation and its path."""
 
     path: str
     reason: str
@@ -208,12 +209,12 @@ class Violation(NamedTuple):
 
 
 def violations(cls: Any, value: Any) -> list[Violation]:
-    """All that is wrong with parsed JSON that claims to be of a type (or of a union) of the schema."""
+    """Return everything that is wrong with parsed JSON of this type."""
     found = list(_walk(shape_of(cls), value, "$"))
     if not found:
         try:
             read_value(cls, value)
-        except Mismatch as error:  # what only the class itself can tell, such as members that need each other
+        except Mismatch as error:  # checks of the class itself, such as members that need each other
             found.append(Violation(error.path, error.reason))
     return found
 

@@ -1,8 +1,9 @@
 """The dialects of ACP: what peers send that is not official, as a table of repairs on parsed JSON.
 
-Liberal in, strict out: a repair is tried only where the official reading fails (or an official key is absent), never
-creates consent, never widens a folder, and is never sent. Pure functions, no I/O. `accord.schema.message_reader` joins them
-with the official reading; a strict reader leaves them out. Loaded on first use: correct peers never need them.
+Liberal in, strict out: a repair is tried only where the official reading fails (or an official key is
+absent), never creates consent, never widens a folder, and is never sent. Pure functions, no I/O.
+`accord.schema.message_reader` joins them with the official reading; a strict reader leaves them out. Loaded
+on first use: correct peers never need them.
 """
 
 from typing import TYPE_CHECKING

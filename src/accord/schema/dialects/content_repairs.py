@@ -26,7 +26,7 @@ from accord.schema.dialects.json_members import (
     twins,
 )
 
-# MERGED schema.dialects.content: Repairs of content: prompt bodies, content blocks, and what tool calls carry.
+# Content blocks and prompts.
 
 BLOCK_TAGS: Final = frozenset(("text", "image", "audio", "resource_link", "resource"))
 TOOL_CONTENT_TAGS: Final = frozenset(("content", "diff", "terminal"))
@@ -168,7 +168,7 @@ def rename_label(obj: Object, official: str, rows: DialectRows) -> None:
     move(obj, official, "label", row=73, rows=rows)
 
 
-# MERGED schema.dialects.tools: Repairs of tool calls and of the permission requests that name them.
+# Tool calls and permission requests.
 
 _STATUSES: Final = frozenset(("pending", "in_progress", "completed", "failed"))
 _OPTION_NAMES: Final = {
@@ -204,7 +204,8 @@ def _name(call: Object, creates: bool, rows: DialectRows) -> None:
             call.setdefault("name", tool)
             call.setdefault("title", tool)
             rows.add(12)
-    # A patch without a title keeps the one it has; only a call that is new to the client takes its name for it.
+    # A patch without a title keeps the one it has; only a call that is new to the client takes its name for
+    # it.
     if creates and "title" not in call and isinstance(call.get("name"), str):
         call["title"] = call["name"]
         rows.add(11)
@@ -251,7 +252,10 @@ def _text_content(text: str) -> Object:
 
 
 def permission_request(params: Object, rows: DialectRows, session: str | None) -> Object:
-    """The parameters of a permission request (rows 22, 23, 73). `session` is the one active turn's, if there is one."""
+    """The parameters of a permission request (rows 22, 23, 73).
+
+    `session` is the one active turn's, if there is one.
+    """
     params = dict(params)
     twins(params, "sessionId", "toolCall", rows=rows)
     if "toolCall" not in params and ("permissionId" in params or "toolName" in params):

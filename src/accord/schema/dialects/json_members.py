@@ -4,22 +4,21 @@ Imported on first use.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeGuard
 
-# MERGED schema.dialects.members: Members of JSON objects: moving one to its official key, official spelling, and which rows that took.
-#
-# Repairs work on parsed JSON and never change what they are given: whoever alters an object copies it first.
+# Repairs work on parsed JSON and never modify their arguments: a function that changes an object copies it
+# first.
 
 Object = dict[str, Any]
 
 
 class RepairedMessage(NamedTuple):
-    """A message after repair. `rows` are the dialect rows that were applied; empty means that nothing was changed.
+    """A message after repair. `rows` are the dialect rows that were applied; empty if nothing changed.
 
-    `more` holds further parameters where one notification had to become several (a chunk with a list of blocks); they
-    follow `value` in order.
+    `more` holds further parameters where one notification had to become several (a chunk with a list of
+    blocks); they follow `value` in order.
     """
 
     value: Any
@@ -36,7 +35,7 @@ class DialectRows:
     def add(self, row: int) -> None:
         self._rows[row] = None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(self._rows)
 
     def __bool__(self) -> bool:
@@ -99,7 +98,7 @@ def each_in(obj: Object, key: str, repair: Callable[[Object, DialectRows], Any],
 
 
 def spelled(value: Any, official: Collection[str]) -> str | None:
-    """The official word for another spelling of it (`inProgress`, `In-Progress`, `canceled`); None if there is none."""
+    """Return the official word for another spelling (`inProgress`, `canceled`); None if there is none."""
     if not isinstance(value, str) or value in official:
         return None
     if len(value) > 64:  # no word of the protocol is that long, and a peer's text may be
@@ -122,11 +121,10 @@ def text_block(text: str) -> Object:
     return {"type": "text", "text": text}
 
 
-# MERGED schema.dialects.provenance: What a repair leaves behind in `_meta`, so that nobody mistakes a repaired value for one that was sent.
-#
-# A tool call's `kind` holds only what the peer sent in official spelling: a repaired kind goes to `_meta` and is for
-# display. A permission option's `kind` is required, so a repaired one stands in place and the option is marked. A policy
-# that approves by itself asks `official_kind`, for the tool call and for the option it picks.
+# What a repair records in `_meta`, so that a repaired value is not mistaken for one that was sent. The `kind`
+# of a tool call is only what the peer sent in official spelling; a repaired kind goes to `_meta` and is for
+# display. The `kind` of a permission option is required, so a repaired one is stored there and the option is
+# marked. A policy that approves without the user calls `official_kind`, for the tool call and for the option.
 
 DISPLAY_KIND: Final = "accord/displayKind"
 KIND_AS_SENT: Final = "accord/kindAsSent"
@@ -152,7 +150,7 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def official_kind(carrier: Any) -> str | None:
-    """The `kind` of a tool call or a permission option if the peer sent it as such; None if absent or repaired."""
+    """Return the `kind` of a tool call or permission option as sent; None if absent or repaired."""
     kind = getattr(carrier, "kind", None)
     if not isinstance(kind, str) or kind not in TOOL_KINDS | OPTION_KINDS:
         return None
@@ -161,7 +159,10 @@ def official_kind(carrier: Any) -> str | None:
 
 
 def display_kind(tool_call: Any) -> str:
-    """The kind to show for a tool call: as sent, else as repaired, else `other`. Never a ground for approval."""
+    """The kind to show for a tool call: as sent, else as repaired, else `other`.
+
+    Never a ground for approval.
+    """
     kind = getattr(tool_call, "kind", None)
     if isinstance(kind, str) and kind in TOOL_KINDS:
         return kind
@@ -170,7 +171,7 @@ def display_kind(tool_call: Any) -> str:
 
 
 def final_text(prompt_response: Any) -> str | None:
-    """The text of a peer that puts the whole message into the prompt's result; show it if no chunk came (row 3)."""
+    """Return the text of a prompt's result, to be shown if no chunk came (row 3)."""
     text = _mark(prompt_response, FINAL_TEXT)
     return text if isinstance(text, str) else None
 
@@ -182,12 +183,12 @@ def stop_reason_as_sent(prompt_response: Any) -> str | None:
 
 
 def variables(auth_method: Any) -> list[str] | None:
-    """The variables of the environment that an `env_var` method wants set; None for any other method (row 205)."""
+    """Return the environment variables of an `env_var` method; None for other methods (row 205)."""
     names = _mark(auth_method, VARIABLES)
     return names if isinstance(names, list) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def set_by(config_option: Any) -> str | None:
-    """`session/set_model` for an option made from a `models` object: that peer knows no other way to set it (row 42)."""
+    """Return the `session/set_model` call for an option made from a `models` object (row 42)."""
     method = _mark(config_option, SET_BY)
     return method if method == "session/set_model" else None

@@ -1,9 +1,9 @@
 """Permission answers: which offered option, if any, did the client choose? Everything doubtful is a no.
 
-The official answer is nested: `{"outcome": {"outcome": "selected", "optionId": id}}`. A tolerant reader also takes rows
-24-26 of the dialect table, and there only an offered id approves, or a kind that exactly one offered option has.
-Comparison is exact: no folding of case, no trimming, no guess from the only option there is. What somebody said along
-with a no is read generously: it decides nothing.
+The official answer is nested: `{"outcome": {"outcome": "selected", "optionId": id}}`. A tolerant reader also
+takes rows 24-26 of the dialect table, and there only an offered id approves, or a kind that exactly one
+offered option has. Comparison is exact: no folding of case, no trimming, no guess from the only option there
+is. The reason of a refusal is read leniently, because it decides nothing.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _LONGEST_WORD: Final = 2000
 
 
 class PermissionDecision(NamedTuple):
-    """The decision. `option_id` is an offered id, or None where nothing was chosen (cancelled, or not understood).
+    """The decision. `option_id` is an offered id, or None (cancelled, or not understood).
 
     Only `allowed` is a yes: a chosen option may well be a rejection.
     """
@@ -66,13 +66,13 @@ class _Offer:
 def read_outcome(
     result: Any, options: Iterable[tuple[str, str]], *, strict: bool = False
 ) -> PermissionDecision:
-    """What the parsed `result` of `session/request_permission` decides, given the offered `(optionId, kind)` pairs."""
+    """Read the `result` of `session/request_permission`, given the offered `(optionId, kind)` pairs."""
     decided = _decided(result, _Offer(options), strict)
     return decided if decided.allowed else decided._replace(word=_word(result, strict))
 
 
 def _word(result: Any, strict: bool) -> str:
-    """What was said along with a no, in `_meta` of the outcome or of the result; tolerantly, in members of their own."""
+    """Return the reason of a refusal, from `_meta` or, leniently, from other members."""
     places = [place for place in (_member(result, "outcome"), result) if is_object(place)]
     for place in (*(_member(place, "_meta") for place in places), *(() if strict else places)):
         for name in _WORDS_FOR_A_REASON:

@@ -1,7 +1,7 @@
 """One message of a known method: parsed JSON in, the official shape out, with the dialect rows it took.
 
-Tried when the official reading of the untouched message failed, and for a few members also when it passed (see
-`telltales.py`). A message in official shape comes back as it is, with no rows.
+Tried when the official reading of the untouched message failed, and for a few members also when it passed
+(see `telltales.py`). A message in official shape comes back as it is, with no rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,7 +58,10 @@ VOID_RESULTS: Final = {
 
 
 def repair_params(method: str, params: Any, *, session: str | None = None) -> RepairedMessage:
-    """The parameters in official shape. `session` is the id of the one active turn, for peers that do not name it."""
+    """The parameters in official shape.
+
+    `session` is the id of the one active turn, for peers that do not name it.
+    """
     if params is None:
         params = {}
     if not is_object(params):
@@ -174,7 +177,8 @@ def _set_config_option_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
     twins(result, "configOptions", rows=rows)
     if "configOptions" not in result:
-        # An agent that was just told to set an option has at least that one: an empty list says "not reported".
+        # An agent that was just told to set an option has at least that one: an empty list says "not
+        # reported".
         result["configOptions"] = []
         rows.add(44)
     each_in(result, "configOptions", config_option, rows)

@@ -19,11 +19,14 @@ from accord.schema.dialects.json_members import (
     twins,
 )
 
-# MERGED schema.dialects.setup: Repairs of what opens a connection or a session: capabilities, auth methods, MCP servers, environments.
+# Connection and session setup: capabilities, auth methods, MCP servers, environments.
 
 
 def initialize_params(params: Object, rows: DialectRows) -> Object:
-    """Client capabilities under another key (rows 37, 204). Nothing inside them is guessed: wrong names stay off."""
+    """Client capabilities under another key (rows 37, 204).
+
+    Nothing inside them is guessed: wrong names stay off.
+    """
     params = dict(params)
     twins(params, "protocolVersion", "clientCapabilities", "clientInfo", rows=rows)
     version = params.get("protocolVersion")
@@ -137,7 +140,7 @@ def provider(info: Object, rows: DialectRows) -> Object:
 _PROVIDER_KEYS: Final = ("providerId", "apiType", "baseUrl")
 
 
-# MERGED schema.dialects.config: Repairs of what a session offers to set: config options, modes, and the `models` object of older agents.
+# Config options, modes, and the `models` object of older agents.
 
 
 def config_option(option: Object, rows: DialectRows) -> Object:
@@ -192,7 +195,7 @@ def _mode(mode: Object, rows: DialectRows) -> Object:
 
 
 def _models(result: Object, rows: DialectRows) -> None:
-    """Make a select option of the `models` object, unless there is an option for the model already (row 42)."""
+    """Make a select option of the `models` object, unless the model has an option already (row 42)."""
     models = result.get("models")
     options = result.get("configOptions")
     if not is_object(models) or (is_array(options) and any(_is_model(option) for option in options)):

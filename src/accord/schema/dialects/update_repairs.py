@@ -198,7 +198,8 @@ _BODIES: Final[dict[str, Callable[[Object, DialectRows], Object]]] = {
     "session_message": _message,
 }
 
-# Keys with a snake_case twin. A child's `additionalDirectories` is not among them: leniency never adds a root.
+# Keys with a snake_case twin. A child's `additionalDirectories` is not among them: leniency never adds a
+# root.
 _KEYS: Final = {
     "available_commands_update": ("availableCommands",),
     "current_mode_update": ("currentModeId",),
