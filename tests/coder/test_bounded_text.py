@@ -19,7 +19,7 @@ def test_start_and_end_are_kept(given: list[str], most: int) -> None:
     text = kept.text("advice")
     assert kept.size == len(whole)
     if len(whole) <= most:
-        assert kept.whole
+        assert kept.complete
         assert text == whole
         return
     head, marker, rest = text.partition("[... ")
@@ -84,7 +84,7 @@ def test_endless_line_stays_within_the_limit() -> None:
     transcript = CommandOutput(1000)
     for _ in range(100):
         transcript.add("x" * 1000)
-    assert not transcript.whole
+    assert not transcript.complete
     assert len(transcript.text()) < 6000
     spinner = CommandOutput(1000)
     for n in range(10_000):

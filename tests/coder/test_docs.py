@@ -16,7 +16,7 @@ from accord.cli.agent_command import MODES, _parser
 from accord.coder.context import context_window, system_prompt, user_prompt
 from accord.coder.models.credentials import credentials_file
 from accord.coder.models.rehearsal_model import parse_steps
-from accord.coder.permissions.permission_settings import from_mapping
+from accord.coder.permissions.permission_settings import permission_settings
 from accord.coder.user_config import KEYS, ModelFacts, load_config, load_models_config
 from accord.paths import config_dir, data_dir
 from accord.policy.audit_log import DecisionLog
@@ -52,7 +52,7 @@ def test_documented_agent_config_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(text)
     config = load_config(tmp_path)
     assert set(tomllib.loads(text)) <= set(KEYS)
-    assert from_mapping(config.mapping, "config.toml").mode == "workspace-write"
+    assert permission_settings(config.mapping, "config.toml").mode == "workspace-write"
 
 
 def test_documented_options_match_the_parser() -> None:
@@ -107,7 +107,7 @@ def test_documented_context_limits_match_the_code() -> None:
         f"up to {limits.images}, each up to {limits.image_bytes // 1024**2} MiB, "
         f"{limits.images_bytes // 1024**2} MiB together",
         f"{context_window.ASSUMED_SIZE:,} tokens",
-        f"{user_prompt.LONGEST} characters at most",
+        f"{user_prompt.TITLE_LIMIT} characters at most",
         f"about {round(len(Path(system_prompt.__file__).with_name('system.md').read_bytes()) / 1000)} kB",
     ):
         assert figure in CONTEXT_PAGE

@@ -18,7 +18,7 @@ from accord.coder.model_history import (
     ToolUse,
     UserMessage,
     assistant,
-    message_of,
+    decode_message,
     repair,
     result,
     text_of,
@@ -48,7 +48,7 @@ LIST = use("list_files", "2", path=".")
     ],
 )
 def test_message_round_trips_through_the_log(message: Message) -> None:
-    assert message_of(msgspec.json.encode(message)) == message
+    assert decode_message(msgspec.json.encode(message)) == message
 
 
 def test_valid_history_is_unchanged() -> None:

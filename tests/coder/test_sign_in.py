@@ -10,7 +10,13 @@ from tests.agent.agent_client import STRICT, Client, connected_client, make_agen
 from accord.agent import Agent, AgentOptions, AgentSession, ClientRequest
 from accord.coder.models import ModelRegistry, save_key
 from accord.coder.models.credentials import credentials_file
-from accord.coder.resources import LOGIN, REFUSED_MEMBERS, TERMINAL, SignIn, auth_methods
+from accord.coder.resources import (
+    AGENT_AUTH_METHOD,
+    REFUSED_MEMBERS,
+    TERMINAL_AUTH_METHOD,
+    SignIn,
+    auth_methods,
+)
 from accord.coder.user_config import ModelsConfig
 
 HERE: dict[str, Any] = {"cwd": "/", "mcpServers": []}
@@ -49,18 +55,22 @@ async def refused(client: Client, method: str = "session/new", params: dict[str,
 
 async def test_login_is_always_listed_and_terminal_login_by_capability() -> None:
     async with connected_client(signing_agent()) as client:
-        assert [method["id"] for method in client.initialized["authMethods"]] == [LOGIN]
+        assert [method["id"] for method in client.initialized["authMethods"]] == [AGENT_AUTH_METHOD]
         assert client.initialized["agentCapabilities"]["auth"]["logout"] == {}
     async with connected_client(signing_agent(), capabilities={"auth": {"terminal": True}}) as client:
         terminal = client.initialized["authMethods"][1]
-    assert (terminal["id"], terminal["type"], terminal["args"]) == (TERMINAL, "terminal", ["--login"])
+    assert (terminal["id"], terminal["type"], terminal["args"]) == (
+        TERMINAL_AUTH_METHOD,
+        "terminal",
+        ["--login"],
+    )
 
 
 async def test_registry_terminal_auth_flag_is_understood_unless_strict() -> None:
     sign = {"terminal": True, "_meta": {"terminal_output": True, "terminal-auth": True}}
     async with connected_client(signing_agent(), capabilities=sign) as client:
         ids = [method["id"] for method in client.initialized["authMethods"]]
-    assert ids == [LOGIN, TERMINAL]
+    assert ids == [AGENT_AUTH_METHOD, TERMINAL_AUTH_METHOD]
     async with connected_client(signing_agent(), capabilities=sign, options=STRICT) as client:
         assert len(client.initialized["authMethods"]) == 1
     async with connected_client(signing_agent(), capabilities={"_meta": {"terminal-auth": "yes"}}) as client:
@@ -72,9 +82,9 @@ async def test_missing_key_is_required_and_found_once_saved() -> None:
     async with connected_client(signing_agent("openai:gpt-5")) as client:
         line = "openai: no key found; set OPENAI_API_KEY or run `accord agent --login openai`"
         assert await refused(client) == line
-        assert await refused(client, "authenticate", {"methodId": LOGIN}) == line
+        assert await refused(client, "authenticate", {"methodId": AGENT_AUTH_METHOD}) == line
         save_key("openai", KEY)
-        assert await client.call("authenticate", {"methodId": LOGIN}) == {}
+        assert await client.call("authenticate", {"methodId": AGENT_AUTH_METHOD}) == {}
         await client.new_session()
     assert KEY not in str(client.raw.received)
 
@@ -89,7 +99,9 @@ async def test_saved_key_needs_no_authenticate_call() -> None:
 async def test_session_starts_without_a_chosen_model_and_authenticate_names_the_command() -> None:
     async with connected_client(signing_agent()) as client:
         await client.new_session()
-        assert "run `accord agent --login`" in await refused(client, "authenticate", {"methodId": LOGIN})
+        assert "run `accord agent --login`" in await refused(
+            client, "authenticate", {"methodId": AGENT_AUTH_METHOD}
+        )
         await client.new_session()
 
 
@@ -97,12 +109,12 @@ async def test_key_without_a_model_is_reported_as_such() -> None:
     async with connected_client(
         signing_agent(OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     ) as client:
-        assert "OPENAI_MODEL" in await refused(client, "authenticate", {"methodId": LOGIN})
+        assert "OPENAI_MODEL" in await refused(client, "authenticate", {"methodId": AGENT_AUTH_METHOD})
 
 
 async def test_rehearsal_needs_no_key() -> None:
     async with connected_client(signing_agent("rehearsal")) as client:
-        assert await client.call("authenticate", {"methodId": LOGIN}) == {}
+        assert await client.call("authenticate", {"methodId": AGENT_AUTH_METHOD}) == {}
         await client.call("logout", {})
         await client.new_session()
 
@@ -122,14 +134,14 @@ async def test_session_needs_sign_in_after_logout(flag: str | None, environment:
         assert "openai: " in await refused(client)
         if not environment:
             save_key("openai", KEY)
-        await client.call("authenticate", {"methodId": LOGIN})
+        await client.call("authenticate", {"methodId": AGENT_AUTH_METHOD})
         await client.new_session()
 
 
 async def test_logout_removes_a_credentials_file_readable_by_others() -> None:
     os.chmod(save_key("openai", KEY), 0o644)
     async with connected_client(signing_agent("openai:gpt-5")) as client:
-        assert "chmod 600" in await refused(client, "authenticate", {"methodId": LOGIN})
+        assert "chmod 600" in await refused(client, "authenticate", {"methodId": AGENT_AUTH_METHOD})
         await client.call("logout", {})
         assert not credentials_file().exists()
 
@@ -142,7 +154,7 @@ OPTIONS = AgentOptions(refused_members=REFUSED_MEMBERS)
     ("method", "params"),
     [
         ("session/new", '"cwd": "/", "mcpServers": []'),
-        ("authenticate", f'"methodId": "{LOGIN}"'),
+        ("authenticate", f'"methodId": "{AGENT_AUTH_METHOD}"'),
         ("session/set_config_option", '"sessionId": "s", "configId": "model", "value": "openai/gpt"'),
         ("config/set", '"sessionId": "s", "configId": "model", "value": "openai/gpt"'),
         ("_agentao.cn/set_model", '"sessionId": "s", "model": "gpt"'),

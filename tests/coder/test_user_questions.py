@@ -10,7 +10,7 @@ from tests.agent.agent_client import Client, connected_client, make_agent
 from accord.agent import Agent, AgentOptions, Turn
 from accord.coder.tools.tool import ToolFailure
 from accord.coder.tools.tool_context import UserQuestion
-from accord.coder.user_questions import METHOD, asker, asks_for_secret, read_answer
+from accord.coder.user_questions import METHOD, asks_for_secret, question_asker, read_answer
 from accord.testing import FakeClock
 
 FORMS = {"elicitation": {"form": {}}}
@@ -23,7 +23,7 @@ def asking_agent(
     """Return an agent that asks these questions in order and says the answers."""
 
     async def reply(turn: Turn) -> None:
-        ask = asker(turn, seconds=seconds, clock=clock or FakeClock())
+        ask = question_asker(turn, seconds=seconds, clock=clock or FakeClock())
         lines: list[str] = []
         for question in questions:
             try:
@@ -266,7 +266,7 @@ async def test_cancelling_the_turn_withdraws_the_question(capabilities: dict[str
 
 async def test_parallel_questions_are_asked_one_at_a_time() -> None:
     async def reply(turn: Turn) -> None:
-        ask = asker(turn, seconds=None)
+        ask = question_asker(turn, seconds=None)
         await turn.say(json.dumps(await asyncio.gather(ask(UserQuestion("One?")), ask(UserQuestion("Two?")))))
 
     async with connected_client(make_agent(reply), capabilities=FORMS) as client:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.web_client import BadUrl, WebAccess, objection, parse_url
+from accord.coder.web_client import BadUrl, WebAccess, forbidden_reason, parse_url
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ from accord.coder.web_client import BadUrl, WebAccess, objection, parse_url
     ],
 )
 def test_non_public_addresses_are_refused(address: str) -> None:
-    assert objection(address)
+    assert forbidden_reason(address)
 
 
 @pytest.mark.parametrize(
@@ -80,31 +80,31 @@ def test_non_public_addresses_are_refused(address: str) -> None:
     ],
 )
 def test_public_addresses_are_allowed(address: str) -> None:
-    assert objection(address) is None
+    assert forbidden_reason(address) is None
 
 
 @settings(deadline=None)
 @given(st.ip_addresses(v=4))
 def test_embedded_ipv4_address_is_judged_like_the_plain_one(address: ipaddress.IPv4Address) -> None:
-    expected = objection(str(address))
+    expected = forbidden_reason(str(address))
     number = int(address)
-    assert objection(f"::ffff:{address}") == expected
-    assert objection(str(ipaddress.IPv6Address((0x0064_FF9B << 96) | number))) == expected
+    assert forbidden_reason(f"::ffff:{address}") == expected
+    assert forbidden_reason(str(ipaddress.IPv6Address((0x0064_FF9B << 96) | number))) == expected
     if not address.is_global:
         assert expected
-        assert objection(str(ipaddress.IPv6Address((0x2002 << 112) | (number << 80))))
-        assert objection(str(ipaddress.IPv6Address(number)))
+        assert forbidden_reason(str(ipaddress.IPv6Address((0x2002 << 112) | (number << 80))))
+        assert forbidden_reason(str(ipaddress.IPv6Address(number)))
 
 
 def test_user_may_allow_hosts_and_networks() -> None:
     access = WebAccess(allowed=("Intranet.example", "10.1.0.0/16", "127.0.0.1"))
-    assert access.objection("intranet.example", "192.168.0.1") is None
-    assert access.objection("wiki.intranet.example", "192.168.0.1") is None
-    assert access.objection("notintranet.example", "192.168.0.1")
-    assert access.objection("x", "10.1.2.3") is None
-    assert access.objection("x", "10.2.2.3")
-    assert access.objection("x", "127.0.0.1") is None
-    assert access.objection("x", "127.0.0.2")
+    assert access.forbidden_reason("intranet.example", "192.168.0.1") is None
+    assert access.forbidden_reason("wiki.intranet.example", "192.168.0.1") is None
+    assert access.forbidden_reason("notintranet.example", "192.168.0.1")
+    assert access.forbidden_reason("x", "10.1.2.3") is None
+    assert access.forbidden_reason("x", "10.2.2.3")
+    assert access.forbidden_reason("x", "127.0.0.1") is None
+    assert access.forbidden_reason("x", "127.0.0.2")
 
 
 @pytest.mark.parametrize(

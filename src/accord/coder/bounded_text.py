@@ -1,83 +1,83 @@
-"""Truncates long text to its beginning and end; fences text of others so that it cannot forge the marks."""
+"""Truncates long text to its beginning and end; fences foreign text so that it cannot forge the tags around
+it."""
 
 import re
 from typing import Final
 
 from accord.safe_text import one_line
 
-# MERGED coder.output: Text of any length within a bound: its beginning and its end, and how much was left out between them.
-
-# Control sequences of terminals, of the three sorts that programs print, and lone controls.
+# The three kinds of terminal control sequences that programs print, and single control characters.
 _CONTROLS: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]"
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]"
+    r"|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]"
 )
 _ERASED: Final = re.compile(r"[^\x08\n]\x08")
-_LONGEST_LINE: Final = 4096
+_LINE_CHARS: Final = 4096
 _OVERWRITTEN: Final = re.compile(r"^.*\r(?=[^\n])", re.MULTILINE)
 
 
 class TruncatedText:
-    """Takes text as it comes and keeps the first and the last of it, `most` characters together."""
+    """Collects text and keeps its beginning and its end, `limit` characters in total."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.size = 0
-        """Characters that came."""
-        self._head_size = most // 2
-        self._tail_size = most - most // 2
+        """The number of characters added so far."""
+        self._head_size = limit // 2
+        self._tail_size = limit - limit // 2
         self._head = ""
         self._tail = ""
-        self._lost = 0
-        self._lost_lines = 0
+        self._dropped = 0
+        self._dropped_lines = 0
 
     def add(self, text: str) -> None:
-        """More of the text."""
+        """Append a piece of the text."""
         self.size += len(text)
-        room = self._head_size - len(self._head)
-        if room > 0 and not self._tail:
-            self._head += text[:room]
-            text = text[room:]
+        free = self._head_size - len(self._head)
+        if free > 0 and not self._tail:
+            self._head += text[:free]
+            text = text[free:]
         if not text:
             return
         joined = self._tail + text
         surplus = len(joined) - self._tail_size
         if surplus > 0:
-            self._lost += surplus
-            self._lost_lines += joined.count("\n", 0, surplus)
+            self._dropped += surplus
+            self._dropped_lines += joined.count("\n", 0, surplus)
             joined = joined[surplus:]
         self._tail = joined
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing was left out."""
-        return not self._lost
+        return not self._dropped
 
     def text(self, advice: str = "") -> str:
-        """What was kept, with a line in place of what was not; `advice` says how to get at that."""
-        if self.whole:
+        """The kept text, with a line in place of what was left out. `advice` says how to get the rest."""
+        if self.complete:
             return self._head + self._tail
-        head, tail = _whole_lines(self._head, self._tail)
-        lost = self._lost + len(self._head) - len(head) + len(self._tail) - len(tail)
+        head, tail = _cut_to_lines(self._head, self._tail)
+        dropped = self._dropped + len(self._head) - len(head) + len(self._tail) - len(tail)
         lines = (
-            self._lost_lines
+            self._dropped_lines
             + self._head.count("\n", len(head))
             + self._tail.count("\n", 0, len(self._tail) - len(tail))
         )
         advice = f"; {advice}" if advice else ""
         start = "" if not head or head.endswith("\n") else "\n"
-        return f"{head}{start}[... {lost:,} characters, {lines:,} lines left out here{advice} ...]\n{tail}"
+        return f"{head}{start}[... {dropped:,} characters, {lines:,} lines left out here{advice} ...]\n{tail}"
 
 
-def capped(text: str, most: int, advice: str = "") -> str:
-    """The text, or its beginning and end if it has more than `most` characters."""
-    if len(text) <= most:
+def capped(text: str, limit: int, advice: str = "") -> str:
+    """The text, or its beginning and end if it has more than `limit` characters."""
+    if len(text) <= limit:
         return text
-    kept = TruncatedText(most)
+    kept = TruncatedText(limit)
     kept.add(text)
     return kept.text(advice)
 
 
-def _whole_lines(head: str, tail: str) -> tuple[str, str]:
-    """Cut back to line ends, where that costs less than half."""
+def _cut_to_lines(head: str, tail: str) -> tuple[str, str]:
+    """Cut back to line ends where that costs less than half of the text."""
     end = head.rfind("\n") + 1
     start = tail.find("\n") + 1
     return (
@@ -87,35 +87,35 @@ def _whole_lines(head: str, tail: str) -> tuple[str, str]:
 
 
 class CommandOutput:
-    """The output of a command as it comes, made readable line by line and capped."""
+    """Collects the output of a command: makes it readable line by line and truncates it."""
 
-    def __init__(self, most: int) -> None:
-        self._kept = TruncatedText(most)
+    def __init__(self, limit: int) -> None:
+        self._kept = TruncatedText(limit)
         self._line = ""  # not ended yet: the next piece may overwrite it
 
     def add(self, text: str) -> None:
-        """More output."""
+        """Append a piece of output."""
         text = self._line + text
         end = text.rfind("\n") + 1
-        if len(text) - end > _LONGEST_LINE:
+        if len(text) - end > _LINE_CHARS:
             line = readable(text[end:]) + ("\r" if text.endswith("\r") else "")
             text = text[:end] + line
-            end = len(text) if len(line) > _LONGEST_LINE else end
+            end = len(text) if len(line) > _LINE_CHARS else end
         self._kept.add(readable(text[:end]))
         self._line = text[end:]
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing was left out."""
-        return self._kept.whole
+        return self._kept.complete
 
     def text(self, advice: str = "") -> str:
-        """What there is of it now."""
+        """The output so far."""
         return self._kept.text(advice) + readable(self._line)
 
 
 def readable(output: str) -> str:
-    """The output of a command as text: without colours, erased characters and overwritten lines."""
+    """The output of a command as text: without colors, erased characters and overwritten lines."""
     if "\x1b" not in output and "\r" not in output and output.isprintable():
         return output
     text = _CONTROLS.sub("", output).replace("\r\n", "\n")
@@ -127,32 +127,30 @@ def readable(output: str) -> str:
     return _OVERWRITTEN.sub("", text.replace("\b", "")).replace("\r", "")
 
 
-# MERGED coder.context.fence: Text of others between two marks that the text itself cannot forge.
-
-_LONGEST_VALUE: Final = 2000
+_ATTRIBUTE_CHARS: Final = 2000
 
 
 def fenced(tag: str, text: str, **attributes: str | None) -> str:
-    """The text between `<tag ...>` and `</tag>`; numbered where the text has such an end in it already.
+    """The text between `<tag ...>` and `</tag>`. The tag gets a number if the text contains such an end tag.
 
     The same text is fenced the same way every time. Attributes that are None or empty are left out.
     """
-    name = _free_name(tag, text)
+    name = _unused_tag(tag, text)
     shown = "".join(f' {key}="{attribute(value)}"' for key, value in attributes.items() if value)
     return f"<{name}{shown}>\n{text}{'' if text.endswith(chr(10)) else chr(10)}</{name}>"
 
 
 def attribute(value: str) -> str:
-    """A value for one line: nothing in it ends the line, the quotes or the mark."""
-    return one_line(value, _LONGEST_VALUE).replace('"', "%22").replace("<", "%3C").replace(">", "%3E")
+    """A value for one line: it cannot end the line, the quotes or the tag."""
+    return one_line(value, _ATTRIBUTE_CHARS).replace('"', "%22").replace("<", "%3C").replace(">", "%3E")
 
 
-def _free_name(tag: str, text: str) -> str:
-    # One pass finds every number that is taken, however many a hostile text tries.
-    taken = {
+def _unused_tag(tag: str, text: str) -> str:
+    # One pass finds every number in use, however many a hostile text contains.
+    used = {
         int(number or 1) for number in re.findall(rf"<\s*/\s*{tag}(?:-(\d{{1,9}}))?", text, re.IGNORECASE)
     }
     number = 1
-    while number in taken:
+    while number in used:
         number += 1
     return tag if number == 1 else f"{tag}-{number}"

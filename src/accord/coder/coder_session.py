@@ -1,4 +1,4 @@
-"""One session between turns: its log, its model history, the chosen mode and model, tokens and cost so far."""
+"""One session between turns: its log, its model history, the chosen mode and model, usage and cost so far."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, ValidationError, convert, field, to_builtins
 
 from accord.agent.agent_session import AgentSession
 from accord.clock import Clock
-from accord.coder.model_history import KIND, Message, ModelHistory, fold
+from accord.coder.model_history import HISTORY_RECORD, Message, ModelHistory, apply_entry
 from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.errors import StoreError
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from accord.coder.session_runtime import SessionRuntime
 
 
-# MERGED coder.spending: What a turn, and a session, has cost: tokens, and money where the prices are known.
-
-
 class UsageTotal(Struct):
-    """A sum of model requests."""
+    """The sum of the tokens and costs of model requests."""
 
     requests: int = 0
     input: int = 0
@@ -44,10 +41,10 @@ class UsageTotal(Struct):
     thought: int = 0
     cost: float = 0.0
     priced: bool = True
-    """Whether the cost is that of every request."""
+    """Whether the price of every request is known."""
 
     def add(self, usage: RequestUsage) -> None:
-        """One more request."""
+        """Add one request."""
         self.requests += 1
         self.input += usage.input
         self.output += usage.output
@@ -57,8 +54,8 @@ class UsageTotal(Struct):
         self.cost += usage.cost or 0.0
         self.priced = self.priced and usage.cost is not None
 
-    def of_turn(self) -> TurnUsage | None:
-        """As the answer to a prompt says it; None where no model was asked."""
+    def turn_usage(self) -> TurnUsage | None:
+        """The usage in the response to a prompt; None if the model was not asked."""
         if not self.requests:
             return None
         return TurnUsage(
@@ -70,203 +67,203 @@ class UsageTotal(Struct):
             self.cached_write or UNSET,
         )
 
-    def of_window(self, used: int, size: int) -> UsageUpdate:
-        """How full the context is, and what the session has cost so far where that is known."""
+    def usage_update(self, used: int, size: int) -> UsageUpdate:
+        """The context usage, with the cost of the session so far if it is known."""
         known = self.priced and self.requests > 0
         return UsageUpdate(max(used, 0), size, Cost(round(self.cost, 6), "USD") if known else UNSET)
 
 
-# MERGED coder.conversation: One session of the coding agent between its turns: its log, what its model remembers, and what was chosen for it.
-#
-# What only a turn needs (tools, permissions, the sandbox) is on its `SessionRuntime`, made with the first prompt.
-
-CHOSEN: Final = "chosen"
-SPENT: Final = "spent"
-SERVERS: Final = "servers"
-"""The kinds of records, beside events and the model's history, in a session's log."""
+CHOICES_RECORD: Final = "chosen"
+USAGE_RECORD: Final = "spent"
+SERVERS_RECORD: Final = "servers"
+"""The kinds of records in a session's log, besides events and the model history."""
 
 _LOG = logging.getLogger("accord.coder")
 
 
 class SessionChoices(Struct, omit_defaults=True):
-    """What the user chose for a session beside its mode."""
+    """The model settings that the user chose for a session."""
 
     model: str
     effort: Effort | None = None
 
 
 class StoredSessionState(Struct):
-    """What the log of a session says about it, for one that is taken up again."""
+    """The state of a stored session, read from its log."""
 
     messages: list[Message] = []
     plan: Sequence[PlanEntry] = ()
-    spending: UsageTotal = field(default_factory=UsageTotal)
-    titled: bool = False
+    usage: UsageTotal = field(default_factory=UsageTotal)
+    has_title: bool = False
     mode: str | None = None
-    chosen: SessionChoices | None = None
+    choices: SessionChoices | None = None
     servers: list[str] | None = None
-    used: int = 0
+    context_tokens: int = 0
     """Tokens in the context, as last reported."""
 
-    def take(self, record: LogRecord) -> None:
-        """Take in what a record says, unless it is an event. Raises `MsgspecError` where the model would not remember the truth;
-        what else cannot be understood is left out."""
-        if record.kind == KIND:
-            fold(self.messages, record.data)
+    def apply(self, record: LogRecord) -> None:
+        """Apply a record that is not an event.
+
+        Raises `MsgspecError` for a history entry that cannot be read. Other records that cannot be read are
+        skipped.
+        """
+        if record.kind == HISTORY_RECORD:
+            apply_entry(self.messages, record.data)
             return
         with suppress(ValidationError):
-            if record.kind == SPENT:
-                self.spending.add(convert(record.value, RequestUsage, strict=False))
-            elif record.kind == CHOSEN:
-                self.chosen = convert(record.value, SessionChoices)
-            elif record.kind == SERVERS:
+            if record.kind == USAGE_RECORD:
+                self.usage.add(convert(record.value, RequestUsage, strict=False))
+            elif record.kind == CHOICES_RECORD:
+                self.choices = convert(record.value, SessionChoices)
+            elif record.kind == SERVERS_RECORD:
                 self.servers = convert(record.value, list[str])
 
 
 class CoderSession:
-    """A session as the coding agent holds it; the `data` of its `AgentSession`."""
+    """A session of the coding agent; the `data` of its `AgentSession`.
+
+    What only turns need (tools, permissions, the sandbox) is in its `SessionRuntime`, created with the first
+    prompt.
+    """
 
     def __init__(
         self,
-        coder: "CoderResources",
-        session: AgentSession,
+        resources: "CoderResources",
+        agent_session: AgentSession,
         journal: Journal,
         model: ModelName,
-        past: StoredSessionState,
+        stored: StoredSessionState,
     ) -> None:
-        self.coder = coder
-        self.session = session
+        self.resources = resources
+        self.agent_session = agent_session
         self.journal = journal
         self.model = model
-        self.effort: Effort | None = coder.config.models.effort
-        self.history = ModelHistory(journal, past.messages)
-        self.plan: Sequence[PlanEntry] = past.plan
-        self.spending = past.spending
-        self.titled = past.titled
-        self.used = past.used
+        self.effort: Effort | None = resources.config.models.effort
+        self.history = ModelHistory(journal, stored.messages)
+        self.plan: Sequence[PlanEntry] = stored.plan
+        self.usage = stored.usage
+        self.has_title = stored.has_title
+        self.context_tokens = stored.context_tokens
         self.mode_before_plan: Mode = "ask"
         self.mcp: McpHost | None = None
-        self._bench: SessionRuntime | None = None
-        self._making = asyncio.Lock()
+        self._runtime: SessionRuntime | None = None
+        self._runtime_lock = asyncio.Lock()
         self._turn: Turn | None = None
         """The turn whose end is not logged yet."""
-        if past.chosen is not None:
-            self.effort = past.chosen.effort
+        if stored.choices is not None:
+            self.effort = stored.choices.effort
 
     @property
     def id(self) -> str:
-        """The session's id."""
-        return self.session.id
+        return self.agent_session.id
 
     @property
     def clock(self) -> Clock:
-        """What time it is."""
-        return self.coder.start.clock
+        return self.resources.options.clock
 
-    # -- its log ---------------------------------------------------------------------------------------------
+    # -- log -------------------------------------------------------------------------------------------------
 
     def log(self, update: SessionUpdate) -> None:
-        """Log what the client is about to be told."""
+        """Log an update before it is sent to the client."""
         self.journal.append(update)
 
-    def turn_begins(self, turn: "Turn") -> None:
-        """Log a prompt. A turn before it that was answered without having stopped counts as over by now."""
-        unstopped, self._turn = self._turn, turn
-        if unstopped is not None:
+    def log_turn_start(self, turn: "Turn") -> None:
+        """Log a prompt. First log the end of an earlier turn that was answered but has not stopped yet."""
+        unfinished, self._turn = self._turn, turn
+        if unfinished is not None:
             self.journal.append(TurnCancelling(), turn_ended("cancelled"))
         self.journal.append(TurnStarted(turn.blocks))
 
-    def turn_ends(self, turn: "Turn", *how: Event) -> None:
-        """Log the end of a turn, unless it comes so late that it is logged already, or that the session is closed."""
+    def log_turn_end(self, turn: "Turn", *events: Event) -> None:
+        """Log the end of a turn, unless it is logged already or the session is closed."""
         if self._turn is turn:
             self._turn = None
             if not self.journal.closed:
-                self.journal.append(*how)
+                self.journal.append(*events)
 
-    def spend(self, usage: RequestUsage) -> None:
-        """A request of the session has used this."""
-        self.spending.add(usage)
-        self.journal.record(SPENT, to_builtins(usage))
+    def add_usage(self, usage: RequestUsage) -> None:
+        """Add the usage of one model request and log it."""
+        self.usage.add(usage)
+        self.journal.record(USAGE_RECORD, to_builtins(usage))
 
-    def note_choice(self) -> None:
-        """Log the model and what else is chosen."""
-        self.journal.record(CHOSEN, to_builtins(SessionChoices(str(self.model), self.effort)))
+    def log_choices(self) -> None:
+        """Log the chosen model and effort."""
+        self.journal.record(CHOICES_RECORD, to_builtins(SessionChoices(str(self.model), self.effort)))
 
-    # -- what is chosen --------------------------------------------------------------------------------------
+    # -- settings --------------------------------------------------------------------------------------------
 
     @property
     def mode(self) -> Mode:
-        """The mode in force; what is no known mode is the careful one."""
-        return mode_of(self.session.mode)
+        """The current mode; `ask` if the client set an unknown one."""
+        return mode_of(self.agent_session.mode)
 
-    def mode_chosen(self, mode_id: str) -> None:
-        """The client or the agent is about to change the mode."""
+    def before_mode_change(self, mode_id: str) -> None:
+        """Call this before the mode of the session changes."""
         if mode_id == "plan" and self.mode != "plan":
             self.mode_before_plan = self.mode
-        # The mode is another only after this; whoever decided by the old one looks again then.
+        # The mode changes only after this call; open permission requests are decided again then.
         asyncio.get_running_loop().call_soon(self._mode_changed)
 
     def _mode_changed(self) -> None:
-        if self._bench is not None:
-            self._bench.mode_changed()
+        if self._runtime is not None:
+            self._runtime.mode_changed()
 
     def use_model(self, model: ModelName) -> None:
-        """Think with this model from the next request on."""
+        """Use this model from the next request on."""
         self.model = model
-        self.note_choice()
+        self.log_choices()
 
     def use_effort(self, effort: Effort | None) -> None:
-        """Think this hard from the next request on."""
+        """Use this reasoning effort from the next request on."""
         self.effort = effort
-        self.note_choice()
+        self.log_choices()
 
-    # -- its background --------------------------------------------------------------------------------------
+    # -- background work -------------------------------------------------------------------------------------
 
-    async def begin(self) -> None:
-        """What goes on once the session is open: its servers start, its commands are offered, its models are listed."""
-        if self.session.mcp_servers:
+    async def start_background_work(self) -> None:
+        """Start the MCP servers, offer the slash commands and list the models, once the session is open."""
+        if self.agent_session.mcp_servers:
             from accord.coder.mcp.host import start_servers
 
             self.mcp = start_servers(self)
-        bench = await self.bench()
-        await bench.offer_commands()
-        await bench.announce()
+        runtime = await self.runtime()
+        await runtime.offer_commands()
+        await runtime.report_sandbox()
         from accord.coder.session_options import ask_for_models
 
         await ask_for_models(self)
 
-    def soon(self, work: "Coroutine[Any, Any, None]") -> None:
-        """Do something beside the turns, unless the session is closed by now."""
-        if self.session.state == "closed":
+    def spawn(self, work: "Coroutine[Any, Any, None]") -> None:
+        """Run a task beside the turns, unless the session is closed."""
+        if self.agent_session.state == "closed":
             work.close()
         else:
-            self.session.spawn(work)
+            self.agent_session.spawn(work)
 
-    # -- its turns -------------------------------------------------------------------------------------------
+    # -- turns -----------------------------------------------------------------------------------------------
 
-    async def bench(self) -> "SessionRuntime":
-        """What turns work with, made on first use."""
-        async with self._making:
-            if self._bench is None:
-                await asyncio.to_thread(
-                    import_module, "accord.coder.session_runtime"
-                )  # others are served meanwhile
+    async def runtime(self) -> "SessionRuntime":
+        """The runtime for turns, created on first use."""
+        async with self._runtime_lock:
+            if self._runtime is None:
+                # In a thread, so that other sessions are served meanwhile.
+                await asyncio.to_thread(import_module, "accord.coder.session_runtime")
                 from accord.coder.session_runtime import SessionRuntime
 
-                self._bench = await SessionRuntime.make(self)
-            return self._bench
+                self._runtime = await SessionRuntime.create(self)
+            return self._runtime
 
     @property
-    def made_bench(self) -> "SessionRuntime | None":
-        """The workbench, if a turn has needed one yet."""
-        return self._bench
+    def existing_runtime(self) -> "SessionRuntime | None":
+        """The runtime, if a turn has created it."""
+        return self._runtime
 
     async def aclose(self) -> None:
-        """Free what the session holds; its log stays."""
-        bench, self._bench = self._bench, None
+        """Release everything except the log in the store."""
+        runtime, self._runtime = self._runtime, None
         try:
-            if bench is not None:
-                await bench.aclose()
+            if runtime is not None:
+                await runtime.aclose()
             if self.mcp is not None:
                 await self.mcp.aclose()
         finally:
@@ -277,7 +274,7 @@ class CoderSession:
 
 
 def mode_of(name: Any) -> Mode:
-    """The mode of this name; `ask` for anything else."""
+    """The mode with this name; `ask` for an unknown name."""
     for mode in MODES:
         if mode == name:
             return mode

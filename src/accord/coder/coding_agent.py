@@ -1,6 +1,6 @@
-"""The coding agent as an ACP agent: which methods it serves and what it says about itself.
+"""The coding agent as an ACP agent: its handlers and capabilities, serving on stdio.
 
-Nothing heavy is imported before `initialize` is answered. Right after it, models, tools and the rest load in a thread.
+Loaded before `initialize` is answered: keep heavy imports out. Models and tools load in a thread afterwards.
 """
 
 from collections.abc import Callable
@@ -33,50 +33,53 @@ META: Final[dict[str, Any]] = {
         {"method": ASK_USER, "description": "The agent asks the user: {sessionId, question} gives {answer}"},
     ],
 }
-"""The extensions, in the `_meta` of the capabilities."""
+"""The extension methods, for the `_meta` of the capabilities."""
 
 
-def serve(start: CoderOptions) -> None:
-    """Speak ACP on stdin and stdout until the client goes away."""
+def serve(options: CoderOptions) -> None:
+    """Serve ACP on stdin and stdout until the client disconnects."""
     from accord.agent.app import run
     from accord.coder.resources import log_to_stderr
 
     log_to_stderr()
-    coder = CoderResources(start)
-    agent = coding_agent(coder)
-    run(_serve(agent, coder), uvloop=False)
+    resources = CoderResources(options)
+    agent = coding_agent(resources)
+    run(_serve(agent, resources), uvloop=False)
 
 
-async def _serve(agent: Agent, coder: CoderResources) -> None:
+async def _serve(agent: Agent, resources: CoderResources) -> None:
     try:
-        await agent.serve_stdio(strict=coder.start.strict, wrap=_wrapping(coder))
+        await agent.serve_stdio(strict=resources.options.strict, wrap=_wrapping(resources))
     finally:
-        await coder.aclose()
+        await resources.aclose()
 
 
-def _wrapping(coder: CoderResources) -> Callable[[Transport], Transport]:
-    """What stands between the pipe and the connection: the log first, and the recording of all that passes."""
+def _wrapping(resources: CoderResources) -> Callable[[Transport], Transport]:
+    """Wraps the stdio transport: trace all frames if asked to, and commit the log before frames are sent."""
 
     def wrap(transport: Transport) -> Transport:
         from accord.store.commit_transport import CommitTransport
 
-        if coder.start.log is not None:
+        if resources.options.log is not None:
             from accord.trace import tapped
 
-            transport = tapped(transport, coder.start.log, by="accord agent")
-        return CommitTransport(transport, coder)
+            transport = tapped(transport, resources.options.log, by="accord agent")
+        return CommitTransport(transport, resources)
 
     return wrap
 
 
-def coding_agent(coder: CoderResources) -> Agent:
-    """The agent, for `serve` or for a program that connects it by itself: wrap its transports in `CommitTransport(..., coder)`."""
+def coding_agent(resources: CoderResources) -> Agent:
+    """The agent, for `serve` or for a program that connects it.
+
+    Wrap each transport in `CommitTransport(..., resources)`.
+    """
     agent = Agent(
         "accord",
         version=__version__,
         title="Accord",
         accepts=AgentFeatures(
-            image=coder.sees_images,
+            image=resources.sees_images,
             embedded_context=True,
             mcp_http=True,
             mcp_sse=True,
@@ -86,13 +89,13 @@ def coding_agent(coder: CoderResources) -> Agent:
         ),
         auth_methods=auth_methods(),
         options=AgentOptions(
-            strict=coder.start.strict, clock=coder.start.clock, refused_members=REFUSED_MEMBERS
+            strict=resources.options.strict, clock=resources.options.clock, refused_members=REFUSED_MEMBERS
         ),
     )
-    service = _Service(coder)
+    service = _Service(resources)
     agent.on("initialize")(service.initialize)
-    agent.authenticate(coder.sign_in.authenticate)
-    agent.logout(coder.sign_in.logout)
+    agent.authenticate(resources.sign_in.authenticate)
+    agent.logout(resources.sign_in.logout)
     agent.new_session(service.new)
     agent.load_session(service.load)
     agent.resume_session(service.resume)
@@ -108,21 +111,21 @@ def coding_agent(coder: CoderResources) -> Agent:
 
 
 class _Service:
-    """The handlers. Each imports what it needs: most of it is there by then."""
+    """The request handlers. Each imports what it needs; most of it is loaded by then."""
 
-    def __init__(self, coder: CoderResources) -> None:
-        self._coder = coder
+    def __init__(self, resources: CoderResources) -> None:
+        self._resources = resources
 
     @property
     def _sessions(self) -> "SessionLifecycle":
         from accord.coder.session_lifecycle import SessionLifecycle
 
-        return SessionLifecycle(self._coder)
+        return SessionLifecycle(self._resources)
 
     def initialize(self, request: InitializeRequest, call: ClientRequest) -> InitializeResponse:
-        call.after_answer(self._coder.preload)
+        call.after_answer(self._resources.preload)
         answer = call.connection.describe()
-        answer.meta = {EXTENSIONS: META[EXTENSIONS]}  # where clients of Agentao look for it
+        answer.meta = {EXTENSIONS: META[EXTENSIONS]}  # where Agentao clients look for it
         return answer
 
     async def new(self, session: AgentSession) -> None:
@@ -147,12 +150,12 @@ class _Service:
         await self._sessions.delete(session_id, call)
 
     async def prompt(self, turn: Turn) -> PromptResponse:
-        from accord.coder.session_runtime import take_turn
+        from accord.coder.session_runtime import answer_prompt
 
-        return await take_turn(turn)
+        return await answer_prompt(turn)
 
     async def set_mode(self, session: AgentSession, mode_id: str) -> None:
-        session.data.mode_chosen(mode_id)
+        session.data.before_mode_change(mode_id)
 
     async def set_config_option(self, session: AgentSession, config_id: str, value: str | bool) -> None:
         from accord.coder.session_options import set_option
@@ -160,17 +163,17 @@ class _Service:
         await set_option(session.data, config_id, value)
 
     async def set_model(self, params: Any, call: ClientRequest) -> dict[str, str]:
-        """`_agentao.cn/set_model`: any name that the provider takes."""
+        """`_agentao.cn/set_model`: any name that the provider accepts."""
         from accord.coder.session_options import set_model
 
-        given: dict[str, Any] = cast(dict[str, Any], params) if isinstance(params, dict) else {}
-        session_id, model = given.get("sessionId"), given.get("model")
+        values: dict[str, Any] = cast(dict[str, Any], params) if isinstance(params, dict) else {}
+        session_id, model = values.get("sessionId"), values.get("model")
         if not isinstance(session_id, str) or not isinstance(model, str) or not model.strip():
-            raise InvalidParams(f"{SET_MODEL} takes sessionId and model, both texts")
+            raise InvalidParams(f"{SET_MODEL} needs sessionId and model, both strings")
         session = call.connection.sessions.get(session_id)
         if session is None:
             from accord.agent.capabilities import unknown_session
 
             raise unknown_session(session_id)
-        name = await set_model(session.data, model, tell=True)
+        name = await set_model(session.data, model, notify=True)
         return {"model": name.name}

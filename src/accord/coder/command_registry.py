@@ -1,4 +1,8 @@
-"""All commands of a session by name, including those defined in files of the user and the project."""
+"""All slash commands of a session by name, including those defined in files of the user and the project.
+
+Built-in commands have priority, then the user's, then the project's, then the prompts of MCP servers. A
+prompt that starts with a slash but names no command is an ordinary prompt.
+"""
 
 import asyncio
 import os
@@ -10,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from accord.agent.agent_session import Command as Offered
+from accord.agent.agent_session import Command as OfferedCommand
 from accord.agent.turn import Turn
 from accord.coder.mcp.server_interface import clean_line
 from accord.coder.permissions.project_trust import (
     ProjectFile,
     ProjectFiles,
     ask_trust,
-    asking_in,
     project_files,
+    trust_asker,
 )
 from accord.coder.slash_commands import (
     COMPACT,
@@ -35,7 +39,7 @@ from accord.coder.slash_commands import (
     ModelPrompt,
     PromptCommand,
     SlashCommand,
-    asked_with,
+    prompt_with_attachments,
 )
 from accord.paths import config_dir
 from accord.policy.trust_store import TrustStore
@@ -47,23 +51,24 @@ if TYPE_CHECKING:
 __all__ = ["CommandRegistry", "CommandReply", "ModelPrompt", "SlashCommand"]
 
 
-# MERGED coder.commands.filling: What was typed behind a command, put into its prompt where that says so. Text is put in, and nothing is ever run.
-
-_PLACE: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
+_PLACEHOLDER: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
 
 
-def takes_text(prompt: str) -> bool:
-    """Whether the prompt says where what is typed belongs."""
-    return any(not match["escaped"] for match in _PLACE.finditer(prompt))
+def has_placeholder(prompt: str) -> bool:
+    """Whether the prompt has a place for the typed text."""
+    return any(not match["escaped"] for match in _PLACEHOLDER.finditer(prompt))
 
 
-def fill(prompt: str, text: str) -> str:
-    """`$ARGUMENTS` is all of it, `$1` to `$9` its words; where neither stands it follows the prompt. A backslash before the
-    dollar keeps it."""
-    words = _words(text)
+def fill_prompt(prompt: str, text: str) -> str:
+    """Insert the typed text into a command's prompt. Nothing is ever executed.
+
+    `$ARGUMENTS` is the whole text, `$1` to `$9` are its words; without any of them the text follows the
+    prompt. A backslash before the dollar sign keeps it.
+    """
+    words = _split(text)
     used = False
 
-    def put(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         nonlocal used
         if match["escaped"]:
             return match[0][1:]
@@ -73,51 +78,54 @@ def fill(prompt: str, text: str) -> str:
         number = int(match["number"])
         return words[number - 1] if number <= len(words) else ""
 
-    filled = _PLACE.sub(put, prompt)
+    filled = _PLACEHOLDER.sub(replacement, prompt)
     return filled if used or not text else f"{filled}\n\n{text}"
 
 
-def _words(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        return text.split()  # a lone quote is an apostrophe
+        return text.split()  # a single quote is an apostrophe
 
 
-# MERGED coder.commands.frontmatter: A command's file taken apart: what stands between its first lines of dashes, and the prompt below.
-
-_HEAD: Final = re.compile(r"---[ \t]*\n(?P<head>.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_LINE: Final = re.compile(r"(?P<key>[A-Za-z][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
-_LONGEST: Final = 200
+_FRONT_MATTER: Final = re.compile(
+    r"---[ \t]*\n(?P<values>.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_FRONT_MATTER_LINE: Final = re.compile(r"(?P<key>[A-Za-z][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
+_LINE_LIMIT: Final = 200
 
 
 class CommandFile(NamedTuple):
-    """What a file says."""
+    """The parsed content of a command file."""
 
     description: str
     hint: str | None
     prompt: str
 
 
-def read(text: str) -> CommandFile:
-    """Of the head only `description` and `argument-hint` count; without a description the first line stands in."""
+def parse_command_file(text: str) -> CommandFile:
+    """Parse a command file. The front matter may set `description` and `argument-hint`.
+
+    Without a description the first line of the prompt is used.
+    """
     text = text.replace("\r\n", "\n")
-    head = _HEAD.match(text)
-    values = _values(head["head"]) if head else {}
-    prompt = text[head.end() :] if head else text
+    front_matter = _FRONT_MATTER.match(text)
+    values = _values(front_matter["values"]) if front_matter else {}
+    prompt = text[front_matter.end() :] if front_matter else text
     prompt = prompt.strip()
     first = next((line.strip(" #*\t") for line in prompt.splitlines() if line.strip(" #*\t")), "")
     return CommandFile(
-        clean_line(values.get("description", ""), _LONGEST) or clean_line(first, _LONGEST),
-        clean_line(values.get("argument-hint", ""), _LONGEST) or None,
+        clean_line(values.get("description", ""), _LINE_LIMIT) or clean_line(first, _LINE_LIMIT),
+        clean_line(values.get("argument-hint", ""), _LINE_LIMIT) or None,
         prompt,
     )
 
 
-def _values(head: str) -> dict[str, str]:
+def _values(front_matter: str) -> dict[str, str]:
     values: dict[str, str] = {}
-    for line in head.splitlines():
-        if match := _LINE.fullmatch(line.rstrip()):
+    for line in front_matter.splitlines():
+        if match := _FRONT_MATTER_LINE.fullmatch(line.rstrip()):
             value = match["value"].strip()
             if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
                 value = value[1:-1]
@@ -125,59 +133,57 @@ def _values(head: str) -> dict[str, str]:
     return values
 
 
-# MERGED coder.commands.files: Commands that stand in files: the user's own, and the project's, which count once the user has agreed to their content.
-
-ENDING: Final = ".md"
-MOST_BYTES: Final = 64 * 1024
-MOST_FILES: Final = 200
+SUFFIX: Final = ".md"
+FILE_BYTES: Final = 64 * 1024
+FILE_LIMIT: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 _UNTRUSTED: Final = "A command of this project that you have not trusted yet: you are asked before it is used"
 
-_SOMETHING: Final = "arguments"
-"""What may be typed behind a command whose file says nothing about it: without a hint some clients let nobody type."""
+_DEFAULT_HINT: Final = "arguments"
+"""The hint of a command whose file gives none: some clients accept text only after commands with a hint."""
 
 
 class UnusableCommandFile(Exception):
-    """Why a file is no command."""
+    """Why a file cannot be used as a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCommand:
-    """A prompt in a file."""
+    """A command whose prompt is in a file."""
 
     name: str
-    shown: str
-    """The path, for people."""
-    written: CommandFile
+    display_path: str
+    """The path, for display."""
+    file: CommandFile
     untrusted: ProjectFile | None = None
-    """The file, if the user must agree to it first."""
+    """The file, if the user has to trust it first."""
 
     @property
     def description(self) -> str:
-        """Nothing of a file that nobody has agreed to is shown in a menu."""
-        return self.written.description if self.untrusted is None else _UNTRUSTED
+        """The description. Menus show nothing from an untrusted file."""
+        return self.file.description if self.untrusted is None else _UNTRUSTED
 
     @property
     def hint(self) -> str | None:
         if self.untrusted is not None:
-            return _SOMETHING
-        return self.written.hint or (_SOMETHING if takes_text(self.written.prompt) else None)
+            return _DEFAULT_HINT
+        return self.file.hint or (_DEFAULT_HINT if has_placeholder(self.file.prompt) else None)
 
-    async def run(self, text: str, turn: Turn, bench: "SessionRuntime", /) -> CommandReply | ModelPrompt:
-        """Ask the model what the file says."""
+    async def run(self, text: str, turn: Turn, runtime: "SessionRuntime", /) -> CommandReply | ModelPrompt:
+        """Ask the model with the prompt of the file; first ask the user to trust the file if needed."""
         if self.untrusted is not None:
-            asked_about = ProjectFiles([self.untrusted], {}, TrustStore())
-            if not await ask_trust(asked_about, asking_in(turn), clock=bench.conversation.clock):
+            files = ProjectFiles([self.untrusted], {}, TrustStore())
+            if not await ask_trust(files, trust_asker(turn), clock=runtime.session.clock):
                 return CommandReply(
-                    f"`/{self.name}` was not used: it comes with the project, from `{self.shown}`, and you have not "
-                    "trusted what it says. Type it again to be asked again."
+                    f"`/{self.name}` was not used: it is a file of the project, `{self.display_path}`, "
+                    "and you have not trusted it. Type it again to be asked again."
                 )
-        return await asked_with(fill(self.written.prompt, text), turn, bench)
+        return await prompt_with_attachments(fill_prompt(self.file.prompt, text), turn, runtime)
 
 
-def own_commands(folder: Path) -> Iterator[FileCommand | str]:
-    """The user's commands by name, and a line for each file that is none. Reads the disk: not on the event loop."""
+def user_commands(folder: Path) -> Iterator[FileCommand | str]:
+    """The user's commands, and a message for each unusable file. Reads the disk: not on the event loop."""
     try:
         names = sorted(entry.name for entry in os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -185,90 +191,87 @@ def own_commands(folder: Path) -> Iterator[FileCommand | str]:
     except OSError as error:
         yield f"`{folder}`: {error.strerror or error}"
         return
-    names = [name for name in names if name.endswith(ENDING) and not name.startswith(".")]
-    for name in names[:MOST_FILES]:
-        shown = one_line(str(folder / name))
+    names = [name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
+    for name in names[:FILE_LIMIT]:
+        display_path = one_line(str(folder / name))
         try:
-            yield _command(name, shown, _content(folder / name))
+            yield _command(name, display_path, _content(folder / name))
         except UnusableCommandFile as problem:
-            yield f"`{shown}`: {problem}"
-    if len(names) > MOST_FILES:
-        yield f"`{folder}`: only the first {MOST_FILES} files are read"
+            yield f"`{display_path}`: {problem}"
+    if len(names) > FILE_LIMIT:
+        yield f"`{folder}`: only the first {FILE_LIMIT} files are read"
 
 
 def project_commands(cwd: str) -> Iterator[FileCommand | str]:
-    """The same for those of a project, of which the untrusted ones ask first."""
+    """The project's commands, and a message for each unusable file. Untrusted ones ask the user first."""
     files = project_files(cwd, purposes=["command"])
     for name, file in sorted((*files.trusted.items(), *files.untrusted.items())):
-        shown = one_line(name)
+        display_path = one_line(name)
         untrusted = file if name in files.untrusted else None
         try:
-            yield _command(os.path.basename(name), shown, file.content, untrusted)
+            yield _command(os.path.basename(name), display_path, file.content, untrusted)
         except UnusableCommandFile as problem:
-            yield f"`{shown}`: {problem}"
-    for name, why in files.left_out.items():
-        yield f"`{one_line(name)}`: {why}"
+            yield f"`{display_path}`: {problem}"
+    for name, reason in files.unusable.items():
+        yield f"`{one_line(name)}`: {reason}"
 
 
-def _command(file: str, shown: str, content: bytes, untrusted: ProjectFile | None = None) -> FileCommand:
-    name = file.removesuffix(ENDING)
+def _command(
+    file: str, display_path: str, content: bytes, untrusted: ProjectFile | None = None
+) -> FileCommand:
+    name = file.removesuffix(SUFFIX)
     if not _NAME.fullmatch(name):
-        raise UnusableCommandFile("its name is not made of letters, digits, `-` and `_` alone, 64 at most")
+        raise UnusableCommandFile("its name may only have letters, digits, `-` and `_`, 64 at most")
     try:
-        written = read(content.decode("utf-8-sig"))
+        parsed = parse_command_file(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise UnusableCommandFile("it is not UTF-8") from None
-    if not written.prompt:
-        raise UnusableCommandFile("it says nothing")
-    return FileCommand(name, shown, written, untrusted)
+    if not parsed.prompt:
+        raise UnusableCommandFile("it is empty")
+    return FileCommand(name, display_path, parsed, untrusted)
 
 
 def _content(path: Path) -> bytes:
     try:
-        # Without blocking: somebody may have put a pipe there.
+        # Non-blocking: the path may be a named pipe.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnusableCommandFile("it is no file")
-            content = os.read(descriptor, MOST_BYTES + 1)
+                raise UnusableCommandFile("it is not a regular file")
+            content = os.read(descriptor, FILE_BYTES + 1)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise UnusableCommandFile(error.strerror or str(error)) from None
-    if len(content) > MOST_BYTES:
-        raise UnusableCommandFile(f"it has more than {MOST_BYTES:,} bytes")
+    if len(content) > FILE_BYTES:
+        raise UnusableCommandFile(f"it has more than {FILE_BYTES:,} bytes")
     return content
 
-
-# MERGED coder.commands.commands: All commands of a session: which there are, and which name means which.
-#
-# Whoever comes first has the name: the agent's own, then the user's, then the project's, then those of servers. What stands
-# in files is read anew before every turn.
 
 BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (HELP, MODEL, MODE, PLAN, COMPACT, USAGE, INIT, TOOLS, MCP)
 
 
 class CommandRegistry:
-    """The commands of one session. `load` before they are asked for."""
+    """The commands of one session. Call `load` before each turn: it reads the command files."""
 
-    def __init__(self, bench: "SessionRuntime") -> None:
-        self._bench = bench
-        self._own: list[FileCommand] = []
-        self._projects: list[FileCommand] = []
+    def __init__(self, runtime: "SessionRuntime") -> None:
+        self._runtime = runtime
+        self._user_commands: list[FileCommand] = []
+        self._project_commands: list[FileCommand] = []
         self.problems: list[str] = []
-        """A line for each file that is no command, or whose name is taken."""
+        """A message for each file that cannot be used or whose name is taken."""
 
     async def load(self) -> None:
-        """Read what stands in files."""
-        cwd = self._bench.conversation.session.cwd
-        own, projects = await asyncio.to_thread(_look, cwd)
-        self.problems = [found for found in (*own, *projects) if isinstance(found, str)]
+        """Read the command files."""
+        cwd = self._runtime.session.agent_session.cwd
+        user, project = await asyncio.to_thread(_read_commands, cwd)
+        self.problems = [found for found in (*user, *project) if isinstance(found, str)]
         taken = {command.name: "the agent's own" for command in BUILT_IN}
-        self._own = list(self._free(own, taken, "yours"))
-        self._projects = list(self._free(projects, taken, "the project's"))
+        self._user_commands = list(self._with_free_names(user, taken, "yours"))
+        self._project_commands = list(self._with_free_names(project, taken, "the project's"))
 
-    def offered(self) -> list[Offered]:
-        """The commands as the client is told of them."""
+    def offered(self) -> list[OfferedCommand]:
+        """The commands as the client is told about them."""
         return [
             (command.name, command.description)
             if command.hint is None
@@ -282,37 +285,31 @@ class CommandRegistry:
         return next((c for _, listed in self.groups() for c in listed if c.name == name), None)
 
     def groups(self) -> list[tuple[str, Sequence[SlashCommand]]]:
-        """The commands by where they come from; places without any are left out."""
-        taken = {c.name.casefold() for c in (*BUILT_IN, *self._own, *self._projects)}
-        servers = self._bench.conversation.mcp
+        """The commands by origin, without empty groups."""
+        taken = {c.name.casefold() for c in (*BUILT_IN, *self._user_commands, *self._project_commands)}
+        servers = self._runtime.session.mcp
         prompts = [PromptCommand(prompt) for prompt in servers.prompts] if servers is not None else []
         groups: list[tuple[str, Sequence[SlashCommand]]] = [
             ("Commands", BUILT_IN),
-            ("Your own", self._own),
-            ("This project's", self._projects),
+            ("Your own", self._user_commands),
+            ("This project's", self._project_commands),
             ("Prompts of MCP servers", [prompt for prompt in prompts if prompt.name.casefold() not in taken]),
         ]
-        return [(head, listed) for head, listed in groups if listed]
+        return [(title, listed) for title, listed in groups if listed]
 
-    def _free(
-        self, found: Sequence[FileCommand | str], taken: dict[str, str], whose: str
+    def _with_free_names(
+        self, found: Sequence[FileCommand | str], taken: dict[str, str], owner: str
     ) -> Iterator[FileCommand]:
         for command in found:
             if isinstance(command, str):
                 continue
-            name = command.name.casefold()  # /Help beside /help would only be mistaken for it
+            name = command.name.casefold()  # /Help beside /help would be confusing
             if name in taken:
-                self.problems.append(f"`{command.shown}`: `/{name}` is {taken[name]}; rename the file")
+                self.problems.append(f"`{command.display_path}`: `/{name}` is {taken[name]}; rename the file")
             else:
-                taken[name] = whose
+                taken[name] = owner
                 yield command
 
 
-def _look(cwd: str) -> tuple[list[FileCommand | str], list[FileCommand | str]]:
-    return list(own_commands(config_dir() / "commands")), list(project_commands(cwd))
-
-
-# MERGED coder.commands: Slash commands: those of the agent, the user's own from files, the project's once trusted, and the prompts of MCP servers.
-#
-# A prompt that begins with a slash but names none of them is a prompt. What a command says to the user is in the session's
-# log, but not in the model's memory: the model has not said it.
+def _read_commands(cwd: str) -> tuple[list[FileCommand | str], list[FileCommand | str]]:
+    return list(user_commands(config_dir() / "commands")), list(project_commands(cwd))

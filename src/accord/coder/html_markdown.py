@@ -1,7 +1,7 @@
-"""HTML as text that reads well, in Markdown. Run as a script: HTML on standard input, the page's address as argument.
+"""Converts HTML to Markdown. Run as a script: HTML on standard input, the address of the page as argument.
 
-Pages come from strangers and may be made to keep a parser busy for ever, so they are read in a process of their own. It
-imports nothing of Accord.
+A hostile page could keep the parser busy forever, so each page is converted in its own process. Standard
+library only.
 """
 
 import re
@@ -12,40 +12,40 @@ from typing import Final
 from urllib.parse import urljoin
 
 
-def _words(text: str) -> frozenset[str]:
+def _tags(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SILENT: Final = _words("script style noscript template svg math iframe object canvas select textarea")
-_BLOCKS: Final = _words(
-    "address article aside body details dialog dd div dl dt fieldset figcaption figure footer form header hgroup hr html "
-    "main menu nav p section summary table tbody tfoot thead tr caption center"
+_SKIPPED: Final = _tags("script style noscript template svg math iframe object canvas select textarea")
+_BLOCKS: Final = _tags(
+    "address article aside body details dialog dd div dl dt fieldset figcaption figure footer form header "
+    "hgroup hr html main menu nav p section summary table tbody tfoot thead tr caption center"
 )
 _HEADINGS: Final = {f"h{level}": "#" * level for level in range(1, 7)}
-_MARKS: Final = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
-_VOID: Final = _words("area base br col embed hr img input link meta source track wbr")
+_EMPHASIS: Final = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
+_VOID: Final = _tags("area base br col embed hr img input link meta source track wbr")
 _BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
 _MANY_LINES: Final = re.compile(r"\n{3,}")
 
 
-class _Writer:
-    """Lines of Markdown in the making."""
+class _MarkdownLines:
+    """Collects the lines of Markdown."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.line = ""
         self.prefixes: list[str] = []
-        """What stands before each line: quotes and the indentation of lists."""
+        """The prefixes of each line: quote marks and the indentation of lists."""
         self.bullet = ""
-        """Stands before the next line instead of the last prefix."""
+        """Replaces the last prefix of the next line."""
 
     def write(self, text: str) -> None:
-        """Running text; blanks between words are one blank."""
+        """Add running text; white space between words becomes one space."""
         text = _BLANKS.sub(" ", text)
         self.line += text.lstrip(" ") if not self.line or self.line.endswith(" ") else text
 
     def end_line(self, *, blank: bool = False) -> None:
-        """Begin a new line, after an empty one if that is asked."""
+        """Start a new line, with an empty line before it if `blank`."""
         text = self.line.rstrip(" ")
         if text:
             before = "".join(self.prefixes)
@@ -62,13 +62,13 @@ class _Writer:
                 self.lines[-1] = empty
 
 
-class _Reader(HTMLParser):
+class _MarkdownParser(HTMLParser):
     def __init__(self, base: str) -> None:
         super().__init__(convert_charrefs=True)
         self.title = ""
         self._base = base
-        self._out = _Writer()
-        self._silent: list[str] = []
+        self._out = _MarkdownLines()
+        self._skipped: list[str] = []
         self._in_title = False
         self._pre: list[str] | None = None
         self._links: list[tuple[str, int]] = []
@@ -76,13 +76,13 @@ class _Reader(HTMLParser):
         self._cells: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "title" and not self._silent:
+        if tag == "title" and not self._skipped:
             self._in_title = True
-        if self._silent or tag in _SILENT:
+        if self._skipped or tag in _SKIPPED:
             if tag not in _VOID:
-                self._silent += [tag] * (not self._silent or tag == self._silent[0])
+                self._skipped += [tag] * (not self._skipped or tag == self._skipped[0])
             return
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         out = self._out
         if self._pre is not None:
             return
@@ -108,14 +108,14 @@ class _Reader(HTMLParser):
         elif tag in ("td", "th"):
             self._cell()
         elif tag == "a":
-            self._links.append((given.get("href", ""), len(out.line)))
+            self._links.append((attributes.get("href", ""), len(out.line)))
         elif tag == "img":
-            if given.get("alt", "").strip():
-                out.write(f"![{given['alt']}]")
+            if attributes.get("alt", "").strip():
+                out.write(f"![{attributes['alt']}]")
         elif tag == "code":
             out.write("`")
-        elif tag in _MARKS:
-            out.write(_MARKS[tag])
+        elif tag in _EMPHASIS:
+            out.write(_EMPHASIS[tag])
         elif tag == "hr":
             out.end_line(blank=True)
             out.write("---")
@@ -126,9 +126,9 @@ class _Reader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
             self._in_title = False
-        if self._silent:
-            if tag == self._silent[0]:
-                self._silent.pop()
+        if self._skipped:
+            if tag == self._skipped[0]:
+                self._skipped.pop()
             return
         out = self._out
         if tag == "pre" and self._pre is not None:
@@ -157,16 +157,16 @@ class _Reader(HTMLParser):
             self._end_link()
         elif tag == "code":
             out.line = out.line[:-1] if out.line.endswith("`") and out.line.count("`") % 2 else out.line + "`"
-        elif tag in _MARKS:
-            words = out.line.rstrip(" ")
-            out.line = words + _MARKS[tag] + out.line[len(words) :]
+        elif tag in _EMPHASIS:
+            text_before = out.line.rstrip(" ")
+            out.line = text_before + _EMPHASIS[tag] + out.line[len(text_before) :]
         elif tag in _BLOCKS:
             out.end_line()
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title += data
-        elif self._silent:
+        elif self._skipped:
             return
         elif self._pre is not None:
             self._pre.append(data)
@@ -174,7 +174,7 @@ class _Reader(HTMLParser):
             self._out.write(data)
 
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         if self._pre is not None:
             self._end_pre()
         self._row()
@@ -211,18 +211,18 @@ class _Reader(HTMLParser):
     def _end_link(self) -> None:
         href, start = self._links.pop()
         out = self._out
-        words = out.line[start:] if start <= len(out.line) else ""
-        if not words.strip() or not href or href.startswith(("#", "javascript:", "data:", "mailto:")):
+        text_before = out.line[start:] if start <= len(out.line) else ""
+        if not text_before.strip() or not href or href.startswith(("#", "javascript:", "data:", "mailto:")):
             return
         try:
             target = urljoin(self._base, href.strip())
         except ValueError:
             return
-        lead = words[: len(words) - len(words.lstrip())]
-        out.line = f"{out.line[:start]}{lead}[{words.strip()}]({target})"
+        lead = text_before[: len(text_before) - len(text_before.lstrip())]
+        out.line = f"{out.line[:start]}{lead}[{text_before.strip()}]({target})"
 
     def _cell(self) -> None:
-        """What was written since the last cell is one."""
+        """Everything written since the last cell becomes a cell."""
         if self._cells is not None and self._out.line.strip():
             self._cells.append(self._out.line.strip())
             self._out.line = ""
@@ -237,7 +237,7 @@ class _Reader(HTMLParser):
 
 def markdown(html: str, base: str) -> str:
     """The page as Markdown, with its title on top; links are absolute."""
-    reader = _Reader(base)
+    reader = _MarkdownParser(base)
     reader.feed(html)
     reader.close()
     text = reader.text()
@@ -249,7 +249,7 @@ def markdown(html: str, base: str) -> str:
 
 if __name__ == "__main__":
     if hasattr(signal, "alarm"):
-        signal.alarm(120)  # ends this process even in the middle of a page, should nobody else
+        signal.alarm(120)  # ends this process even in the middle of a page, if the parent does not
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     sys.stdout.write(markdown(sys.stdin.read(), sys.argv[1]))

@@ -1,7 +1,8 @@
-"""Imports pydantic-ai and mcp in a background thread, once, under one lock."""
+"""Imports pydantic-ai and mcp in background threads, each once, while the agent already answers."""
 
 import asyncio
 import threading
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -11,136 +12,82 @@ from accord.errors import MissingExtra
 if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import ServerConnection
 
+IMPORT_LOCK: Final[threading.Lock] = threading.Lock()
+"""Held during each import: the libraries share modules that import each other in circles, and a second thread in
+such a circle would get a module that is only partly loaded."""
 
-# MERGED coder.heavy: The lock under which large libraries are imported in threads.
-#
-# Several of them share parts that import each other in circles. Two threads in such a circle would get half of a module.
-
-IMPORTING: Final = threading.Lock()
-
-
-# MERGED coder.models.loading: Importing the provider libraries, which takes a second or more: in a thread, once, while the agent already answers.
-
-_MODULES: Final[dict[Kind, str]] = {
+_PROVIDER_MODULES: Final[dict[Kind, str]] = {
     "openai-responses": "pydantic_ai.models.openai",
     "openai-chat": "pydantic_ai.models.openai",
     "anthropic": "pydantic_ai.models.anthropic",
     "google": "pydantic_ai.models.google",
 }
-_ADAPTER: Final = "accord.coder.models.provider_request"
-_WARMING: Final = "accord.coder.models.provider_connection"
+_PROVIDER_REQUEST: Final = "accord.coder.models.provider_request"
+_PROVIDER_CONNECTION: Final = "accord.coder.models.provider_connection"
+_MCP_CONNECTION: Final = "accord.coder.mcp.server_connection"
 
 
 def preload_provider(kind: Kind) -> None:
     """Import everything that the first request to such a server needs. Raises MissingExtra."""
     try:
-        for module in (_MODULES[kind], _ADAPTER):
+        for module in (_PROVIDER_MODULES[kind], _PROVIDER_REQUEST):
             import_module(module)
     except ImportError as error:
-        if (error.name or "").startswith("accord."):
-            raise
-        raise MissingExtra("agent", f"speaking to models ({kind})") from None
-
-
-class _ProviderLoad:
-    """One import in the background."""
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind: Kind = kind
-        self._done = threading.Event()
-        self._failure: Exception | None = None
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self._lock = threading.Lock()
-        threading.Thread(target=self._run, name=f"accord-preload-{kind}", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            with IMPORTING:
-                preload_provider(self._kind)
-                import_module(_WARMING).warm_up(self._kind)
-        except Exception as error:  # noqa: BLE001  (the top of a thread: told to whoever waits)
-            self._failure = error
-        with self._lock:
-            self._done.set()
-            waiting, self._waiting = self._waiting, []
-        for loop, future in waiting:
-            try:
-                loop.call_soon_threadsafe(_settle, future)
-            except RuntimeError:
-                continue  # that loop is closed
-
-    async def wait(self) -> None:
-        with self._lock:
-            future: asyncio.Future[None] | None = None
-            if not self._done.is_set():
-                loop = asyncio.get_running_loop()
-                future = loop.create_future()
-                self._waiting.append((loop, future))
-        if future is not None:
-            await future
-        if self._failure is not None:
-            raise self._failure
-
-
-_LOADS: Final[dict[Kind, _ProviderLoad]] = {}
+        raise _missing_extra(error, "agent", f"speaking to models ({kind})") from None
 
 
 def preload_provider_in_background(kind: Kind) -> None:
-    """Begin to import, if nobody has. The thread never holds up the end of the program."""
-    if kind not in _LOADS:
-        _LOADS[kind] = _ProviderLoad(kind)
+    """Start the import unless it has started. The thread does not delay the end of the program."""
+    if kind not in _PROVIDER_IMPORTS:
+        _PROVIDER_IMPORTS[kind] = _BackgroundImport(f"accord-preload-{kind}", lambda: _load_provider(kind))
+    _PROVIDER_IMPORTS[kind].start()
 
 
 async def provider_loaded(kind: Kind) -> None:
-    """Return when everything is imported. Raises MissingExtra."""
+    """Wait until everything is imported. Raises MissingExtra."""
     preload_provider_in_background(kind)
-    await _LOADS[kind].wait()
+    await _PROVIDER_IMPORTS[kind].wait()
 
 
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+def preload_mcp_in_background() -> None:
+    """Start the import unless it has started. The thread does not delay the end of the program."""
+    _MCP_IMPORT.start()
 
 
-# MERGED coder.mcp.loading: Importing the `mcp` package, which takes most of a second: in a thread, once, while the agent already answers.
+async def mcp_loaded() -> None:
+    """Wait until everything is imported. Raises MissingExtra."""
+    await _MCP_IMPORT.wait()
 
-_MCP_MODULE: Final = "accord.coder.mcp.server_connection"
+
+async def server_connection_type() -> "type[ServerConnection]":
+    """The class `ServerConnection`, once its module is imported. Raises MissingExtra."""
+    await mcp_loaded()
+    from accord.coder.mcp.server_connection import ServerConnection
+
+    return ServerConnection
 
 
-class _McpLoad:
-    """The import in the background, and who waits for it."""
+class _BackgroundImport:
+    """One import in a thread. Any number of event loops can wait for its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, thread_name: str, load: Callable[[], None]) -> None:
+        self._thread_name = thread_name
+        self._load = load
         self._lock = threading.Lock()
-        self._begun = False
+        self._started = False
         self._done = False
         self._failure: Exception | None = None
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         with self._lock:
-            if self._begun:
+            if self._started:
                 return
-            self._begun = True
-        threading.Thread(target=self._run, name="accord-preload-mcp", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            with IMPORTING:
-                import_module(_MCP_MODULE)
-        except Exception as error:  # noqa: BLE001  (the top of a thread: told to whoever waits)
-            self._failure = error
-        with self._lock:
-            self._done = True
-            waiting, self._waiting = self._waiting, []
-        for loop, future in waiting:
-            try:
-                loop.call_soon_threadsafe(_settle, future)
-            except RuntimeError:
-                continue  # that loop is closed
+            self._started = True
+        threading.Thread(target=self._run, name=self._thread_name, daemon=True).start()
 
     async def wait(self) -> None:
-        self.begin()
+        self.start()
         future: asyncio.Future[None] | None = None
         with self._lock:
             if not self._done:
@@ -149,28 +96,46 @@ class _McpLoad:
                 self._waiting.append((loop, future))
         if future is not None:
             await future
-        if isinstance(self._failure, ImportError) and not (self._failure.name or "").startswith("accord."):
-            raise MissingExtra("mcp", "speaking to MCP servers") from self._failure
         if self._failure is not None:
             raise self._failure
 
+    def _run(self) -> None:
+        try:
+            with IMPORT_LOCK:
+                self._load()
+        except Exception as error:  # noqa: BLE001 - the top of a thread: raised in `wait`
+            self._failure = error
+        with self._lock:
+            self._done = True
+            waiting, self._waiting = self._waiting, []
+        for loop, future in waiting:
+            try:
+                loop.call_soon_threadsafe(_finish, future)
+            except RuntimeError:
+                continue  # that loop is closed
 
-_MCP_LOAD: Final = _McpLoad()
+
+def _load_provider(kind: Kind) -> None:
+    preload_provider(kind)
+    import_module(_PROVIDER_CONNECTION).warm_up(kind)
 
 
-def preload_mcp_in_background() -> None:
-    """Begin to import, if nobody has. The thread never holds up the end of the program."""
-    _MCP_LOAD.begin()
+def _load_mcp() -> None:
+    try:
+        import_module(_MCP_CONNECTION)
+    except ImportError as error:
+        raise _missing_extra(error, "mcp", "speaking to MCP servers") from error
 
 
-async def mcp_loaded() -> None:
-    """Return when everything is imported. Raises MissingExtra."""
-    await _MCP_LOAD.wait()
+def _missing_extra(error: ImportError, extra: str, purpose: str) -> Exception:
+    """The error to raise: a module of our own that cannot be imported is a defect, not a missing extra."""
+    return error if (error.name or "").startswith("accord.") else MissingExtra(extra, purpose)
 
 
-async def server_connection_type() -> "type[ServerConnection]":
-    """The connection to a server, once it can be used."""
-    await _MCP_LOAD.wait()
-    from accord.coder.mcp.server_connection import ServerConnection
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
-    return ServerConnection
+
+_PROVIDER_IMPORTS: Final[dict[Kind, _BackgroundImport]] = {}
+_MCP_IMPORT: Final = _BackgroundImport("accord-preload-mcp", _load_mcp)

@@ -1,7 +1,7 @@
-"""The loop: ask the model, show what it says, do what it asks for, until it has nothing more to ask for.
+"""The agent loop: ask the model, run the tool calls it asks for, repeat until it asks for none.
 
-It knows neither the wire nor the store: it speaks to a `TurnOutput`, remembers in a `ModelHistory`, and works with a `ToolRunner`. A turn of the
-user and a sub-agent's task are both a `AgentLoop` of it.
+The loop knows neither the wire nor the store: it writes to a `TurnOutput`, keeps a `ModelHistory` and uses a
+`ToolRunner`. A turn of the user and the task of a sub-agent each run one `AgentLoop`.
 """
 
 import asyncio
@@ -27,49 +27,52 @@ from accord.coder.tool_runner import RepeatedCalls, ToolRunner
 from accord.coder.turn_output import TurnOutput
 from accord.schema.content import StopReason
 
-CANCELLED: Final = "The user cancelled the turn here."
-OVERFLOWS: Final = 2
-"""How often in a row a request that does not fit is made smaller and sent again."""
+TURN_CANCELLED: Final = "The user cancelled the turn here."
+COMPACTION_RETRIES: Final = 2
+"""How many times in a row a request that is too large is compacted and sent again."""
 
 
 @dataclass(kw_only=True)
 class AgentLoop:
-    """One run: everything it needs, and what it has done so far."""
+    """One run of the loop: its inputs and its progress."""
 
-    voice: TurnOutput
+    output: TurnOutput
     model: Model
     history: ModelHistory
-    toolbox: ToolRunner
+    tool_runner: ToolRunner
     system: str
     notes: Callable[[], Awaitable[Sequence[UserMessage]]]
-    """What the model is to be told before its next request: another mode, instructions for a folder it looked into."""
+    """Notes for the model before its next request, such as a new mode or instructions for a folder it read.
+    """
     requests: int
-    """How many requests it may make."""
+    """The maximum number of model requests."""
     effort: Effort | None = None
-    spent: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
-    """Told what each request has used."""
-    make_room: Callable[[ModelRequest, bool], Awaitable[bool]]
-    """Before each request: makes the history smaller if it must be; the flag says that the request did not fit. Whether it is
-    smaller now."""
-    _repetition: RepeatedCalls = field(default_factory=RepeatedCalls)
-    last: str = ""
-    """What the model said last."""
+    on_usage: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
+    """Called with the usage of each request."""
+    compact_if_needed: Callable[[ModelRequest, bool], Awaitable[bool]]
+    """Called before each request: compacts the history if needed.
 
-    async def go(self) -> StopReason:
-        """Run to the end. Raises ModelError; a cancel leaves a history that can be gone on with."""
+    The flag says that the request was too large. Returns whether the history is smaller now.
+    """
+    _repeated_calls: RepeatedCalls = field(default_factory=RepeatedCalls)
+    last_text: str = ""
+    """The last text of the model."""
+
+    async def run(self) -> StopReason:
+        """Run to the end. Raises ModelError. A cancelled run leaves a valid history."""
         for _ in range(self.requests):
             answer = await self._answer()
-            self.last = text_of(answer.message) or self.last
+            self.last_text = text_of(answer.message) or self.last_text
             if answer.reason in ("refusal", "max_tokens"):
                 if answer.reason == "refusal" and answer.note:
-                    await self.voice.say(answer.note)
+                    await self.output.say(answer.note)
                 return answer.reason
             uses = uses_of(answer.message)
             if not uses:
                 return "end_turn"
-            await self.toolbox.perform(uses, self.voice, self._repetition, self.history.add)
-            if self._repetition.hopeless:
-                await self.voice.notice(
+            await self.tool_runner.run_calls(uses, self.output, self._repeated_calls, self.history.add)
+            if self._repeated_calls.ignores_warnings:
+                await self.output.notice(
                     "Stopped: the model repeats the same call",
                     "It was told so and went on. Say what it should do instead.",
                     severity="warning",
@@ -78,41 +81,45 @@ class AgentLoop:
         return "max_turn_requests"
 
     def request(self) -> ModelRequest:
-        """What the model would be asked now."""
-        return ModelRequest(self.system, self.history.sound(), self.toolbox.specs(), self.effort)
+        """The next model request."""
+        return ModelRequest(self.system, self.history.repaired(), self.tool_runner.specs(), self.effort)
 
     async def _answer(self) -> Stopped:
-        """One answer, in the history. A request that does not fit is made to."""
+        """Get one answer and add it to the history. Compacts and retries if the request is too large."""
         overflows = 0
         self.history.add(*await self.notes())
         request = self.request()
-        if await self.make_room(request, False):
+        if await self.compact_if_needed(request, False):
             request = self.request()
         while True:
             try:
-                return await self._ask(request)
+                return await self._stream_answer(request)
             except ModelError as error:
                 overflows += 1
-                if error.kind != "context_full" or overflows > OVERFLOWS or error.partial is not None:
+                if (
+                    error.kind != "context_full"
+                    or overflows > COMPACTION_RETRIES
+                    or error.partial is not None
+                ):
                     raise
-                if not await self.make_room(request, True):
+                if not await self.compact_if_needed(request, True):
                     raise
                 request = self.request()
 
-    async def _ask(self, request: ModelRequest) -> Stopped:
+    async def _stream_answer(self, request: ModelRequest) -> Stopped:
         draft = PartialAnswer()
         try:
             async with aclosing(self.model.stream(request)) as events:
                 async for event in events:
                     draft.add(event)
                     if isinstance(event, TextDelta):
-                        await self.voice.say(event.text)
+                        await self.output.say(event.text)
                     elif isinstance(event, ThoughtDelta):
-                        await self.voice.think(event.text)
+                        await self.output.think(event.text)
                     elif isinstance(event, RequestUsage):
-                        await self.spent(event, request)
+                        await self.on_usage(event, request)
                     elif isinstance(event, Retrying):
-                        await self.voice.notice(*retrying(event), severity="warning")
+                        await self.output.notice(*retry_notice(event), severity="warning")
                     elif isinstance(event, Stopped):
                         self.history.add(event.message)
                         return event
@@ -123,11 +130,13 @@ class AgentLoop:
         except asyncio.CancelledError:
             if draft.message is not None:
                 self.history.add(draft.message)
-            self.history.add(note(CANCELLED))
+            self.history.add(note(TURN_CANCELLED))
             raise
-        raise ModelError("other", f"{self.model.provider}:{self.model.name}: the stream ended without an end")
+        raise ModelError(
+            "other", f"{self.model.provider}:{self.model.name}: the stream ended without a stop event"
+        )
 
 
-def retrying(event: Retrying) -> tuple[str, str]:
-    """What the user is told of a request that goes out again: in short, and why."""
+def retry_notice(event: Retrying) -> tuple[str, str]:
+    """The title and the reason that the user sees when a request is retried."""
     return f"Trying again in {event.seconds:.0f} s (attempt {event.attempt})", event.why

@@ -31,51 +31,47 @@ if TYPE_CHECKING:
     from accord.store.contract import Store
 
 
-# MERGED coder.start: How the coding agent is started: what the command line, or a program that embeds it, has decided.
-
-
 class CoderOptions(Struct, frozen=True, kw_only=True):
-    """What was asked for; what is None is found in the environment and the config."""
+    """The start options. A value of None is looked up in the environment and in the config."""
 
     model: str | None = None
     """As `provider:name`."""
     mode: str | None = None
-    """The mode that new sessions begin in."""
+    """The mode of new sessions."""
     resume: str | Literal[True] | None = None
-    """What the first `session/new` continues: a session by its id, or the newest of its folder."""
+    """The session that the first `session/new` continues: an id, or True for the newest one of its folder."""
     store: "Path | Store | None" = None
-    """Where sessions are kept: a file, or a store of the embedding program's own."""
+    """The session store: a file, or a store of the embedding program."""
     log: "Path | None" = None
-    """Where everything that goes over the wire is recorded."""
+    """The trace file for all frames on the wire."""
     strict: bool = False
-    """Messages are judged as sent: no dialect is repaired."""
+    """Judge messages as sent: do not repair dialects."""
     resolver: "Resolver | None" = None
-    """Gives models to programs that embed the agent."""
+    """Resolves models for programs that embed the agent."""
     environment: Mapping[str, str] | None = None
-    """What to read instead of this process's environment."""
+    """Read this instead of the environment of the process."""
     clock: Clock = SYSTEM_CLOCK
 
 
-# MERGED coder.auth: Signing in: the ways that `initialize` offers, and what they do. A key never crosses the wire, in either direction.
-#
-# The user gives it to `accord agent --login` or to the environment; `authenticate` looks whether it is there by now. Light: read before
-# `initialize` is answered, so the models are imported on use.
+# A key never crosses the wire. The user gives it to `accord agent --login` or sets it in the environment.
+AGENT_AUTH_METHOD: Final = "accord-login"
+TERMINAL_AUTH_METHOD: Final = "accord-terminal"
 
-LOGIN: Final = "accord-login"
-TERMINAL: Final = "accord-terminal"
-
-_HOW: Final = "run `accord agent --login` in a terminal"
-_SUCH_AS: Final = "a variable such as ANTHROPIC_API_KEY"
-_STAYS: Final = f"keys and addresses of model providers never travel over ACP: {_HOW}, or set them in the agent's environment"
+_LOGIN_ADVICE: Final = "run `accord agent --login` in a terminal"
+_KEY_VARIABLE: Final = "a variable such as ANTHROPIC_API_KEY"
+_NO_KEYS_OVER_ACP: Final = (
+    f"keys and addresses of model providers are never sent over ACP: {_LOGIN_ADVICE}, "
+    "or set them in the agent's environment"
+)
 
 REFUSED_MEMBERS: Final[Mapping[str, str]] = dict.fromkeys(
-    ("apiKey", "baseUrl", "api_key", "base_url"), _STAYS
+    ("apiKey", "baseUrl", "api_key", "base_url"), _NO_KEYS_OVER_ACP
 )
 """For `AgentOptions.refused_members`."""
 
 
 def auth_methods() -> list[AuthMethod]:
-    """The ways to sign in. Clients that cannot run a terminal are not told of the second one."""
+    """The sign-in methods. Clients that cannot run a terminal are not offered the second one."""
     run = {
         "command": sys.executable,
         "args": ["-m", "accord.cli", "agent", "--login"],
@@ -83,16 +79,16 @@ def auth_methods() -> list[AuthMethod]:
     }
     return [
         AuthMethodAgent(
-            LOGIN,
+            AGENT_AUTH_METHOD,
             "Use the key kept on this machine",
-            f"Give the key of your model provider to Accord first: {_HOW}, or set {_SUCH_AS}.",
+            f"Give the key of your model provider to Accord first: {_LOGIN_ADVICE}, or set {_KEY_VARIABLE}.",
         ),
         AuthMethodTerminal(
-            TERMINAL,
+            TERMINAL_AUTH_METHOD,
             "Enter the key of a model provider",
             "Asks for the key in a terminal and keeps it in a file that only you can read.",
             args=["--login"],
-            meta={"terminal-auth": run},  # where clients looked before `args` and `env` were agreed on
+            meta={"terminal-auth": run},  # where older clients look for the command
         ),
     ]
 
@@ -100,21 +96,22 @@ def auth_methods() -> list[AuthMethod]:
 class SignIn:
     """Whether sessions may use the key of their model.
 
-    A user who signed out is asked again, also where the key is in the environment, which no program can take it out of.
+    A user who signed out is asked again, also where the key is in the environment, which no program can take
+    it out of.
     """
 
     def __init__(self, models: "Callable[[], ModelRegistry]", flag: str | None = None) -> None:
-        """`models` gives the models there are, imported on use; `flag` is the model that the command line names."""
+        """`models` returns the registry, imported on use; `flag` is the model of the command line."""
         self._models = models
         self._flag = flag
 
     def require(self, choice: "ModelChoice") -> None:
-        """Raise AuthRequired, with the line that says what to do, unless a session may begin with this model."""
+        """Raise AuthRequired, with what to do, unless a session may start with this model."""
         if choice.missing_key is not None:
             raise AuthRequired(choice.missing_key)
 
     def authenticate(self, method_id: str, call: "ClientRequest") -> None:
-        """Look again whether a key is there. Raises AuthRequired, with the line that says what to do."""
+        """Check again whether a key is there. Raises AuthRequired, with what to do."""
         try:
             models = self._models()
             before, models.endpoints.signed_out = models.endpoints.signed_out, False
@@ -124,92 +121,90 @@ class SignIn:
         if choice.missing_key is None and choice.source != "rehearsal":
             return
         models.endpoints.signed_out = before
-        nothing = f"no key of a model provider was found: {_HOW}, or set {_SUCH_AS}"
+        nothing = f"no key of a model provider was found: {_LOGIN_ADVICE}, or set {_KEY_VARIABLE}"
         raise AuthRequired(choice.missing_key or choice.missing_model or nothing)
 
     def logout(self, call: "ClientRequest") -> None:
-        """Forget the kept keys. Those of the environment are left alone until the user signs in again."""
+        """Delete the stored keys. Keys in the environment are not used until the user signs in again."""
         from accord.coder.models.credentials import CredentialsError, credentials_file, remove_key
 
-        with suppress(UsageError):  # a config that cannot be used keeps nobody from leaving
+        with suppress(UsageError):  # a broken config must not prevent the sign-out
             self._models().endpoints.signed_out = True
         try:
             try:
                 remove_key()
-            except CredentialsError:  # broken, or open to others: it goes as a whole
+            except CredentialsError:  # broken, or readable for others: remove the whole file
                 credentials_file().unlink(missing_ok=True)
         except OSError as error:
             raise InternalError(f"{credentials_file()}: cannot be removed ({error.strerror})") from None
 
 
-# MERGED coder.coder: The coding agent of one process: what all its sessions share, each made when it is first needed.
-
-_SOON: Final = 0.5
-_FILES: Final = ("config.toml", "config.json", "credentials.json")
+_PRELOAD_DELAY: Final = 0.5
+_CONFIG_FILES: Final = ("config.toml", "config.json", "credentials.json")
 _LOG = logging.getLogger("accord.coder")
 
 
 class CoderResources:
-    """Config, models and the store."""
+    """The config, models and store of one process. Each is loaded on first use."""
 
-    def __init__(self, start: CoderOptions) -> None:
-        self.start = start
-        self.resume = start.resume
-        """What the next `session/new` is to continue; None once one has."""
-        self.sign_in = SignIn(lambda: self.models, start.model)
+    def __init__(self, options: CoderOptions) -> None:
+        self.options = options
+        self.resume = options.resume
+        """What the next `session/new` continues; None after the first one."""
+        self.sign_in = SignIn(lambda: self.models, options.model)
         self.opened = threading.Event()
         """Set once a session is open."""
-        self.told: set[str] = set()
-        """What was said on stderr and need not be said again for every session."""
+        self.reported_messages: set[str] = set()
+        """Messages written to stderr once, not again for every session."""
         self._store: Store | None = None
 
     @cached_property
     def config(self) -> "Config":
-        """The user's settings. Raises ConfigError."""
+        """The user's config. Raises ConfigError."""
         from accord.coder.user_config import load_config
 
         return load_config()
 
     @cached_property
     def models(self) -> "ModelRegistry":
-        """Where models come from. Raises ConfigError, CredentialsError."""
+        """The model registry. Raises ConfigError, CredentialsError."""
         from accord.coder.models import ModelRegistry
 
         return ModelRegistry(
             self.config.models,
-            environment=self.start.environment,
-            resolver=self.start.resolver,
-            clock=self.start.clock,
+            environment=self.options.environment,
+            resolver=self.options.resolver,
+            clock=self.options.clock,
         )
 
     @cached_property
     def permissions(self) -> "PermissionSettings":
-        """What the user allows, asks for and denies. Raises ConfigError, BadRules."""
-        from accord.coder.permissions.permission_settings import from_mapping
+        """The permission settings of the user. Raises ConfigError, BadRules."""
+        from accord.coder.permissions.permission_settings import permission_settings
 
-        return from_mapping(self.config.mapping, self.config.file or "config.toml")
+        return permission_settings(self.config.mapping, self.config.file or "config.toml")
 
     @property
     def first_mode(self) -> str:
-        """The mode that new sessions begin in."""
-        return self.start.mode or str(self.config.mapping.get("mode", "ask"))
+        """The mode of new sessions."""
+        return self.options.mode or str(self.config.mapping.get("mode", "ask"))
 
     @cached_property
     def sees_images(self) -> bool:
-        """Whether the model that sessions begin with can look at pictures. Costs nothing where plainly no model is set up."""
-        if self.start.resolver is None:
-            if not something_is_set_up(self.start):
+        """Whether the model of new sessions accepts images. Imports nothing if no model is configured."""
+        if self.options.resolver is None:
+            if not is_configured(self.options):
                 return False
-            if (name := _plainly_named(self.start)) is not None:
+            if (name := _complete_model_name(self.options)) is not None:
                 from accord.coder.models.model_name import guess_vision
 
                 return guess_vision(name)
         from accord.coder.models.model_registry import UnknownModel
 
         try:
-            return self.models.sees_images(self.models.choose(self.start.model).model)
+            return self.models.sees_images(self.models.choose(self.options.model).model)
         except (UnknownModel, UsageError):
-            return False  # said in full to the first session
+            return False  # the first session reports the error
 
     @property
     def store(self) -> "Store":
@@ -217,41 +212,44 @@ class CoderResources:
         if self._store is None:
             from accord.store import open_store
 
-            given = self.start.store
-            self._store = open_store(given) if given is None or isinstance(given, os.PathLike) else given
+            store = self.options.store
+            self._store = open_store(store) if store is None or isinstance(store, os.PathLike) else store
         return self._store
 
-    # A `Committing`, for the transport: frames wait for the log, and there is none before the first session.
+    # `dirty` and `commit` make this a `CommitSource`: before the first session there is no store.
 
     @property
     def dirty(self) -> bool:
-        """Whether something was logged and is not committed yet."""
+        """Whether there are log records that are not committed yet."""
         return self._store is not None and self._store.dirty
 
     def commit(self) -> None:
-        """See that everything logged so far is in the file."""
+        """Commit all log records."""
         if self._store is not None:
             self._store.commit()
 
     def preload(self) -> None:
-        """Import, in a thread, what the first session and then its first turn need: the client has its answer."""
+        """Import in a thread what the first session and its first turn need.
+
+        Called after `initialize` is answered.
+        """
         threading.Thread(target=self._preload, name="accord-preload", daemon=True).start()
 
     def _preload(self) -> None:
         try:
             import_module("accord.coder.session_lifecycle")
-            self.opened.wait(_SOON)  # most clients open a session at once: nothing competes with it
+            self.opened.wait(_PRELOAD_DELAY)  # most clients open a session at once: do not slow that down
             import_module("accord.coder.session_runtime")
             from accord.coder.session_options import preload
             from accord.coder.tools import built_in_tools
 
             built_in_tools()
-            preload(self.models, self.models.choose(self.start.model).model)
-        except Exception as error:  # noqa: BLE001 - the top of a thread; whoever needs it gets the error, too
-            _LOG.info("what the first turn needs could not be loaded ahead: %s", error)
+            preload(self.models, self.models.choose(self.options.model).model)
+        except Exception as error:  # noqa: BLE001 - the top of a thread; the turn raises the error again
+            _LOG.info("preloading for the first turn failed: %s", error)
 
     async def aclose(self) -> None:
-        """Let everything go."""
+        """Close the models and the store."""
         models: ModelRegistry | None = self.__dict__.get("models")
         if models is not None:
             await models.aclose()
@@ -262,35 +260,34 @@ class CoderResources:
                 _LOG.error("%s", error)
 
 
-def _plainly_named(start: CoderOptions) -> str | None:
-    """The name of a model, where the command line or the environment gives it whole and no config says more about it."""
-    environment = os.environ if start.environment is None else start.environment
-    text = (start.model or environment.get("ACCORD_MODEL") or "").strip()
-    if any(os.path.exists(os.path.join(config_folder(), name)) for name in _FILES[:2]):
+def _complete_model_name(options: CoderOptions) -> str | None:
+    """The model name, if the command line or environment gives it in full and there is no config file."""
+    environment = os.environ if options.environment is None else options.environment
+    text = (options.model or environment.get("ACCORD_MODEL") or "").strip()
+    if any(os.path.exists(os.path.join(config_folder(), name)) for name in _CONFIG_FILES[:2]):
         return None
     return text.replace("/", ":", 1).partition(":")[2] or None
 
 
-def something_is_set_up(start: CoderOptions) -> bool:
-    """Whether any model may have been chosen or any key given; found out without importing anything for it."""
-    environment = os.environ if start.environment is None else start.environment
-    if start.model or environment.get("ACCORD_MODEL"):
+def is_configured(options: CoderOptions) -> bool:
+    """Whether a model or a key may be configured. Imports nothing."""
+    environment = os.environ if options.environment is None else options.environment
+    if options.model or environment.get("ACCORD_MODEL"):
         return True
     if any(name.endswith("_API_KEY") for name in environment):
         return True
     folder = config_folder()
-    return any(os.path.exists(os.path.join(folder, name)) for name in _FILES)
+    return any(os.path.exists(os.path.join(folder, name)) for name in _CONFIG_FILES)
 
-
-# MERGED coder.logs: What the agent's process says on stderr beside its errors: warnings, one line each, and no tracebacks unless asked for.
-#
-# Editors show an agent's stderr to people. `ACCORD_DEBUG=1` brings everything, tracebacks included.
 
 _Info = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def log_to_stderr() -> None:
-    """Send what is logged in this process to stderr."""
+    """Log warnings to stderr, one line each. `ACCORD_DEBUG=1` logs everything, with tracebacks.
+
+    Editors show the stderr of an agent to users.
+    """
     debug = bool(os.environ.get("ACCORD_DEBUG"))
     handler = logging.StreamHandler(sys.stderr)
     form = "%(levelname)s %(name)s: %(message)s"
@@ -300,21 +297,21 @@ def log_to_stderr() -> None:
     root.setLevel(logging.DEBUG if debug else logging.WARNING)
 
 
-def tell(line: str) -> None:
-    """Say something to whoever reads stderr. Where that is closed, nobody does."""
+def write_stderr(line: str) -> None:
+    """Write a line to stderr, unless stderr is closed."""
     with suppress(OSError, ValueError):
-        if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - so it is where the launcher closed it
+        if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - None if it was closed
             sys.stderr.write(f"accord agent: {line}\n")
             sys.stderr.flush()
 
 
 class _OneLine(logging.Formatter):
-    """Says where an error came from, and no more."""
+    """Logs each record on one line, and of an error only where it was raised."""
 
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(super().format(record).split())
 
-    def formatException(self, ei: _Info) -> str:  # noqa: N802 - the name is theirs
+    def formatException(self, ei: _Info) -> str:  # noqa: N802 - the name of the standard library
         kind, error, trace = ei
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

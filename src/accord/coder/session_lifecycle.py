@@ -12,11 +12,11 @@ from accord.agent.agent_session import AgentSession
 from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
 from accord.coder import session_options
-from accord.coder.coder_session import SERVERS, CoderSession, StoredSessionState, mode_of
+from accord.coder.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState, mode_of
 from accord.coder.model_history import note
 from accord.coder.models.model_name import ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
-from accord.coder.resources import tell
+from accord.coder.resources import write_stderr
 from accord.errors import (
     InternalError,
     InvalidParams,
@@ -43,49 +43,45 @@ if TYPE_CHECKING:
     from accord.policy.request import Mode
 
 
-# MERGED coder.replay: Telling a client what happened in a session before: from the log, as few messages as say it all.
-
-_BREATH: Final = 64
-"""After so many updates the client gets the chance to read."""
+_DRAIN_INTERVAL: Final = 64
+"""Wait for the client to catch up after this many updates."""
 
 
-async def replay(session: AgentSession, state: SessionState) -> None:
-    """Tell everything; waits while the client reads more slowly."""
+async def replay(agent_session: AgentSession, state: SessionState) -> None:
+    """Replay a session to the client; waits while the client reads slowly."""
     for number, update in enumerate(_updates(state), 1):
-        _tell(session, update)
-        if number % _BREATH == 0:
-            await session.drain()
+        _push(agent_session, update)
+        if number % _DRAIN_INTERVAL == 0:
+            await agent_session.drain()
 
 
-def replay_now(session: AgentSession, state: SessionState) -> None:
-    """Tell everything at once, before anything else can be told."""
+def replay_now(agent_session: AgentSession, state: SessionState) -> None:
+    """Replay a session at once, before any other update."""
     for update in _updates(state):
-        _tell(session, update)
+        _push(agent_session, update)
 
 
 def _updates(state: SessionState) -> Iterator[SessionUpdate]:
     for event in state.history.events():
         for update in updates_of(event):
-            yield cast(SessionUpdate, _told(update))
+            yield cast(SessionUpdate, _as_text(update))
     if state.title is not None:
         yield SessionInfoUpdate(state.title)
     if state.usage is not None:
         yield state.usage
 
 
-def _told(update: Any) -> Any:
-    """A terminal was one of a client that may be gone: what it showed is told as text."""
+def _as_text(update: Any) -> Any:
+    """Terminals belong to an earlier client: their output is replayed as text."""
     return without_terminals(update, lambda _terminal: None) if isinstance(update, ToolCall) else update
 
 
-def _tell(session: AgentSession, update: SessionUpdate) -> None:
+def _push(agent_session: AgentSession, update: SessionUpdate) -> None:
     try:
-        session.push(update)
+        agent_session.push(update)
     except NotOffered:
-        pass  # another client had asked for it
+        pass  # this client does not support the update
 
-
-# MERGED coder.sessions: The sessions of the coding agent in the store: begun, taken up again, branched, listed, deleted. Nothing is deleted silently.
 
 _LOG = logging.getLogger("accord.coder")
 _INTERRUPTED = (
@@ -94,228 +90,240 @@ _INTERRUPTED = (
 
 
 class SessionLifecycle:
-    """What the handlers of the agent do about sessions. All errors are those of the protocol."""
+    """The session handlers of the agent. They raise errors of the protocol only."""
 
-    def __init__(self, coder: "CoderResources") -> None:
-        self._coder = coder
+    def __init__(self, resources: "CoderResources") -> None:
+        self._resources = resources
 
-    # -- they begin ------------------------------------------------------------------------------------------
+    # -- open ------------------------------------------------------------------------------------------------
 
-    async def new(self, session: AgentSession) -> None:
-        """Begin a session; the first one may have to go on with another."""
-        _check_folders(session)
-        choice = self._choice()
-        resume, self._coder.resume = self._coder.resume, None
-        if resume is not None and await self._continued(session, resume):
+    async def new(self, agent_session: AgentSession) -> None:
+        """Create a session. The first one may continue a stored session instead (`--resume`)."""
+        _check_folders(agent_session)
+        choice = self._default_model_choice()
+        resume, self._resources.resume = self._resources.resume, None
+        if resume is not None and await self._continue(agent_session, resume):
             return
-        with _as_rpc():
-            self._coder.store.create(
-                session.id, session.cwd, additional_directories=session.additional_directories
+        with _protocol_errors():
+            self._resources.store.create(
+                agent_session.id,
+                agent_session.cwd,
+                additional_directories=agent_session.additional_directories,
             )
-            with _until_it_fails(self._coder.store.journal(session.id)) as journal:
-                conversation = CoderSession(self._coder, session, journal, choice.model, StoredSessionState())
-                self._offer(session, conversation, mode_of(self._coder.first_mode))
-                conversation.note_choice()
-                self._note_servers(conversation)
-        session.on_update = conversation.log
+            with _closed_on_failure(self._resources.store.journal(agent_session.id)) as journal:
+                session = CoderSession(
+                    self._resources, agent_session, journal, choice.model, StoredSessionState()
+                )
+                self._publish(agent_session, session, mode_of(self._resources.first_mode))
+                session.log_choices()
+                self._log_servers(session)
+        agent_session.on_update = session.log
 
-    async def load(self, session: AgentSession) -> None:
-        """Take a session up again: tell all of it, give the model its history back."""
-        state, conversation = self._taken_up(session, self._head(session.id))
-        with _until_it_fails(conversation.journal):
-            await replay(session, state)
-        session.on_update = conversation.log
+    async def load(self, agent_session: AgentSession) -> None:
+        """Open a stored session and replay it to the client."""
+        state, session = self._open(agent_session, self._summary(agent_session.id))
+        with _closed_on_failure(session.journal):
+            await replay(agent_session, state)
+        agent_session.on_update = session.log
 
-    async def resume(self, session: AgentSession) -> None:
-        """Take a session up again without telling it."""
-        _, conversation = self._taken_up(session, self._head(session.id))
-        session.on_update = conversation.log
+    async def resume(self, agent_session: AgentSession) -> None:
+        """Open a stored session without replaying it."""
+        _, session = self._open(agent_session, self._summary(agent_session.id))
+        agent_session.on_update = session.log
 
-    async def fork(self, session: AgentSession, source_id: str) -> None:
-        """Begin a session with all that another one knows."""
-        source = self._head(source_id)
-        _check_folders(session)
-        _check_same_folder(session, source)
-        with _as_rpc():
-            head = self._coder.store.fork(
-                source_id, session.id, additional_directories=session.additional_directories
+    async def fork(self, agent_session: AgentSession, source_id: str) -> None:
+        """Create a session with the log and history of another one."""
+        source = self._summary(source_id)
+        _check_folders(agent_session)
+        _check_same_folder(agent_session, source)
+        with _protocol_errors():
+            summary = self._resources.store.fork(
+                source_id, agent_session.id, additional_directories=agent_session.additional_directories
             )
         try:
-            _, conversation = self._taken_up(session, head)
+            _, session = self._open(agent_session, summary)
         except BaseException:
             with suppress(StoreError):
-                self._coder.store.delete(session.id)  # nobody has heard of it
+                self._resources.store.delete(agent_session.id)  # the client does not know it yet
             raise
-        session.on_update = conversation.log
+        agent_session.on_update = session.log
 
-    async def _continued(self, session: AgentSession, wanted: str | bool) -> bool:
-        """Make a new session the continuation of an old one, which is told once the client knows its id."""
-        fresh = session.id
+    async def _continue(self, agent_session: AgentSession, wanted: str | bool) -> bool:
+        """Continue a stored session as this new one. The replay follows once the client knows its id."""
+        new_id = agent_session.id
         try:
-            head = self._wanted(session, wanted)
-            session.id = head.session_id
-            state, conversation = self._taken_up(session, head)
+            summary = self._session_to_continue(agent_session, wanted)
+            agent_session.id = summary.session_id
+            state, session = self._open(agent_session, summary)
         except RpcError as error:
-            session.id = fresh
-            tell(f"--resume: {error.message}; a new session begins")
+            agent_session.id = new_id
+            write_stderr(f"--resume: {error.message}; starting a new session")
             return False
 
         def catch_up() -> None:
-            replay_now(session, state)
-            session.on_update = conversation.log
+            replay_now(agent_session, state)
+            agent_session.on_update = session.log
 
-        session.after_open(catch_up)
+        agent_session.after_open(catch_up)
         return True
 
-    def _wanted(self, session: AgentSession, wanted: str | bool) -> SessionSummary:
+    def _session_to_continue(self, agent_session: AgentSession, wanted: str | bool) -> SessionSummary:
         if isinstance(wanted, str):
-            head = self._head(wanted)
-            _check_same_folder(session, head)
-            return head
-        with _as_rpc():
-            newest = self._coder.store.newest(session.cwd)
+            summary = self._summary(wanted)
+            _check_same_folder(agent_session, summary)
+            return summary
+        with _protocol_errors():
+            newest = self._resources.store.newest(agent_session.cwd)
         if newest is None:
-            raise NotFound(f"there is no session in {session.cwd}")
+            raise NotFound(f"there is no session in {agent_session.cwd}")
         return newest
 
-    # -- what there is ---------------------------------------------------------------------------------------
+    # -- list, delete, close ---------------------------------------------------------------------------------
 
     async def list(self, request: ListSessionsRequest, call: ClientRequest) -> ListSessionsResponse:
-        """One page of the sessions, of a folder or of all, those used last first."""
-        with _as_rpc():
-            page = self._coder.store.list(request.cwd or None, cursor=request.cursor or None)
-        response = ListSessionsResponse([head.info() for head in page.sessions])
+        """One page of the sessions, most recently used first."""
+        with _protocol_errors():
+            page = self._resources.store.list(request.cwd or None, cursor=request.cursor or None)
+        response = ListSessionsResponse([summary.info() for summary in page.sessions])
         if page.next_cursor is not None:
             response.next_cursor = page.next_cursor
         return response
 
     async def delete(self, session_id: str, call: ClientRequest) -> None:
-        """Remove a session for good; one that is not there counts as removed."""
-        with _as_rpc():
-            self._coder.store.delete(session_id)
+        """Delete a session. A session that does not exist counts as deleted."""
+        with _protocol_errors():
+            self._resources.store.delete(session_id)
 
-    async def close(self, session: AgentSession) -> None:
-        """Free what an open session holds."""
-        conversation: CoderSession | None = session.data
-        if conversation is not None:
-            await conversation.aclose()
+    async def close(self, agent_session: AgentSession) -> None:
+        """Release everything that an open session holds."""
+        session: CoderSession | None = agent_session.data
+        if session is not None:
+            await session.aclose()
 
-    # -- how -------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------
 
-    def _choice(self) -> ModelChoice:
-        """The model that new sessions begin with. Raises AuthRequired where its key is missing."""
+    def _default_model_choice(self) -> ModelChoice:
+        """The model of new sessions. Raises AuthRequired if its key is missing."""
         try:
-            choice = self._coder.models.choose(self._coder.start.model)
+            choice = self._resources.models.choose(self._resources.options.model)
         except UsageError as error:
             raise InvalidRequest(str(error)) from None
-        self._coder.sign_in.require(choice)
-        if choice.missing_model is not None and choice.missing_model not in self._coder.told:
-            self._coder.told.add(choice.missing_model)
-            tell(f"rehearsal: {choice.missing_model}")
+        self._resources.sign_in.require(choice)
+        if choice.missing_model is not None and choice.missing_model not in self._resources.reported_messages:
+            self._resources.reported_messages.add(choice.missing_model)
+            write_stderr(f"rehearsal: {choice.missing_model}")
         return choice
 
-    def _head(self, session_id: str) -> SessionSummary:
-        with _as_rpc():
+    def _summary(self, session_id: str) -> SessionSummary:
+        with _protocol_errors():
             try:
-                return self._coder.store.summary(session_id)
+                return self._resources.store.summary(session_id)
             except NotFound:
                 raise unknown_session(session_id) from None
 
-    def _taken_up(self, session: AgentSession, head: SessionSummary) -> tuple[SessionState, CoderSession]:
-        _check_folders(session)
-        _check_same_folder(session, head)
-        with _as_rpc(), _until_it_fails(self._coder.store.journal(head.session_id)) as journal:
-            state, past, interrupted = self._past(head.session_id, journal)
-            conversation = CoderSession(self._coder, session, journal, self._model(past), past)
+    def _open(
+        self, agent_session: AgentSession, summary: SessionSummary
+    ) -> tuple[SessionState, CoderSession]:
+        _check_folders(agent_session)
+        _check_same_folder(agent_session, summary)
+        with (
+            _protocol_errors(),
+            _closed_on_failure(self._resources.store.journal(summary.session_id)) as journal,
+        ):
+            state, stored, interrupted = self._read_log(summary.session_id, journal)
+            session = CoderSession(
+                self._resources, agent_session, journal, self._session_model(stored), stored
+            )
             if interrupted:
-                conversation.history.add(note(_INTERRUPTED))
-            self._note_changed_servers(conversation, past)
-            self._offer(session, conversation, mode_of(past.mode or self._coder.first_mode))
-        return state, conversation
+                session.history.add(note(_INTERRUPTED))
+            self._log_changed_servers(session, stored)
+            self._publish(agent_session, session, mode_of(stored.mode or self._resources.first_mode))
+        return state, session
 
-    def _past(self, session_id: str, journal: Journal) -> tuple[SessionState, StoredSessionState, bool]:
-        """What the log says; what an interrupted turn left open is closed, in the log as well."""
-        state, closing = repair(self._coder.store.events(session_id))
-        past = StoredSessionState(
+    def _read_log(self, session_id: str, journal: Journal) -> tuple[SessionState, StoredSessionState, bool]:
+        """Read the log, and append the events that close an interrupted turn."""
+        state, closing = repair(self._resources.store.events(session_id))
+        stored = StoredSessionState(
             plan=state.plan,
-            titled=bool(state.title),
+            has_title=bool(state.title),
             mode=state.settings.current_mode_id,
-            used=state.usage.used if state.usage else 0,
+            context_tokens=state.usage.used if state.usage else 0,
         )
-        for record in self._coder.store.read(session_id):
+        for record in self._resources.store.read(session_id):
             try:
-                past.take(record)
+                stored.apply(record)
             except MsgspecError as error:
                 raise StoreError(
-                    f"session {session_id}: record {record.seq} of its log ({record.kind}) cannot be read ({error}): it is "
-                    "of a newer Accord, or damaged; update Accord, or begin a new session"
+                    f"session {session_id}: record {record.seq} of its log ({record.kind}) cannot be read "
+                    f"({error}): it is damaged or from a newer Accord; update Accord, or begin a new session"
                 ) from None
         journal.append(*closing)
-        return state, past, bool(closing)
+        return state, stored, bool(closing)
 
-    def _model(self, past: StoredSessionState) -> ModelName:
-        """The model that was chosen for a session, if it can be had now; else the one that new sessions get."""
-        models = self._coder.models
-        if past.chosen is not None:
+    def _session_model(self, stored: StoredSessionState) -> ModelName:
+        """The model that was chosen for a session if it is available, else the default model."""
+        models = self._resources.models
+        if stored.choices is not None:
             try:
-                name = models.find(past.chosen.model)
+                name = models.find(stored.choices.model)
             except UnknownModel as error:
-                _LOG.warning("a session goes on with another model: %s", error)
+                _LOG.warning("a session continues with another model: %s", error)
             else:
                 missing = missing_key(name.provider, models.endpoints)
-                if missing is None or self._coder.start.resolver is not None:
+                if missing is None or self._resources.options.resolver is not None:
                     return name
-                _LOG.warning("a session goes on with another model: %s", missing)
-        return self._choice().model
+                _LOG.warning("a session continues with another model: %s", missing)
+        return self._default_model_choice().model
 
-    def _offer(self, session: AgentSession, conversation: CoderSession, mode: "Mode") -> None:
-        session.data = conversation
-        session.modes = session_options.modes(mode)
-        session.config_options = session_options.options(conversation)
-        session.custom_value_options = frozenset((session_options.MODEL,))
-        conversation.journal.append(
+    def _publish(self, agent_session: AgentSession, session: CoderSession, mode: "Mode") -> None:
+        agent_session.data = session
+        agent_session.modes = session_options.modes(mode)
+        agent_session.config_options = session_options.options(session)
+        agent_session.custom_value_options = frozenset((session_options.MODEL,))
+        session.journal.append(
             SessionOpened(
-                session.id,
-                session.cwd,
-                list(session.additional_directories),
-                session.modes,
-                session.config_options,
+                agent_session.id,
+                agent_session.cwd,
+                list(agent_session.additional_directories),
+                agent_session.modes,
+                agent_session.config_options,
             )
         )
-        session.after_open(self._coder.opened.set)
-        session.after_open(lambda: session.spawn(conversation.begin()))
+        agent_session.after_open(self._resources.opened.set)
+        agent_session.after_open(lambda: agent_session.spawn(session.start_background_work()))
 
-    def _note_servers(self, conversation: CoderSession) -> None:
-        conversation.journal.record(
-            SERVERS, sorted(server.name for server in conversation.session.mcp_servers)
+    def _log_servers(self, session: CoderSession) -> None:
+        session.journal.record(
+            SERVERS_RECORD, sorted(server.name for server in session.agent_session.mcp_servers)
         )
 
-    def _note_changed_servers(self, conversation: CoderSession, past: StoredSessionState) -> None:
-        names = sorted(server.name for server in conversation.session.mcp_servers)
-        if past.servers is not None and past.servers != names:
-            self._note_servers(conversation)
+    def _log_changed_servers(self, session: CoderSession, stored: StoredSessionState) -> None:
+        names = sorted(server.name for server in session.agent_session.mcp_servers)
+        if stored.servers is not None and stored.servers != names:
+            self._log_servers(session)
             listed = ", ".join(names) or "none"
-            conversation.history.add(note(f"The MCP servers are others now: {listed}."))
+            session.history.add(note(f"The MCP servers have changed. They are now: {listed}."))
 
 
-def _check_folders(session: AgentSession) -> None:
-    if not os.path.isdir(session.cwd):
-        raise InvalidParams(f"cwd is not an existing folder: {session.cwd!r}")
-    for folder in session.additional_directories:
+def _check_folders(agent_session: AgentSession) -> None:
+    if not os.path.isdir(agent_session.cwd):
+        raise InvalidParams(f"cwd is not an existing folder: {agent_session.cwd!r}")
+    for folder in agent_session.additional_directories:
         if not os.path.isdir(folder):
             raise InvalidParams(f"additionalDirectories: not an existing folder: {folder!r}")
 
 
-def _check_same_folder(session: AgentSession, head: SessionSummary) -> None:
-    if os.path.realpath(session.cwd) != os.path.realpath(head.cwd):
+def _check_same_folder(agent_session: AgentSession, summary: SessionSummary) -> None:
+    if os.path.realpath(agent_session.cwd) != os.path.realpath(summary.cwd):
         raise InvalidParams(
-            f"session {head.session_id} belongs to {head.cwd!r}, not to {session.cwd!r}: open it with its own cwd"
+            f"session {summary.session_id} belongs to {summary.cwd!r}, not to {agent_session.cwd!r}: "
+            "open it with its own cwd"
         )
 
 
 @contextmanager
-def _until_it_fails(journal: Journal) -> Generator[Journal]:
-    """A session that cannot be opened after all, or whose request is cancelled, must not stay reserved for this process."""
+def _closed_on_failure(journal: Journal) -> Generator[Journal]:
+    """Close the journal if the block fails or is cancelled, so that other processes can use the session."""
     try:
         yield journal
     except BaseException:
@@ -324,8 +332,8 @@ def _until_it_fails(journal: Journal) -> Generator[Journal]:
 
 
 @contextmanager
-def _as_rpc() -> Generator[None]:
-    """What a store raises, as the client is told it."""
+def _protocol_errors() -> Generator[None]:
+    """Raise errors of the store as errors of the protocol."""
     try:
         yield
     except SessionInUse as error:

@@ -1,4 +1,4 @@
-"""What the user can set in a session: its mode, its model, and how hard the model thinks."""
+"""The session options a user can set: mode, model, reasoning effort."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MODEL: Final = "model"
 EFFORT: Final = "thought_level"
-AS_USUAL: Final = "default"
-"""The thought level that leaves it to the provider."""
+DEFAULT_EFFORT: Final = "default"
+"""The thought level that leaves the choice to the provider."""
 
 _NAMES: Final[dict[Mode, str]] = {
     "read-only": "Read only",
@@ -34,87 +34,95 @@ _NAMES: Final[dict[Mode, str]] = {
     "full-access": "Full access",
     "plan": "Plan",
 }
-_LEVELS: Final[dict[Effort, str]] = {"off": "Off", "xhigh": "Very high", "max": "Maximum"}
-MOST_MODELS: Final = 300
+_EFFORT_NAMES: Final[dict[Effort, str]] = {"off": "Off", "xhigh": "Very high", "max": "Maximum"}
+MODEL_LIMIT: Final = 300
 
 
 def modes(current: Mode) -> SessionModeState:
-    """The modes on offer."""
+    """The available modes."""
     listed = [SessionMode(mode, _NAMES[mode], DESCRIPTIONS[mode]) for mode in MODES]
     return SessionModeState(current, listed)
 
 
-def options(conversation: CoderSession) -> list[SessionConfigOption]:
-    """The options beside the mode, with their values."""
-    models = conversation.coder.models
-    choices = {str(conversation.model): _choice(conversation.model)}
-    for name, offer in _offered(models, conversation.model.provider):
-        if len(choices) >= MOST_MODELS:
+def options(session: CoderSession) -> list[SessionConfigOption]:
+    """All options except the mode, with their values."""
+    models = session.resources.models
+    choices = {str(session.model): _model_option(session.model)}
+    for name, model in _available_models(models, session.model.provider):
+        if len(choices) >= MODEL_LIMIT:
             break
-        choices[str(name)] = _choice(name, offer)
+        choices[str(name)] = _model_option(name, model)
     listed: list[SessionConfigOption] = [
         SessionConfigSelect(
             MODEL,
             "Model",
-            str(conversation.model),
+            str(session.model),
             list(choices.values()),
-            "Who thinks. Another one can be named as provider:name.",
+            "The model for this session. Others can be set as provider:name.",
             "model",
         )
     ]
-    if conversation.model.provider != REHEARSAL:
+    if session.model.provider != REHEARSAL:
         listed.append(
             SessionConfigSelect(
                 EFFORT,
                 "Thought level",
-                conversation.effort or AS_USUAL,
-                [_level(AS_USUAL, "Default"), *(_level(effort, _title(effort)) for effort in EFFORTS)],
-                "How hard the model thinks; it takes the nearest level it has.",
+                session.effort or DEFAULT_EFFORT,
+                [
+                    _select_option(DEFAULT_EFFORT, "Default"),
+                    *(_select_option(effort, _effort_name(effort)) for effort in EFFORTS),
+                ],
+                "The reasoning effort. The model uses the nearest level it supports.",
                 "thought_level",
             )
         )
     return listed
 
 
-async def set_option(conversation: CoderSession, config_id: str, value: str | bool) -> None:
-    """The client chose a value. Raises InvalidParams, and AuthRequired for a model whose key is missing."""
+async def set_option(session: CoderSession, config_id: str, value: str | bool) -> None:
+    """Set an option to the client's choice. Raises InvalidParams, and AuthRequired if a key is missing."""
     if config_id == MODEL:
-        await set_model(conversation, str(value))
+        await set_model(session, str(value))
     elif config_id == EFFORT:
-        conversation.use_effort(_effort(value))
+        session.use_effort(_effort(value))
 
 
-async def set_model(conversation: CoderSession, text: str, *, tell: bool = False) -> ModelName:
-    """Think with the model that is named; a bare name is one of the provider in use. The list of models follows, and the
-    client is told, unless the answer to its request lists the options anyway. Raises InvalidParams, AuthRequired."""
-    coder = conversation.coder
+async def set_model(session: CoderSession, text: str, *, notify: bool = False) -> ModelName:
+    """Use the named model; a name without a provider belongs to the current one.
+
+    Updates the options; `notify` also sends them to the client, for requests whose response does not list
+    them. Raises InvalidParams, AuthRequired.
+    """
+    resources = session.resources
     try:
-        name = coder.models.find(text, conversation.model.provider)
+        name = resources.models.find(text, session.model.provider)
     except UnknownModel as error:
         raise InvalidParams(str(error)) from None
-    if coder.start.resolver is None and (missing := missing_key(name.provider, coder.models.endpoints)):
+    if resources.options.resolver is None and (
+        missing := missing_key(name.provider, resources.models.endpoints)
+    ):
         raise AuthRequired(missing)
-    before = conversation.model
+    before = session.model
     if name != before:
-        conversation.use_model(name)
-        preload(coder.models, name)
-    await conversation.session.set_options(options(conversation), notify=tell and name != before)
+        session.use_model(name)
+        preload(resources.models, name)
+    await session.agent_session.set_options(options(session), notify=notify and name != before)
     if name.provider != before.provider:
-        conversation.soon(ask_for_models(conversation))
+        session.spawn(ask_for_models(session))
     return name
 
 
-async def ask_for_models(conversation: CoderSession) -> None:
-    """Ask the provider what it has, and offer that."""
-    before = options(conversation)
-    await conversation.coder.models.list_models(conversation.model.provider)
-    after = options(conversation)
-    if after != before and conversation.session.state != "closed":
-        await conversation.session.set_options(after)
+async def ask_for_models(session: CoderSession) -> None:
+    """Ask the provider for its models and offer them."""
+    before = options(session)
+    await session.resources.models.list_models(session.model.provider)
+    after = options(session)
+    if after != before and session.agent_session.state != "closed":
+        await session.agent_session.set_options(after)
 
 
 def preload(models: "ModelRegistry", name: ModelName) -> None:
-    """Import what the model needs, in the background."""
+    """Import what the model needs in the background."""
     from accord.coder.library_imports import preload_provider_in_background
 
     kind = models.kind_of(name)
@@ -122,25 +130,25 @@ def preload(models: "ModelRegistry", name: ModelName) -> None:
         preload_provider_in_background(kind)
 
 
-def _offered(models: "ModelRegistry", first: str) -> Iterator[tuple[ModelName, AvailableModel]]:
+def _available_models(models: "ModelRegistry", first: str) -> Iterator[tuple[ModelName, AvailableModel]]:
     ready = [name for name in models.endpoints.names if missing_key(name, models.endpoints) is None]
     for provider in dict.fromkeys([first, *ready, REHEARSAL]):
         if provider in (first, REHEARSAL) or models.endpoints.get(provider).key is not None:
-            yield from ((ModelName(provider, offer.name), offer) for offer in models.known_models(provider))
+            yield from ((ModelName(provider, model.name), model) for model in models.known_models(provider))
 
 
-def _choice(name: ModelName, offer: AvailableModel | None = None) -> SessionConfigSelectOption:
-    title = name.name if offer is None else offer.title
-    about = "A fixed script, no AI" if name.provider == REHEARSAL else name.provider
-    return SessionConfigSelectOption(str(name), title, about)
+def _model_option(name: ModelName, model: AvailableModel | None = None) -> SessionConfigSelectOption:
+    title = name.name if model is None else model.title
+    description = "A fixed script, no AI" if name.provider == REHEARSAL else name.provider
+    return SessionConfigSelectOption(str(name), title, description)
 
 
-def _level(value: str, name: str) -> SessionConfigSelectOption:
+def _select_option(value: str, name: str) -> SessionConfigSelectOption:
     return SessionConfigSelectOption(value, name, UNSET)
 
 
-def _title(effort: Effort) -> str:
-    return _LEVELS.get(effort, effort.capitalize())
+def _effort_name(effort: Effort) -> str:
+    return _EFFORT_NAMES.get(effort, effort.capitalize())
 
 
 def _effort(value: str | bool) -> Effort | None:

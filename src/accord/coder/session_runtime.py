@@ -21,9 +21,9 @@ from accord.coder.loop import AgentLoop
 from accord.coder.model_history import ModelHistory, Part, UserMessage, note, without_refused
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.permissions.permission_gate import PermissionGate
-from accord.coder.permissions.project_trust import ProjectFiles, ask_trust, asking_in, project_files
+from accord.coder.permissions.project_trust import ProjectFiles, ask_trust, project_files, trust_asker
 from accord.coder.permissions.session_sandbox import SessionSandbox
-from accord.coder.resources import tell
+from accord.coder.resources import write_stderr
 from accord.coder.shell_jobs import BackgroundJobs
 from accord.coder.slash_commands import ModelPrompt
 from accord.coder.subagent_loop import delegate_from
@@ -32,7 +32,7 @@ from accord.coder.tools import built_in_tools
 from accord.coder.tools.tool import Tool
 from accord.coder.tools.tool_context import SetPlan, ToolContext
 from accord.coder.turn_output import TurnOutput
-from accord.coder.user_questions import asker
+from accord.coder.user_questions import question_asker
 from accord.coder.web_client import WebAccess
 from accord.errors import (
     AuthRequired,
@@ -50,234 +50,237 @@ from accord.schema.content import PromptResponse, StopReason, TextContent
 from accord.schema.updates import PlanEntry
 from accord.session.events import TurnCancelling, turn_ended, turn_failed
 
-# MERGED coder.workbench: What the turns of one session work with: tools, permissions, the sandbox, commands, and how it all becomes a run of the loop.
-#
-# Made with the first prompt. A turn and a sub-agent's task both get their `AgentLoop` of the loop here.
-
-_STARTS_PROGRAMS: Final = ("bash", "job")
+_COMMAND_TOOLS: Final = ("bash", "job")
 
 
 class SessionRuntime:
-    """The workplace of one session."""
+    """Everything the turns of one session work with, created with the first prompt.
 
-    def __init__(self, conversation: "CoderSession", tools: Mapping[str, Tool]) -> None:
-        self.conversation = conversation
+    It builds the `AgentLoop` of each turn and of each sub-agent.
+    """
+
+    def __init__(self, session: "CoderSession", tools: Mapping[str, Tool]) -> None:
+        self.session = session
         self.own_tools = tools
-        settings = conversation.coder.permissions
-        session = conversation.session
-        self.confinement = SessionSandbox(session.roots, settings.sandbox)
+        settings = session.resources.permissions
+        agent_session = session.agent_session
+        self.sandbox = SessionSandbox(agent_session.roots, settings.sandbox)
         self.gate = PermissionGate(
             policy=Policy(settings.rules),
-            bounds=SessionDirectories.of(session.cwd, session.additional_directories),
+            bounds=SessionDirectories.of(agent_session.cwd, agent_session.additional_directories),
             audit=DecisionLog(),
-            session_id=session.id,
-            mode=lambda: conversation.mode,
-            confinement=self.confinement,
+            session_id=agent_session.id,
+            mode=lambda: session.mode,
+            sandbox=self.sandbox,
             seconds=settings.seconds,
-            clock=conversation.clock,
+            clock=session.clock,
         )
         self.jobs = BackgroundJobs()
-        self.ledger = ReadFiles()
+        self.read_files = ReadFiles()
         self.commands = CommandRegistry(self)
-        self.room = ContextBudget(self, conversation.history)
-        self.briefing = SystemPromptBuilder(conversation, self.confinement)
+        self.context_budget = ContextBudget(self, session.history)
+        self.prompt_builder = SystemPromptBuilder(session, self.sandbox)
         self.project: ProjectFiles | None = None
-        """The project's files that steer the agent, once they have been looked at."""
-        self.spent = UsageTotal()
-        """What the running turn has used so far."""
+        """The project files that change the agent's behavior, once they were looked for."""
+        self.turn_usage = UsageTotal()
+        """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
 
     @classmethod
-    async def make(cls, conversation: "CoderSession") -> Self:
-        """Load what is needed, away from the event loop, and set it up."""
-        return cls(conversation, await asyncio.to_thread(built_in_tools))
+    async def create(cls, session: "CoderSession") -> Self:
+        """Load the tools in a thread and create the runtime."""
+        return cls(session, await asyncio.to_thread(built_in_tools))
 
-    # -- a turn ----------------------------------------------------------------------------------------------
+    # -- turns -----------------------------------------------------------------------------------------------
 
-    async def work(self, turn: Turn, spent: UsageTotal) -> StopReason:
-        """Answer a prompt; what it used is added to `spent`. Raises ModelError."""
-        self.spent = spent
+    async def run_turn(self, turn: Turn, usage: UsageTotal) -> StopReason:
+        """Answer a prompt and add its usage to `usage`. Raises ModelError."""
+        self.turn_usage = usage
         self.gate.turn_started()
-        self.confinement.turn_started()
-        self.room.prompted()
-        await self._servers()
-        await self._trust(turn)
+        self.sandbox.turn_started()
+        self.context_budget.prompt_received()
+        await self._wait_for_servers()
+        await self._load_project_rules(turn)
         await self.offer_commands()
         name, text = turn.command or ("", "")
         command = self.commands.find(name) if name else None
         if command is None:
             model = await self.model()
-            return await self._ask(turn, model, parts_of(turn.blocks, sees_images=model.sees_images), spent)
+            return await self._ask_model(
+                turn, model, parts_of(turn.blocks, sees_images=model.sees_images), usage
+            )
         reply = await command.run(text, turn, self)
         if isinstance(reply, ModelPrompt):
-            return await self._ask(turn, await self.model(), reply.parts, spent)
+            return await self._ask_model(turn, await self.model(), reply.parts, usage)
         await turn.say(reply.text)
         return "end_turn"
 
     async def offer_commands(self) -> None:
-        """Tell the client which slash commands there are, if they are others than before."""
+        """Send the slash commands to the client if they have changed."""
         await self.commands.load()
         offered = self.commands.offered()
         if offered != self._offered:
             self._offered = offered
-            await self.conversation.session.commands(offered)
+            await self.session.agent_session.commands(offered)
 
-    async def _ask(self, turn: Turn, model: Model, parts: tuple[Part, ...], spent: UsageTotal) -> StopReason:
-        conversation = self.conversation
-        before = list(conversation.history.messages)
-        conversation.history.add(UserMessage(parts))
-        await self._name_session(turn)
-        await self.briefing.system()
-        self._open_private_folder()
+    async def _ask_model(
+        self, turn: Turn, model: Model, parts: tuple[Part, ...], usage: UsageTotal
+    ) -> StopReason:
+        session = self.session
+        before = list(session.history.messages)
+        session.history.add(UserMessage(parts))
+        await self._set_title(turn)
+        await self.prompt_builder.build()
+        self._allow_temp_folder()
         context = self.context(turn, model)
-        context = replace(context, delegate=delegate_from(self, turn, model, context, spent))
-        requests = conversation.coder.config.turn.requests
-        run = self.run(turn, model, conversation.history, context, requests=requests, spent=spent)
-        reason = await run.go()
+        context = replace(context, delegate=delegate_from(self, turn, model, context, usage))
+        requests = session.resources.config.turn.requests
+        loop = self.agent_loop(turn, model, session.history, context, requests=requests, usage=usage)
+        reason = await loop.run()
         if reason == "refusal":
             kept = without_refused([*before, UserMessage(parts)], len(before))
-            conversation.history.replace(kept, "refused")
+            session.history.replace(kept, "refused")
         return reason
 
-    def run(
+    def agent_loop(
         self,
-        voice: TurnOutput,
+        output: TurnOutput,
         model: Model,
         history: ModelHistory,
         context: ToolContext,
         *,
         requests: int,
-        spent: UsageTotal,
-        without: tuple[str, ...] = (),
+        usage: UsageTotal,
+        excluded: tuple[str, ...] = (),
     ) -> AgentLoop:
-        """A run of the loop, for a turn or for a sub-agent, which is given fewer tools."""
-        conversation = self.conversation
-        own = history is conversation.history
-        room = self.room if own else ContextBudget(self, history)
+        """The loop of a turn or of a sub-agent. A sub-agent has fewer tools."""
+        session = self.session
+        own = history is session.history
+        budget = self.context_budget if own else ContextBudget(self, history)
 
-        async def used(usage: RequestUsage, request: ModelRequest) -> None:
-            spent.add(usage)
-            conversation.spend(usage)
-            tokens = room.used(request, usage)
+        async def on_usage(used: RequestUsage, request: ModelRequest) -> None:
+            usage.add(used)
+            session.add_usage(used)
+            tokens = budget.record_usage(request, used)
             if own:
-                conversation.used = tokens
+                session.context_tokens = tokens
                 await self.report_usage(model)
 
-        toolbox = self.toolbox(context, without)
+        tool_runner = self.tool_runner(context, excluded)
 
         async def notes() -> list[UserMessage]:
-            return await self.briefing.notes(toolbox) if own else []
+            return await self.prompt_builder.notes(tool_runner) if own else []
 
         return AgentLoop(
-            voice=voice,
+            output=output,
             model=model,
             history=history,
-            toolbox=toolbox,
-            system=self.briefing.made,
+            tool_runner=tool_runner,
+            system=self.prompt_builder.text,
             notes=notes,
             requests=requests,
-            effort=conversation.effort,
-            spent=used,
-            make_room=room.making(model, spent, voice),
+            effort=session.effort,
+            on_usage=on_usage,
+            compact_if_needed=budget.compaction_check(model, usage, output),
         )
 
-    def toolbox(self, context: ToolContext, without: tuple[str, ...] = ()) -> ToolRunner:
-        """The tools, working in this context."""
+    def tool_runner(self, context: ToolContext, excluded: tuple[str, ...] = ()) -> ToolRunner:
+        """The tools, in this context."""
 
-        async def equipped(tool: Tool) -> ToolContext:
-            return await self.confinement.equip(context) if tool.name in _STARTS_PROGRAMS else context
+        async def tool_context(tool: Tool) -> ToolContext:
+            return await self.sandbox.equip(context) if tool.name in _COMMAND_TOOLS else context
 
-        return ToolRunner(lambda: self.tools(without), equipped, self.gate)
+        return ToolRunner(lambda: self.tools(excluded), tool_context, self.gate)
 
-    def tools(self, without: tuple[str, ...] = ()) -> dict[str, Tool]:
-        """What can be used right now."""
-        left_out = without if self.conversation.mode == "plan" else (*without, "leave_plan_mode")
-        tools = {name: tool for name, tool in self.own_tools.items() if name not in left_out}
-        servers = self.conversation.mcp
+    def tools(self, excluded: tuple[str, ...] = ()) -> dict[str, Tool]:
+        """The tools that are available now."""
+        excluded_names = excluded if self.session.mode == "plan" else (*excluded, "leave_plan_mode")
+        tools = {name: tool for name, tool in self.own_tools.items() if name not in excluded_names}
+        servers = self.session.mcp
         if servers is not None:
             tools |= {name: tool for name, tool in servers.tools.items() if name not in tools}
         return tools
 
     def context(self, turn: Turn, model: Model) -> ToolContext:
-        """What tools work with in this turn."""
-        conversation = self.conversation
-        config = conversation.coder.config
+        """The tool context of this turn."""
+        session = self.session
+        config = session.resources.config
         client = turn.client
         return ToolContext(
-            cwd=conversation.session.cwd,
+            cwd=session.agent_session.cwd,
             files=SessionFiles(client),
-            ledger=self.ledger,
+            ledger=self.read_files,
             jobs=self.jobs,
-            clock=conversation.clock,
+            clock=session.clock,
             sees_images=model.sees_images,
             terminal=turn.terminal if client.can_run_terminals else None,
             may_show=self.gate.may_show,
-            outside=self.confinement.outside,
+            outside=self.sandbox.outside,
             web=WebAccess(allowed=config.web.allowed),
-            ask_user=asker(turn, seconds=config.turn.question_seconds, clock=conversation.clock),
+            ask_user=question_asker(turn, seconds=config.turn.question_seconds, clock=session.clock),
             set_plan=self._plan_setter(turn),
             leave_plan_mode=self._leave_plan_mode,
         )
 
     async def model(self) -> Model:
-        """The model that is chosen. Raises ModelError."""
-        return await self.conversation.coder.models.resolve(self.conversation.model)
+        """The chosen model. Raises ModelError."""
+        return await self.session.resources.models.resolve(self.session.model)
 
     async def report_usage(self, model: Model) -> None:
-        """Tell the client how full the context is, and what the session has cost."""
-        conversation = self.conversation
+        """Send the context usage and the cost of the session to the client."""
+        session = self.session
         if model.context_size:
-            window = conversation.spending.of_window(conversation.used, model.context_size)
-            await conversation.session.update(window)
+            window = session.usage.usage_update(session.context_tokens, model.context_size)
+            await session.agent_session.update(window)
 
     def facts(self) -> list[str]:
-        """What the model must not forget when its context is compacted: what still runs in the background."""
+        """Facts the model must keep when its context is compacted: the running background jobs."""
         jobs = [job for id in self.jobs.ids() if (job := self.jobs.get(id)) and job.status is None]
-        return [f"{job.id} still runs in the background: {job.line}" for job in jobs]
+        return [f"{job.id} still runs in the background: {job.command_line}" for job in jobs]
 
-    # -- what happens on the way -----------------------------------------------------------------------------
+    # -- events during a turn --------------------------------------------------------------------------------
 
     def mode_changed(self) -> None:
-        """Another mode is in force: open questions may be settled by it."""
+        """Decide open permission requests again, under the new mode."""
         self.gate.reconsider()
 
-    def _open_private_folder(self) -> None:
-        """What commands leave in the temporary folder of their sandbox is the session's own: it may be read like a root."""
-        folder = self.confinement.private_temp
+    def _allow_temp_folder(self) -> None:
+        """Let tools read the temporary folder of the sandbox, where commands of this session leave files."""
+        folder = self.sandbox.private_temp
         roots = self.gate.bounds.roots
         if folder is not None and folder not in roots:
             self.gate.bounds = replace(self.gate.bounds, roots=(*roots, folder))
 
     def _plan_setter(self, turn: Turn) -> SetPlan:
         async def set_plan(entries: Sequence[PlanEntry]) -> None:
-            self.conversation.plan = list(entries)
+            self.session.plan = list(entries)
             await turn.plan(entries)
 
         return set_plan
 
     async def _leave_plan_mode(self, plan: str) -> str:
-        conversation = self.conversation
-        mode = conversation.mode_before_plan
-        await conversation.session.set_mode(mode)
-        conversation.mode_chosen(mode)
+        session = self.session
+        mode = session.mode_before_plan
+        await session.agent_session.set_mode(mode)
+        session.before_mode_change(mode)
         return mode
 
-    async def _name_session(self, turn: Turn) -> None:
-        conversation = self.conversation
-        if conversation.titled:
+    async def _set_title(self, turn: Turn) -> None:
+        session = self.session
+        if session.has_title:
             return
         title = title_of(turn.blocks, commands=turn.session.command_names)
         if title:
-            conversation.titled = True
+            session.has_title = True
             await turn.title(title)
 
-    async def _trust(self, turn: Turn) -> None:
-        """With the first prompt: rules of the project count if the user trusts them, and only tighten."""
+    async def _load_project_rules(self, turn: Turn) -> None:
+        """With the first prompt: apply the rules of the project if the user trusts them."""
         if self.project is not None:
             return
-        project = await asyncio.to_thread(project_files, self.conversation.session.cwd, purposes=["rules"])
-        await ask_trust(project, asking_in(turn), clock=self.conversation.clock)
-        self.project = project  # only now: a turn that is cancelled at the question leaves it to the next
+        project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=["rules"])
+        await ask_trust(project, trust_asker(turn), clock=self.session.clock)
+        self.project = project  # set last: if the turn is cancelled at the question, the next turn asks again
         rules = project.rules()
         if rules is not None:
             self.gate.policy = Policy(self.gate.policy.user, rules)
@@ -285,73 +288,71 @@ class SessionRuntime:
         for line in project.lines():
             await turn.notice("Not used", line, severity="warning")
 
-    async def announce(self) -> None:
-        """Say what confines commands: to a client that shows notices, else where the agent's own words go, there once."""
-        await self.confinement.ready()
-        summary, told = self.confinement.summary(), self.conversation.coder.told
-        if self.conversation.session.client.shows_notices:
-            await self.conversation.session.notice("Sandbox", summary)
-        elif summary not in told:
-            told.add(summary)
-            tell(f"sandbox: {summary}")
+    async def report_sandbox(self) -> None:
+        """Report the sandbox: to a client that shows notices, else once on stderr."""
+        await self.sandbox.ready()
+        summary, reported = self.sandbox.summary(), self.session.resources.reported_messages
+        if self.session.agent_session.client.shows_notices:
+            await self.session.agent_session.notice("Sandbox", summary)
+        elif summary not in reported:
+            reported.add(summary)
+            write_stderr(f"sandbox: {summary}")
 
-    async def _servers(self) -> None:
-        servers = self.conversation.mcp
+    async def _wait_for_servers(self) -> None:
+        servers = self.session.mcp
         if servers is not None:
-            await servers.settled(self.conversation.coder.config.mcp.start_seconds)
+            await servers.settled(self.session.resources.config.mcp.start_seconds)
 
     async def aclose(self) -> None:
-        """End what still runs."""
+        """End the background jobs and the sandbox."""
         await self.jobs.aclose()
-        await self.confinement.aclose()
+        await self.sandbox.aclose()
 
-
-# MERGED coder.turns: A turn of the user: a prompt comes in, the loop runs, the prompt is answered; and all of it is in the log.
 
 _LOG = logging.getLogger("accord.coder")
 
 
-async def take_turn(turn: Turn) -> PromptResponse:
-    """Answer one prompt. One that says nothing is refused: providers would refuse it, and it is nothing to keep."""
+async def answer_prompt(turn: Turn) -> PromptResponse:
+    """Answer one prompt and log the turn. Refuses an empty prompt, as providers would."""
     if not any(not isinstance(block, TextContent) or block.text.strip() for block in turn.blocks):
         raise InvalidParams("prompt: there is nothing in it")
-    conversation: CoderSession = turn.session.data
-    spent = UsageTotal()
-    remembered = len(conversation.history.messages)
+    session: CoderSession = turn.session.data
+    usage = UsageTotal()
+    history_length = len(session.history.messages)
     try:
-        conversation.turn_begins(turn)
-        reason = await _work(turn, conversation, spent)
-        conversation.turn_ends(turn, turn_ended(reason, spent.of_turn()))
+        session.log_turn_start(turn)
+        reason = await _run_turn(turn, session, usage)
+        session.log_turn_end(turn, turn_ended(reason, usage.turn_usage()))
     except asyncio.CancelledError:
-        if len(conversation.history.messages) == remembered and turn.command is None:
-            _remember_unasked(turn, conversation)
-        conversation.turn_ends(turn, TurnCancelling(), turn_ended("cancelled", spent.of_turn()))
-        reason = "cancelled"  # which is an answer, too: it says what was used until then
-    except Exception as error:  # noqa: BLE001 - the top of a turn: whatever it was, the prompt is answered
-        told = _told(error)
-        with suppress(StoreError):  # a log that cannot be written is what went wrong, or was told before
-            conversation.turn_ends(turn, turn_failed(told))
-        raise told from None
-    return PromptResponse(reason, usage=spent.of_turn() or UNSET)
+        if len(session.history.messages) == history_length and turn.command is None:
+            _keep_cancelled_prompt(turn, session)
+        session.log_turn_end(turn, TurnCancelling(), turn_ended("cancelled", usage.turn_usage()))
+        reason = "cancelled"  # the response still reports the usage
+    except Exception as error:  # noqa: BLE001 - the top of a turn: the prompt is answered in any case
+        reported = _protocol_error(error)
+        with suppress(StoreError):  # a log that cannot be written is the error itself, or was reported before
+            session.log_turn_end(turn, turn_failed(reported))
+        raise reported from None
+    return PromptResponse(reason, usage=usage.turn_usage() or UNSET)
 
 
-async def _work(turn: Turn, conversation: CoderSession, spent: UsageTotal) -> StopReason:
-    bench: SessionRuntime = await conversation.bench()
-    return await bench.work(turn, spent)
+async def _run_turn(turn: Turn, session: CoderSession, usage: UsageTotal) -> StopReason:
+    runtime: SessionRuntime = await session.runtime()
+    return await runtime.run_turn(turn, usage)
 
 
-def _remember_unasked(turn: Turn, conversation: CoderSession) -> None:
-    """A prompt that was cancelled before the model saw it: the user sees it in the conversation, and may refer to it."""
+def _keep_cancelled_prompt(turn: Turn, session: CoderSession) -> None:
+    """Keep a prompt that was cancelled before the model saw it: the user may refer to it."""
     from accord.coder.context.user_prompt import parts_of
-    from accord.coder.loop import CANCELLED
+    from accord.coder.loop import TURN_CANCELLED
 
-    conversation.history.add(UserMessage(parts_of(turn.blocks, sees_images=False)), note(CANCELLED))
+    session.history.add(UserMessage(parts_of(turn.blocks, sees_images=False)), note(TURN_CANCELLED))
 
 
-def _told(error: Exception) -> RpcError:
-    """What the client is told of a turn that failed."""
+def _protocol_error(error: Exception) -> RpcError:
+    """The protocol error for a failed turn."""
     if isinstance(error, ExceptionGroup):
-        # Of calls that ran side by side: the first failure has ended the others.
+        # From parallel tool calls: the first failure ended the others.
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     if isinstance(error, RpcError):
         return error
@@ -360,12 +361,11 @@ def _told(error: Exception) -> RpcError:
             return AuthRequired(str(error))
         return InternalError(str(error), {"reason": "model_error", "kind": error.kind})
     if isinstance(error, UsageError):
-        return InvalidRequest(
-            str(error)
-        )  # a setting that cannot be used: what to do about it is in its words
+        return InvalidRequest(str(error))  # an unusable setting: the message says what to do
     if isinstance(error, StoreError):
         return InternalError(str(error))
     _LOG.error("a turn failed", exc_info=error)
     return InternalError(
-        "The turn failed by a defect of the agent; the session is intact", {"error": type(error).__name__}
+        "The turn failed because of an internal error of the agent; the session is intact",
+        {"error": type(error).__name__},
     )

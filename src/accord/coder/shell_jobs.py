@@ -1,6 +1,7 @@
-"""Commands that run on this machine: one that is waited for, and those that go on in the background of a session.
+"""Commands on this machine, in the foreground and as background jobs of a session.
 
-Each runs in a process group of its own, with empty standard input and an environment of its own, and ends whole.
+Each command runs in its own process group, with empty standard input and its own environment. Ending it ends
+the whole group.
 """
 
 import asyncio
@@ -16,28 +17,31 @@ from accord.workspace.roots import Roots
 from accord.workspace.terminal_command import TerminalCommand
 from accord.workspace.terminals import ExitStatus, Terminals
 
-MOST_JOBS: Final = 16
-"""Background commands that run at the same time in one session, and of those that have ended, how many are kept."""
+JOB_LIMIT: Final = 16
+"""The maximum number of running background commands in a session, and of ended ones that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLaunch:
-    """What is started; `env` is the whole environment."""
+    """A command to start; `env` is the complete environment."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
     confined: bool = False
-    """Whether a sandbox made it."""
+    """Whether it is wrapped in a sandbox."""
 
 
 class LocalCommand:
-    """`async with LocalCommand(...) as command:`. The end of the block ends the command and all it started."""
+    """`async with LocalCommand(...) as command:`.
+
+    Leaving the block ends the command and everything it started.
+    """
 
     def __init__(
         self, launch: CommandLaunch, on_output: Callable[[str], None], clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        """`on_output` sees the output as it comes, standard error included, on the event loop."""
+        """`on_output` gets the output piece by piece, standard error included, on the event loop."""
         self._launch = launch
         self._terminals = Terminals(
             Roots(launch.cwd),
@@ -64,17 +68,17 @@ class LocalCommand:
             try:
                 await asyncio.shield(closing)
             except asyncio.CancelledError as again:
-                cancelled = again  # a second one must not leave anything running; the end itself is bounded
+                cancelled = again  # a second cancellation must not leave processes; closing is bounded
         if cancelled is not None:
             raise cancelled
 
     @property
     def status(self) -> ExitStatus | None:
-        """How it ended, if it has."""
+        """The exit status; None while it runs."""
         return self._terminals.output(self._id).exit_status
 
     async def wait(self) -> ExitStatus:
-        """How it ended, once it has."""
+        """Wait for the exit status."""
         return await self._terminals.wait(self._id)
 
     async def kill(self) -> None:
@@ -83,47 +87,49 @@ class LocalCommand:
 
 
 class BackgroundJob:
-    """A command in the background, and what it printed since somebody last looked."""
+    """A command in the background, and its output since the last read."""
 
-    def __init__(self, id: str, line: str, launch: CommandLaunch, most: int, clock: Clock) -> None:
-        """`line` is what people call it; `most` bounds what is kept of its unread output."""
+    def __init__(
+        self, id: str, command_line: str, launch: CommandLaunch, output_limit: int, clock: Clock
+    ) -> None:
+        """`command_line` is the command line for display; `output_limit` bounds the unread output that is kept."""
         self.id = id
-        self.line = line
-        self._most = most
-        self._unread = CommandOutput(most)
+        self.command_line = command_line
+        self._output_limit = output_limit
+        self._unread = CommandOutput(output_limit)
         self._command = LocalCommand(launch, lambda text: self._unread.add(text), clock)
         self._clock = clock
 
     async def start(self) -> None:
-        """Start it; raises InvalidParams if it cannot be."""
+        """Start it. Raises InvalidParams if it cannot be started."""
         await self._command.__aenter__()
 
     @property
     def status(self) -> ExitStatus | None:
-        """How it ended, if it has."""
+        """The exit status; None while it runs."""
         return self._command.status
 
-    def news(self, advice: str = "") -> str:
-        """What it printed since the last call of this."""
+    def new_output(self, advice: str = "") -> str:
+        """The output since the last call."""
         text = self._unread.text(advice)
-        self._unread = CommandOutput(self._most)
+        self._unread = CommandOutput(self._output_limit)
         return text
 
     async def wait(self, seconds: float) -> None:
-        """Wait for its end, so long at most."""
+        """Wait for its end, at most `seconds`."""
         waiting = asyncio.ensure_future(self._command.wait())
         try:
             await within(self._clock, seconds, waiting)
         finally:
             if not waiting.cancel() and not waiting.cancelled():
-                waiting.exception()  # the session closed meanwhile; nobody asks how it ended
+                waiting.exception()  # the session was closed meanwhile; the exit status is not needed
 
     async def stop(self) -> None:
         """End it."""
         await self._command.kill()
 
     async def close(self) -> None:
-        """End it, if it runs, and let go of it."""
+        """End it if it runs, and release its resources."""
         await self._command.__aexit__(None, None, None)
 
 
@@ -132,17 +138,17 @@ class BackgroundJobs:
 
     def __init__(self) -> None:
         self._jobs: dict[str, BackgroundJob] = {}
-        self._made = 0
+        self._count = 0
 
     async def start(
-        self, line: str, launch: CommandLaunch, most: int, clock: Clock = SYSTEM_CLOCK
+        self, command_line: str, launch: CommandLaunch, output_limit: int, clock: Clock = SYSTEM_CLOCK
     ) -> BackgroundJob:
-        """Start a command and leave it running. Raises UsageError, or InvalidParams if it cannot be started."""
-        if sum(job.status is None for job in self._jobs.values()) >= MOST_JOBS:
-            raise UsageError(f"{MOST_JOBS} commands run in the background already; stop one first")
-        await self._forget_old()
-        self._made += 1
-        job = BackgroundJob(f"job_{self._made}", line, launch, most, clock)
+        """Start a command in the background. Raises UsageError, or InvalidParams if it cannot be started."""
+        if sum(job.status is None for job in self._jobs.values()) >= JOB_LIMIT:
+            raise UsageError(f"{JOB_LIMIT} commands run in the background already; stop one first")
+        await self._drop_ended()
+        self._count += 1
+        job = BackgroundJob(f"job_{self._count}", command_line, launch, output_limit, clock)
         await job.start()
         self._jobs[job.id] = job
         return job
@@ -151,19 +157,19 @@ class BackgroundJobs:
         """The job of that id."""
         return self._jobs.get(id)
 
-    async def _forget_old(self) -> None:
-        """Of those that have ended only the last are kept."""
+    async def _drop_ended(self) -> None:
+        """Drop the oldest ended jobs."""
         ended = [job for job in self._jobs.values() if job.status is not None]
-        for job in ended[:-MOST_JOBS]:
+        for job in ended[:-JOB_LIMIT]:
             del self._jobs[job.id]
             await job.close()
 
     def ids(self) -> list[str]:
-        """All there are, in the order of their start."""
+        """All jobs, in the order of their start."""
         return list(self._jobs)
 
     async def aclose(self) -> None:
-        """End them all, as the session ends."""
+        """End all jobs."""
         jobs = list(self._jobs.values())
         self._jobs.clear()
         await asyncio.gather(*(job.close() for job in jobs))

@@ -1,5 +1,8 @@
 """The slash command interface and the built-in commands (`/compact`, `/help`, `/init`, `/mcp`, `/mode`,
 `/plan`, `/model`, `/tools`, `/usage`).
+
+A command replies itself, or gives the model a prompt. Replies are in the session's log but not in the model
+history.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,25 +26,22 @@ if TYPE_CHECKING:
     from accord.coder.session_runtime import SessionRuntime
 
 
-# MERGED coder.commands.command: The seam between a turn and a slash command.
-
-
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """What is said to the user, as Markdown. The model is not asked."""
+    """A reply to the user, as Markdown. The model is not asked."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrompt:
-    """What the model is asked, in place of what was typed."""
+    """A prompt for the model, in place of the typed one."""
 
     parts: tuple[Part, ...]
 
 
 class SlashCommand(Protocol):
-    """What a name behind a slash stands for."""
+    """A command that the user types as `/name`."""
 
     @property
     def name(self) -> str:
@@ -52,15 +52,17 @@ class SlashCommand(Protocol):
     def description(self) -> str: ...
     @property
     def hint(self) -> str | None:
-        """What may be typed behind it; None if nothing."""
+        """A hint for the text after the name; None if the command takes none."""
         ...
 
-    def run(self, text: str, turn: Turn, bench: "SessionRuntime", /) -> Awaitable[CommandReply | ModelPrompt]:
-        """Do it, with what was typed behind the name."""
+    def run(
+        self, text: str, turn: Turn, runtime: "SessionRuntime", /
+    ) -> Awaitable[CommandReply | ModelPrompt]:
+        """Run the command with the text typed after its name."""
         ...
 
 
-Runs: TypeAlias = Callable[[str, Turn, "SessionRuntime"], Awaitable[CommandReply | ModelPrompt]]
+RunCommand: TypeAlias = Callable[[str, Turn, "SessionRuntime"], Awaitable[CommandReply | ModelPrompt]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,49 +72,49 @@ class BuiltInCommand:
     name: str
     description: str
     hint: str | None
-    run: Runs
+    run: RunCommand
 
 
-async def asked_with(text: str, turn: Turn, bench: "SessionRuntime") -> ModelPrompt:
-    """The model is asked this, with everything that the prompt carries beside the command."""
-    model = await bench.model()
-    return ModelPrompt((TextPart(text), *parts_of(_attached(turn.blocks), sees_images=model.sees_images)))
+async def prompt_with_attachments(text: str, turn: Turn, runtime: "SessionRuntime") -> ModelPrompt:
+    """A prompt for the model: this text, with everything attached to the user's prompt."""
+    model = await runtime.model()
+    return ModelPrompt(
+        (TextPart(text), *parts_of(_attached_blocks(turn.blocks), sees_images=model.sees_images))
+    )
 
 
-async def attached(turn: Turn, bench: "SessionRuntime") -> tuple[Part, ...]:
-    """What the prompt carries beside the command."""
-    model = await bench.model()
-    return parts_of(_attached(turn.blocks), sees_images=model.sees_images)
+async def attachments(turn: Turn, runtime: "SessionRuntime") -> tuple[Part, ...]:
+    """Everything attached to the prompt besides the command."""
+    model = await runtime.model()
+    return parts_of(_attached_blocks(turn.blocks), sees_images=model.sees_images)
 
 
-def _attached(blocks: list[ContentBlock]) -> list[ContentBlock]:
-    """All blocks but the first text, which is the command."""
+def _attached_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:
+    """All blocks but the first text, which holds the command."""
     first = next((number for number, block in enumerate(blocks) if isinstance(block, TextContent)), None)
     return [block for number, block in enumerate(blocks) if number != first]
 
 
-# MERGED coder.commands.compact: `/compact`: make the model's context smaller now.
+async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/compact`: compact the model's context now. `text` names what to keep."""
+    from accord.coder.context.context_budget import describe
 
-
-async def run_compact(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """Compact, and keep in particular what the user names."""
-    from accord.coder.context.context_budget import told
-
-    history = bench.conversation.history
+    history = runtime.session.history
     if not history.messages:
-        return CommandReply("There is nothing to compact: the conversation has not begun.")
-    model = await bench.model()
-    await bench.briefing.system()
-    spent = bench.spent
-    request = bench.run(turn, model, history, bench.context(turn, model), requests=1, spent=spent).request()
-    done = await bench.room.compact_now(turn, model, spent, request, text)
-    if done.how == "nothing":
+        return CommandReply("There is nothing to compact: the conversation has not started.")
+    model = await runtime.model()
+    await runtime.prompt_builder.build()
+    usage = runtime.turn_usage
+    request = runtime.agent_loop(
+        turn, model, history, runtime.context(turn, model), requests=1, usage=usage
+    ).request()
+    done = await runtime.context_budget.compact_now(turn, model, usage, request, text)
+    if done.method == "nothing":
         return CommandReply("Nothing was compacted: there is nothing to leave out.")
     if turn.client.shows_compaction:
-        return CommandReply(f"Context compacted: {told(done)}.")
-    return CommandReply(
-        "The conversation goes on from there."
-    )  # what was done stands above, as a message of its own
+        return CommandReply(f"Context compacted: {describe(done)}.")
+    # The notice above says what was done.
+    return CommandReply("The conversation continues from there.")
 
 
 COMPACT: Final = BuiltInCommand(
@@ -120,31 +122,28 @@ COMPACT: Final = BuiltInCommand(
 )
 
 
-# MERGED coder.commands.help: `/help`: the commands there are, and the files that could be some but are not used.
-
-
-async def run_help(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """List the commands; one that is named is told alone."""
-    commands = bench.commands
-    if wanted := text.removeprefix("/"):
-        found = commands.find(wanted)
+async def run_help(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/help`: list the commands and the command files that cannot be used, or explain one command."""
+    commands = runtime.commands
+    if name := text.removeprefix("/"):
+        found = commands.find(name)
         return CommandReply(
-            _line(found) if found else f"There is no command `/{wanted[:60]}`; `/help` lists them."
+            _command_line(found) if found else f"There is no command `/{name[:60]}`; `/help` lists them."
         )
     lines: list[str] = []
-    for head, listed in commands.groups():
-        lines += [f"{head}:", "", *_lines(listed), ""]
+    for title, listed in commands.groups():
+        lines += [f"{title}:", "", *_command_lines(listed), ""]
     if commands.problems:
         lines += ["Not used:", "", *(f"- {problem}" for problem in commands.problems), ""]
     lines.append("Anything else that begins with a slash is an ordinary prompt.")
     return CommandReply("\n".join(lines))
 
 
-def _lines(listed: Iterable[SlashCommand]) -> list[str]:
-    return [f"- {_line(command)}" for command in listed]
+def _command_lines(listed: Iterable[SlashCommand]) -> list[str]:
+    return [f"- {_command_line(command)}" for command in listed]
 
 
-def _line(command: SlashCommand) -> str:
+def _command_line(command: SlashCommand) -> str:
     hint = command.hint or ""
     if hint and hint[0] not in "[<":
         hint = f"[{hint}]"
@@ -154,14 +153,11 @@ def _line(command: SlashCommand) -> str:
 HELP: Final = BuiltInCommand("help", "Show the commands", None, run_help)
 
 
-# MERGED coder.commands.init: `/init`: have the model write `AGENTS.md`, or make it better.
-
-
-async def run_init(text: str, turn: Turn, bench: "SessionRuntime") -> ModelPrompt:
-    """Ask for it, with what the user wants to be in it."""
+async def run_init(text: str, turn: Turn, runtime: "SessionRuntime") -> ModelPrompt:
+    """`/init`: have the model write or improve `AGENTS.md`. `text` says what should be in it."""
     task = Path(__file__).with_name("init_command.md").read_text("utf-8").strip()
-    wish = f"\n\nThe user wants in particular:\n\n{text}" if text else ""
-    return await asked_with(task + wish, turn, bench)
+    request = f"\n\nThe user wants in particular:\n\n{text}" if text else ""
+    return await prompt_with_attachments(task + request, turn, runtime)
 
 
 INIT: Final = BuiltInCommand(
@@ -169,12 +165,9 @@ INIT: Final = BuiltInCommand(
 )
 
 
-# MERGED coder.commands.mcp: `/mcp`: how the MCP servers of the session stand. Their prompts are commands as well.
-
-
-async def run_mcp(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """List the servers."""
-    servers = bench.conversation.mcp
+async def run_mcp(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/mcp`: list the MCP servers of the session and their state."""
+    servers = runtime.session.mcp
     states = servers.states if servers is not None else ()
     if not states:
         return CommandReply("This session has no MCP servers: the client gives them when it opens a session.")
@@ -192,7 +185,7 @@ def _server_line(state: "ServerState") -> str:
 
 @dataclass(frozen=True, slots=True)
 class PromptCommand:
-    """A prompt of a server as a command."""
+    """A prompt of an MCP server as a slash command."""
 
     prompt: "McpPrompt"
 
@@ -202,32 +195,29 @@ class PromptCommand:
 
     @property
     def description(self) -> str:
-        about = one_line(self.prompt.description) or "A prompt without a description"
-        return f"{about} ({one_line(self.prompt.server.name, 40)})"
+        description = one_line(self.prompt.description) or "A prompt without a description"
+        return f"{description} ({one_line(self.prompt.server.name, 40)})"
 
     @property
     def hint(self) -> str | None:
         return one_line(self.prompt.hint) or None
 
-    async def run(self, text: str, turn: Turn, bench: "SessionRuntime", /) -> CommandReply | ModelPrompt:
-        """Have the server write the prompt, and ask the model that."""
-        model = await bench.model()
+    async def run(self, text: str, turn: Turn, runtime: "SessionRuntime", /) -> CommandReply | ModelPrompt:
+        """Get the prompt from the server and give it to the model."""
+        model = await runtime.model()
         try:
             parts = await self.prompt.parts(text, sees_images=model.sees_images)
         except AccordError as error:
             return CommandReply(f"Nothing was asked: {one_line(str(error), 500)}")
-        return ModelPrompt((*parts, *await attached(turn, bench)))
+        return ModelPrompt((*parts, *await attachments(turn, runtime)))
 
 
 MCP: Final = BuiltInCommand("mcp", "Show how the MCP servers stand", None, run_mcp)
 
 
-# MERGED coder.commands.mode: `/mode`: which modes there are, or another one. `/plan`: plan mode, and what is to be planned.
-
-
-async def run_mode(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """List the modes, or change to the one that is named."""
-    current = bench.conversation.mode
+async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/mode`: list the modes, or change to the named one."""
+    current = runtime.session.mode
     if not text:
         return CommandReply(_mode_list(current))
     plain = "-".join(text.casefold().replace("_", " ").replace("-", " ").split())
@@ -236,23 +226,23 @@ async def run_mode(text: str, turn: Turn, bench: "SessionRuntime") -> CommandRep
         return CommandReply(f"There is no mode `{one_line(text, 60)}`; the modes are {', '.join(MODES)}.")
     if mode == current:
         return CommandReply(f"The mode is `{mode}` already.")
-    await _change(mode, turn, bench)
+    await _change_mode(mode, turn, runtime)
     return CommandReply(f"The mode is `{mode}` now. {DESCRIPTIONS[mode]}")
 
 
-async def plan(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply | ModelPrompt:
-    """Change to plan mode, then ask for a plan."""
-    changed = bench.conversation.mode != "plan"
+async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply | ModelPrompt:
+    """`/plan`: change to plan mode, then ask the model for a plan."""
+    changed = runtime.session.mode != "plan"
     if changed:
-        await _change("plan", turn, bench)
+        await _change_mode("plan", turn, runtime)
     if text:
-        return await asked_with(text, turn, bench)
+        return await prompt_with_attachments(text, turn, runtime)
     now = "now" if changed else "already"
     return CommandReply(f"The mode is `plan` {now}. {DESCRIPTIONS['plan']} Say what is to be planned.")
 
 
-async def _change(mode: Mode, turn: Turn, bench: "SessionRuntime") -> None:
-    bench.conversation.mode_chosen(mode)  # before the change: it remembers the mode that was
+async def _change_mode(mode: Mode, turn: Turn, runtime: "SessionRuntime") -> None:
+    runtime.session.before_mode_change(mode)  # before the change: it saves the previous mode
     await turn.set_mode(mode)
 
 
@@ -273,26 +263,24 @@ def _mode_list(current: Mode) -> str:
 
 MODE: Final = BuiltInCommand("mode", "Show the modes, or change to another one", "name", run_mode)
 PLAN: Final = BuiltInCommand(
-    "plan", "Change to plan mode, and say what is to be planned", "what to plan", plan
+    "plan", "Change to plan mode, and say what is to be planned", "what to plan", run_plan
 )
 
 
-# MERGED coder.commands.model: `/model`: which models there are, or another one.
-
-MOST_MODELS_SHOWN: Final = 60
+SHOWN_MODELS: Final = 60
 
 
-async def run_model(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """List the models, or think with the one that is named from the next prompt on."""
+async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/model`: list the models, or use the named one from the next prompt on."""
     from accord.coder.session_options import ask_for_models, set_model
 
-    conversation = bench.conversation
+    session = runtime.session
     if not text:
-        await ask_for_models(conversation)
-        return CommandReply(_model_list(str(conversation.model), _choices(turn)))
-    before = conversation.model
+        await ask_for_models(session)
+        return CommandReply(_model_list(str(session.model), _choices(turn)))
+    before = session.model
     try:
-        name = await set_model(conversation, text, tell=True)
+        name = await set_model(session, text, notify=True)
     except RpcError as error:
         return CommandReply(f"The model stays `{before}`: {one_line(error.message, 500)}")
     if name == before:
@@ -309,57 +297,55 @@ def _choices(turn: Turn) -> list[SessionConfigSelectOption]:
 
 def _model_list(current: str, choices: list[SessionConfigSelectOption]) -> str:
     lines = ["Models (the current one is marked):", ""]
-    for choice in choices[:MOST_MODELS_SHOWN]:
+    for choice in choices[:SHOWN_MODELS]:
         mark = " **(current)**" if choice.value == current else ""
         lines.append(f"- `{choice.value}`{mark}")
-    if len(choices) > MOST_MODELS_SHOWN:
-        lines.append(f"- and {len(choices) - MOST_MODELS_SHOWN} more")
-    lines += ["", "Choose one with `/model provider:name`; names that are not listed are taken as well."]
+    if len(choices) > SHOWN_MODELS:
+        lines.append(f"- and {len(choices) - SHOWN_MODELS} more")
+    lines += ["", "Choose one with `/model provider:name`; names that are not listed work as well."]
     return "\n".join(lines)
 
 
 MODEL: Final = BuiltInCommand(
-    "model", "Show the models, or think with another one", "provider:name", run_model
+    "model", "Show the models, or change to another one", "provider:name", run_model
 )
 
 
-# MERGED coder.commands.tools: `/tools`: what the model can use, what each use needs, and what confines commands. Only what is really in force.
-
-MOST_TOOLS_SHOWN: Final = 100
-_HEADS: Final = {
-    "read-only": "Only looking",
+SHOWN_TOOLS: Final = 100
+_CATEGORY_TITLES: Final = {
+    "read-only": "Read-only",
     "write": "Changing files",
-    "execute": "Running something",
+    "execute": "Running commands",
     "external": "From MCP servers",
 }
 
 
-async def run_tools(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """List the tools and what is in force."""
-    await bench.confinement.ready()
-    tools = bench.tools()
-    mode = bench.conversation.mode
+async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/tools`: list the tools that are available now, the mode, the sandbox and the rules."""
+    await runtime.sandbox.ready()
+    tools = runtime.tools()
+    mode = runtime.session.mode
     lines = [f"Mode `{mode}`: {DESCRIPTIONS[mode]}", ""]
-    for category, head in _HEADS.items():
+    for category, title in _CATEGORY_TITLES.items():
         if listed := [tool for tool in tools.values() if tool.category == category]:
-            lines.append(f"- {head}: {_names(listed)}")
-    lines += ["", "What confines commands:", ""]
-    lines += [f"- {one_line(line, 500)}" for line in bench.confinement.lines()]
-    if rules := _rules(bench):
+            lines.append(f"- {title}: {_tool_names(listed)}")
+    lines += ["", "The sandbox of commands:", ""]
+    lines += [f"- {one_line(line, 500)}" for line in runtime.sandbox.details()]
+    if rules := _rules(runtime):
         lines += ["", rules]
-    if bench.project is not None and (unused := bench.project.lines()):
+    if runtime.project is not None and (unused := runtime.project.lines()):
         lines += ["", "Not used:", "", *(f"- {one_line(line, 500)}" for line in unused)]
     return CommandReply("\n".join(lines))
 
 
-def _names(tools: Iterable[Tool]) -> str:
+def _tool_names(tools: Iterable[Tool]) -> str:
     names = [f"`{tool.name}`" for tool in tools]
-    more = f" and {len(names) - MOST_TOOLS_SHOWN} more" if len(names) > MOST_TOOLS_SHOWN else ""
-    return ", ".join(names[:MOST_TOOLS_SHOWN]) + more
+    more = f" and {len(names) - SHOWN_TOOLS} more" if len(names) > SHOWN_TOOLS else ""
+    return ", ".join(names[:SHOWN_TOOLS]) + more
 
 
-def _rules(bench: "SessionRuntime") -> str:
-    user, project = bench.gate.policy.user, bench.gate.policy.project
+def _rules(runtime: "SessionRuntime") -> str:
+    user, project = runtime.gate.policy.user, runtime.gate.policy.project
     parts = [
         f"{len(rules)} {word}"
         for rules, word in ((user.allow, "allow"), (user.ask, "ask"), (user.deny, "deny"))
@@ -367,38 +353,33 @@ def _rules(bench: "SessionRuntime") -> str:
     ]
     if not parts and project is None:
         return ""
-    yours = f"Your rules in force: {', '.join(parts)}." if parts else "You have set no rules."
-    return (
-        yours if project is None else f"{yours} The project's rules are in force as well; they only tighten."
-    )
+    summary = f"Your rules in force: {', '.join(parts)}." if parts else "You have set no rules."
+    return summary if project is None else f"{summary} The project's rules apply as well; they only restrict."
 
 
-TOOLS: Final = BuiltInCommand("tools", "Show the tools, and what confines commands", None, run_tools)
+TOOLS: Final = BuiltInCommand("tools", "Show the tools and the sandbox of commands", None, run_tools)
 
 
-# MERGED coder.commands.usage: `/usage`: what the session has used so far.
-
-
-async def run_usage(text: str, turn: Turn, bench: "SessionRuntime") -> CommandReply:
-    """Tokens, cost, and how full the context is."""
-    conversation = bench.conversation
-    spent = conversation.spending
-    if not spent.requests:
-        return CommandReply("Nothing used yet: the model was not asked anything in this session.")
-    cached = f" ({spent.cached_read:,} of them from the cache)" if spent.cached_read else ""
-    thought = f" ({spent.thought:,} of them thoughts)" if spent.thought else ""
+async def run_usage(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/usage`: the tokens and cost of the session so far, and how full the context is."""
+    session = runtime.session
+    usage = session.usage
+    if not usage.requests:
+        return CommandReply("Nothing used yet: the model has not been asked anything in this session.")
+    cached = f" ({usage.cached_read:,} of them from the cache)" if usage.cached_read else ""
+    thought = f" ({usage.thought:,} of them thoughts)" if usage.thought else ""
     lines = [
-        f"- Requests to the model: {spent.requests:,}",
-        f"- Tokens read: {spent.input:,}{cached}",
-        f"- Tokens written: {spent.output:,}{thought}",
-        f"- Cost: {_cost(spent.cost, spent.priced)}",
+        f"- Requests to the model: {usage.requests:,}",
+        f"- Tokens read: {usage.input:,}{cached}",
+        f"- Tokens written: {usage.output:,}{thought}",
+        f"- Cost: {_cost(usage.cost, usage.priced)}",
     ]
-    size = (await bench.model()).context_size
+    size = (await runtime.model()).context_size
     if size:
-        used = conversation.used
+        used = session.context_tokens
         lines.append(f"- Context: {used:,} of {size:,} tokens ({100 * used // size} %)")
     else:
-        lines.append(f"- Context: {conversation.used:,} tokens; how many fit is not known")
+        lines.append(f"- Context: {session.context_tokens:,} tokens; how many fit is not known")
     return CommandReply("\n".join(["This session so far, sub-agents included:", "", *lines]))
 
 

@@ -1,4 +1,10 @@
-"""Sub-agents: a delegated task in its own loop, shown inside the parent's tool call."""
+"""Sub-agents: a delegated task in its own loop, shown inside the parent's tool call.
+
+A sub-agent has its own history, its own record of the files it read and its own limit of requests. It shares
+the permissions of the session. It cannot start sub-agents, so that the user can tell what happens and what it
+costs. It cannot ask the user questions or set the plan: it does not know the conversation, and the plan
+belongs to its parent.
+"""
 
 import asyncio
 import logging
@@ -44,25 +50,23 @@ if TYPE_CHECKING:
 __all__ = ["delegate_from"]
 
 
-# MERGED coder.subagents.steps: What a sub-agent has done so far, as the short list that stands in its parent's tool call.
-
 State: TypeAlias = Literal["running", "asking", "done", "failed", "note"]
 
-SHOWN: Final = 20
-"""So many of the latest steps are shown."""
-_LONGEST: Final = 150
+SHOWN_STEPS: Final = 20
+"""The number of latest steps that are shown."""
+_TITLE_LIMIT: Final = 150
 _MARKS: Final[dict[State, str]] = {"running": "…", "asking": "?", "done": "✓", "failed": "✗", "note": "!"}
 
 
 class SubagentStep(Struct, eq=False):
-    """One thing it did."""
+    """One step of a sub-agent."""
 
     title: str
     state: State = "running"
 
 
 class SubagentSteps:
-    """All of them; only the latest are kept."""
+    """The list of steps in the parent's tool call. Only the latest steps are kept."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
@@ -72,33 +76,33 @@ class SubagentSteps:
         self._locations: list[ToolCallLocation] | None = None
 
     def call(self, title: str, locations: Sequence[Location] = ()) -> SubagentStep:
-        """A tool call begins."""
+        """Add a tool call."""
         self.calls += 1
-        places = [place for place in locations if isinstance(place, ToolCallLocation)]
-        self._locations = places or self._locations
-        return self._add(SubagentStep(one_line(title, _LONGEST)))
+        file_locations = [place for place in locations if isinstance(place, ToolCallLocation)]
+        self._locations = file_locations or self._locations
+        return self._add(SubagentStep(one_line(title, _TITLE_LIMIT)))
 
     def note(self, text: str) -> None:
-        """Something else that the user should know."""
-        self._add(SubagentStep(one_line(text, _LONGEST), "note"))
+        """Add a note for the user."""
+        self._add(SubagentStep(one_line(text, _TITLE_LIMIT), "note"))
 
-    def turn_to(self, step: SubagentStep, state: State) -> None:
-        """A step is in another state now."""
+    def set_state(self, step: SubagentStep, state: State) -> None:
+        """Change the state of a step."""
         step.state = state
         self.changed.set()
 
     def _add(self, step: SubagentStep) -> SubagentStep:
         self._count += 1
         self._latest.append(step)
-        # What still runs stays in the list, however much is done beside it.
-        over = [old for old in self._latest if old.state not in ("running", "asking")]
-        if len(self._latest) > SHOWN and over:
-            self._latest.remove(over[0])
+        # Running steps stay in the list.
+        ended = [old for old in self._latest if old.state not in ("running", "asking")]
+        if len(self._latest) > SHOWN_STEPS and ended:
+            self._latest.remove(ended[0])
         self.changed.set()
         return step
 
     def content(self) -> list[ToolCallContent]:
-        """The list, for the client; empty as long as nothing was done."""
+        """The list for the client; empty before the first step."""
         if not self._latest:
             return []
         lines = [f"{_MARKS[step.state]} {step.title}" for step in self._latest]
@@ -107,34 +111,33 @@ class SubagentSteps:
         return [listing("\n".join(lines))]
 
     def progress(self) -> ToolProgress:
-        """The list, and the files of the latest call, if they are others, for editors that follow along."""
+        """The list, and the files of the latest call if they changed, for editors that follow the agent."""
         locations, self._locations = self._locations, None
         return ToolProgress(self.content(), locations)
 
 
-# MERGED coder.subagents.calls: A tool call of a sub-agent, shown where it belongs.
-#
-# Every call is a line in the list of steps. One that does more than look, and one that the user is asked about, is also a
-# tool call of the session: what was changed stays to be seen, and the question is about something that the client knows.
-
-LOOKING: Final[frozenset[ToolKind]] = frozenset(("read", "search", "fetch", "think"))
-"""Calls of these kinds are lines and no more, as long as nobody is asked about them."""
+READ_KINDS: Final[frozenset[ToolKind]] = frozenset(("read", "search", "fetch", "think"))
+"""Calls of these kinds appear only in the list of steps, unless the user is asked for permission."""
 
 
 class SubagentCall:
-    """A `ShownCall`."""
+    """A tool call of a sub-agent; a `ToolCallOutput`.
 
-    def __init__(self, turn: Turn, child: Subagent, steps: SubagentSteps, first: ToolCall) -> None:
+    Every call is a step in the list. A call that changes something, or that needs permission, is also a tool
+    call of the session: the client then shows the change and knows the call that it is asked about.
+    """
+
+    def __init__(self, turn: Turn, child: Subagent, steps: SubagentSteps, call: ToolCall) -> None:
         self._turn = turn
         self._child = child
         self._steps = steps
-        self._first = first
+        self._call = call
         self._status: ToolCallStatus = "pending"
         self._entered = False
         self._step: SubagentStep | None = None
         self._content: list[ToolCallContent] = []
         self._scope: ToolCallScope | None = None
-        """The call of the session, if it is one."""
+        """The tool call in the session, if there is one."""
 
     @property
     def open(self) -> bool:
@@ -143,8 +146,8 @@ class SubagentCall:
 
     async def __aenter__(self) -> "SubagentCall":
         self._entered = True
-        self._step = self._steps.call(self._first.title, self._first.locations or ())
-        await self._child.update(self._first)
+        self._step = self._steps.call(self._call.title, self._call.locations or ())
+        await self._child.update(self._call)
         return self
 
     async def __aexit__(
@@ -154,23 +157,23 @@ class SubagentCall:
             return
         if self._scope is not None:
             await self._scope.__aexit__(kind, error, trace)
-        await self._ended("completed" if error is None else "failed")
+        await self._end("completed" if error is None else "failed")
 
-    # -- how far it is ---------------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """The work begins."""
-        if self._first.kind not in LOOKING:
-            await self._of_session()
+        """Mark the call as running."""
+        if self._call.kind not in READ_KINDS:
+            await self._session_call()
         if self._scope is not None:
             await self._scope.start()
-        await self._running()
+        await self._mark_running()
 
     async def ask_permission(
         self, options: Sequence[PermissionOption] | None = None, *, timeout: float | None = None
     ) -> PermissionAnswer:
-        """Ask the user, about a tool call of the session."""
-        scope = await self._of_session()
+        """Ask the user, in a tool call of the session."""
+        scope = await self._session_call()
         self._mark("asking")
         await self._child.set_requires_action()
         try:
@@ -179,16 +182,16 @@ class SubagentCall:
             self._mark("running")
         await self._child.set_running()
         if answer:
-            await self._running()
+            await self._mark_running()
         return answer
 
     async def fail(self, reason: str | None = None) -> None:
-        """It ends as failed."""
+        """End the call as failed."""
         if not self.open:
             return
         if self._scope is not None and self._scope.open:
             await self._scope.fail(reason)
-        await self._ended("failed")
+        await self._end("failed")
 
     async def finish(
         self,
@@ -198,117 +201,120 @@ class SubagentCall:
         locations: Iterable[Location] | None = None,
         failed: bool = False,
     ) -> None:
-        """It ends with everything that came of it."""
+        """End the call with its result."""
         if content is not None:
             self._content = list(content)
-        places = None if locations is None else list(locations)
+        file_locations = None if locations is None else list(locations)
         if self._scope is not None and self._scope.open:
             shown = None if content is None else self._content
-            await self._scope.finish(content=shown, raw_output=raw_output, locations=places, failed=failed)
-        change = ToolCallChange(self._first.tool_call_id, raw_output=raw_output)
+            await self._scope.finish(
+                content=shown, raw_output=raw_output, locations=file_locations, failed=failed
+            )
+        change = ToolCallChange(self._call.tool_call_id, raw_output=raw_output)
         if content is not None:
             change.content = _without_terminals(self._content)
-        await self._ended("failed" if failed else "completed", change)
+        await self._end("failed" if failed else "completed", change)
 
-    # -- what it shows ---------------------------------------------------------------------------------------
+    # -- content ---------------------------------------------------------------------------------------------
 
     async def replace(self, content: Iterable[ToolCallContent]) -> None:
-        """Show this instead of what is shown."""
+        """Replace the shown content."""
         self._content = list(content)
         if self._scope is not None:
             await self._scope.replace(self._content)
-        await self._change(content=_without_terminals(self._content))
+        await self._update(content=_without_terminals(self._content))
 
-    async def locations(self, *places: Location) -> None:
-        """The files it is about."""
+    async def locations(self, *file_locations: Location) -> None:
+        """Set the files the call works on."""
         if self._scope is not None:
-            await self._scope.locations(*places)
-        known = [place for place in places if isinstance(place, ToolCallLocation)]
-        await self._change(locations=known)
+            await self._scope.locations(*file_locations)
+        known = [place for place in file_locations if isinstance(place, ToolCallLocation)]
+        await self._update(locations=known)
 
     async def title(self, title: str) -> None:
-        """Name it differently."""
-        self._first = replace_fields(self._first, title=title)
+        """Change the title."""
+        self._call = replace_fields(self._call, title=title)
         if self._scope is not None:
-            await self._scope.title(_of_subagent(title))
+            await self._scope.title(_subagent_title(title))
         if self._step is not None:
             self._step.title = title
-        await self._change(title=title)
+        await self._update(title=title)
 
-    # -- where it is shown -----------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------
 
-    async def _of_session(self) -> ToolCallScope:
-        """The call as one of the session, announced if it was not."""
+    async def _session_call(self) -> ToolCallScope:
+        """The tool call in the session, created on first use."""
         if self._scope is None:
-            first = self._first
+            call = self._call
             self._scope = self._turn.tool_call(
-                _of_subagent(first.title),
-                kind=first.kind or None,
-                name=first.name or None,
-                locations=first.locations or (),
-                raw_input=first.raw_input,
+                _subagent_title(call.title),
+                kind=call.kind or None,
+                name=call.name or None,
+                locations=call.locations or (),
+                raw_input=call.raw_input,
             )
             await self._scope.__aenter__()
             if self._content:
                 await self._scope.replace(self._content)
         return self._scope
 
-    async def _running(self) -> None:
+    async def _mark_running(self) -> None:
         if self._status == "pending":
             self._status = "in_progress"
-            await self._change(status="in_progress")
+            await self._update(status="in_progress")
 
-    async def _ended(self, status: ToolCallStatus, change: ToolCallChange | None = None) -> None:
+    async def _end(self, status: ToolCallStatus, change: ToolCallChange | None = None) -> None:
         if not self.open:
             return
         if status == "completed":
-            await self._running()
+            await self._mark_running()
         self._status = status
         self._mark("done" if status == "completed" else "failed")
-        last = change or ToolCallChange(self._first.tool_call_id)
+        last = change or ToolCallChange(self._call.tool_call_id)
         last.status = status
         await self._child.update(last)
 
-    async def _change(self, **changed: Any) -> None:
-        await self._child.update(ToolCallChange(self._first.tool_call_id, **changed))
+    async def _update(self, **changed: Any) -> None:
+        await self._child.update(ToolCallChange(self._call.tool_call_id, **changed))
 
     def _mark(self, state: Any) -> None:
         if self._step is not None:
-            self._steps.turn_to(self._step, state)
+            self._steps.set_state(self._step, state)
 
 
-def _of_subagent(title: str) -> str:
+def _subagent_title(title: str) -> str:
     return f"Sub-agent: {title}"
 
 
 def _without_terminals(content: Iterable[ToolCallContent]) -> list[ToolCallContent]:
-    """A terminal is one of the session, and unknown in a child of it."""
+    """Without terminals: they belong to the session, and its child session does not know them."""
     return [item for item in content if not isinstance(item, Terminal)]
 
 
-# MERGED coder.subagents.voice: Whom a sub-agent shows itself to: the list in its parent's tool call, and the child session of clients that show such.
-
-
 class SubagentOutput:
-    """A `Voice`. What the sub-agent says on the way is for the child session only; its last words are its result."""
+    """Output of a sub-agent: steps in the parent's tool call, and updates of the child session if the client
+    shows it.
+
+    Intermediate text goes to the child session only. The last text is the result of the task.
+    """
 
     def __init__(self, turn: Turn, child: Subagent, steps: SubagentSteps) -> None:
         self._turn = turn
         self._child = child
         self._steps = steps
-        self._speaking: type[AgentMessageChunk | AgentThoughtChunk] | None = None
+        self._message_kind: type[AgentMessageChunk | AgentThoughtChunk] | None = None
         self._message_id = ""
 
     async def say(self, content: str) -> None:
-        """A piece of an answer."""
-        await self._speak(AgentMessageChunk, content)
+        """Send a piece of an answer."""
+        await self._send(AgentMessageChunk, content)
 
     async def think(self, content: str) -> None:
-        """A piece of its reasoning."""
-        await self._speak(AgentThoughtChunk, content)
+        """Send a piece of reasoning."""
+        await self._send(AgentThoughtChunk, content)
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
-        """Something of the moment, as a line of the list."""
+        """Add a note to the list of steps."""
         self._steps.note(title if description is None else f"{title}: {description}")
 
     def tool_call(
@@ -320,44 +326,40 @@ class SubagentOutput:
         locations: Iterable[Location] = (),
         raw_input: Any = UNSET,
     ) -> SubagentCall:
-        """A tool call begins."""
-        self._speaking = None
-        places = [place for place in locations if isinstance(place, ToolCallLocation)]
-        first = ToolCall(
+        """Start a tool call."""
+        self._message_kind = None
+        file_locations = [place for place in locations if isinstance(place, ToolCallLocation)]
+        call = ToolCall(
             self._turn.session.new_tool_call_id(),
             title,
             UNSET if kind is None else kind,
             "pending",
-            locations=places or UNSET,
+            locations=file_locations or UNSET,
             raw_input=raw_input,
             name=UNSET if name is None else name,
         )
-        return SubagentCall(self._turn, self._child, self._steps, first)
+        return SubagentCall(self._turn, self._child, self._steps, call)
 
-    async def _speak(self, kind: type[AgentMessageChunk | AgentThoughtChunk], text: str) -> None:
+    async def _send(self, kind: type[AgentMessageChunk | AgentThoughtChunk], text: str) -> None:
         if not self._child.shown:
             return
-        if self._speaking is not kind:
-            self._speaking = kind
+        if self._message_kind is not kind:
+            self._message_kind = kind
             self._message_id = self._turn.session.new_message_id()
         await self._child.update(kind(TextContent(text), self._message_id))
 
 
-# MERGED coder.subagents.delegating: Handing a task to a sub-agent: a run of the loop with a history, a read ledger and a budget of its own.
-#
-# It passes the same gate as its parent, so it may do what the session may. It has no sub-agents: then nobody could tell who
-# does what, and what it costs. It asks the user nothing but permissions and shows no plan: it knows nothing of the
-# conversation, and the plan is its parent's.
-
-RULES: Final = (
-    "You are a sub-agent: another agent has handed you one task, which follows. You know nothing else of its conversation, "
-    "and there is nobody to ask. Do the task with your tools, as far as it goes. Only your last message reaches the other "
-    "agent: put everything in it that the task asks for, with paths and line numbers, what you changed, and what you could "
-    "not do."
+SUBAGENT_RULES: Final = (
+    "You are a sub-agent: another agent has given you one task, which follows. You know nothing else of its "
+    "conversation, and you cannot ask questions. Do the task with your tools, as far as possible. Only your last "
+    "message reaches the other agent: put everything in it that the task asks for, with paths and line numbers, "
+    "what you changed, and what you could not do."
 )
-_NOT_THEIRS: Final = ("agent", "ask_user", "plan", "leave_plan_mode")
-_UNFINISHED: Final[dict[StopReason, str]] = {
-    "max_turn_requests": "The sub-agent was stopped before it was done: it used up its requests, or went in circles.",
+_EXCLUDED_TOOLS: Final = ("agent", "ask_user", "plan", "leave_plan_mode")
+_STOP_MESSAGES: Final[dict[StopReason, str]] = {
+    "max_turn_requests": (
+        "The sub-agent was stopped before it was done: it reached its limit of requests, or repeated itself."
+    ),
     "max_tokens": "The sub-agent was stopped before it was done: its last answer was too long.",
     "refusal": "The model of the sub-agent refused the task.",
     "cancelled": "The user stopped the sub-agent.",
@@ -367,27 +369,27 @@ _LOG = logging.getLogger("accord.coder")
 
 
 def delegate_from(
-    bench: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, spent: UsageTotal
+    runtime: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, usage: UsageTotal
 ) -> Delegate:
-    """What hands tasks over in this turn. `context` is that of the turn; what sub-agents use is added to `spent`."""
-    return _Delegating(bench, turn, model, context, spent)
+    """The function that delegates tasks in this turn. The usage of sub-agents is added to `usage`."""
+    return _TaskDelegate(runtime, turn, model, context, usage)
 
 
-class _Delegating:
+class _TaskDelegate:
     def __init__(
-        self, bench: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, spent: UsageTotal
+        self, runtime: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, usage: UsageTotal
     ) -> None:
-        self._bench = bench
+        self._runtime = runtime
         self._turn = turn
         self._model = model
         self._context = context
-        self._spent = spent
+        self._usage = usage
 
     async def __call__(self, task: Delegation, report: Report) -> ToolOutcome:
-        """Have the task done. Whatever goes wrong is an outcome; cancelling this ends the sub-agent."""
+        """Run the task. Failures become the outcome; cancelling this ends the sub-agent."""
         steps = SubagentSteps()
-        work = _Work()
-        child = self._turn.subagent(task.title, cancel=work.stop)
+        stoppable = _StoppableLoop()
+        child = self._turn.subagent(task.title, cancel=stoppable.stop)
         await child.add_message(task.prompt)
         context = replace(
             self._context,
@@ -397,49 +399,54 @@ class _Delegating:
             set_plan=None,
             leave_plan_mode=None,
         )
-        run = self._bench.run(
+        loop = self._runtime.agent_loop(
             SubagentOutput(self._turn, child, steps),
             self._model,
-            ModelHistory(messages=[note(RULES), user(task.prompt)]),
+            ModelHistory(messages=[note(SUBAGENT_RULES), user(task.prompt)]),
             context,
-            requests=self._bench.conversation.coder.config.turn.subagent_requests,
-            spent=self._spent,
-            without=_NOT_THEIRS,
+            requests=self._runtime.session.resources.config.turn.subagent_requests,
+            usage=self._usage,
+            excluded=_EXCLUDED_TOOLS,
         )
-        showing = asyncio.ensure_future(_show(steps, report, context))
+        reporter = asyncio.ensure_future(_report_steps(steps, report, context))
         try:
-            reason = await work.done(run)
+            reason = await stoppable.run_loop(loop)
         except ModelError as error:
             await child.set_failed(InternalError(str(error)))
-            return _outcome(run, steps, context, "error", f"The sub-agent stopped: {error}")
+            return _outcome(loop, steps, context, "error", f"The sub-agent stopped: {error}")
         except asyncio.CancelledError:
             await child.set_idle("cancelled")
             raise
-        except Exception as error:  # noqa: BLE001 - the boundary of a tool's run: a defect must not end the turn
+        except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect must not end the turn
             _LOG.error("a sub-agent failed", exc_info=error)
             await child.set_failed(InternalError(type(error).__name__))
-            return _outcome(run, steps, context, "error", "The sub-agent failed by a defect of its own.")
+            return _outcome(
+                loop, steps, context, "error", "The sub-agent failed because of an internal error."
+            )
         finally:
-            showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
+            reporter.cancel()
+            await asyncio.gather(reporter, return_exceptions=True)
         await child.set_idle(reason)
-        return _outcome(run, steps, context, reason, _UNFINISHED.get(reason, ""))
+        return _outcome(loop, steps, context, reason, _STOP_MESSAGES.get(reason, ""))
 
 
-class _Work:
-    """The run as a task of its own, so that a client can stop it without stopping the turn."""
+class _StoppableLoop:
+    """Runs the loop as a separate task, so that a client can stop it without stopping the turn."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[StopReason] | None = None
 
     def stop(self) -> None:
-        """The user stops the sub-agent; harmless when it is done."""
+        """Stop the sub-agent; does nothing if it has ended."""
         if self._task is not None:
             self._task.cancel()
 
-    async def done(self, run: AgentLoop) -> StopReason:
-        """Run to the end. Raises what the run raises, and CancelledError only where the turn itself is cancelled."""
-        self._task = task = asyncio.ensure_future(run.go())
+    async def run_loop(self, loop: AgentLoop) -> StopReason:
+        """Run to the end.
+
+        Raises what the loop raises, and CancelledError only if the turn itself is cancelled.
+        """
+        self._task = task = asyncio.ensure_future(loop.run())
         try:
             await asyncio.wait((task,))
         finally:
@@ -449,8 +456,8 @@ class _Work:
         return "cancelled" if task.cancelled() else task.result()
 
 
-async def _show(steps: SubagentSteps, report: Report, context: ToolContext) -> None:
-    """Keep the parent's call up to date, the whole list each time, but not more often than anybody can read."""
+async def _report_steps(steps: SubagentSteps, report: Report, context: ToolContext) -> None:
+    """Keep the parent's tool call up to date, at a limited rate."""
     while True:
         await steps.changed.wait()
         steps.changed.clear()
@@ -459,18 +466,13 @@ async def _show(steps: SubagentSteps, report: Report, context: ToolContext) -> N
 
 
 def _outcome(
-    run: AgentLoop, steps: SubagentSteps, context: ToolContext, reason: str, trouble: str
+    loop: AgentLoop, steps: SubagentSteps, context: ToolContext, reason: str, problem: str
 ) -> ToolOutcome:
-    words = capped(run.last.strip(), context.limits.output_chars)
-    if not words and not trouble:
-        words = f"The sub-agent ended without a word, after {steps.calls} tool calls."
-    told = "\n\n".join(filter(None, (words, trouble)))
+    answer = capped(loop.last_text.strip(), context.limits.output_chars)
+    if not answer and not problem:
+        answer = f"The sub-agent ended without an answer, after {steps.calls} tool calls."
+    text = "\n\n".join(filter(None, (answer, problem)))
     raw: Any = {"stopReason": reason, "toolCalls": steps.calls}
     return ToolOutcome(
-        (TextPart(told),), [*steps.content(), Content(TextContent(told))], raw, reason != "end_turn"
+        (TextPart(text),), [*steps.content(), Content(TextContent(text))], raw, reason != "end_turn"
     )
-
-
-# MERGED coder.subagents: Sub-agents: a task handed to a run of the loop of its own, shown in the tool call of whoever handed it over.
-#
-# `delegating.py` hands a task over, `voice.py` and `calls.py` show what comes of it, `steps.py` is the list that is shown.

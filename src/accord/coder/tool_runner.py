@@ -1,5 +1,8 @@
 """Runs the tool calls of one answer: finds the tool, asks for permission, reports progress, stops repeated
 calls.
+
+Read-only calls run in parallel, all others one after another in the order of the model. Arguments are
+resolved immediately before execution, because earlier calls may have changed where paths lead.
 """
 
 import asyncio
@@ -26,9 +29,7 @@ if TYPE_CHECKING:
     from accord.coder.permissions.permission_gate import Ask, PermissionGate
 
 
-# MERGED coder.toolnames: The tool that a model means by a name: models write what they learnt elsewhere, or bend what they were told.
-
-_KNOWN_AS: Final = {
+_ALIASES: Final = {
     "read": "read_file",
     "cat": "read_file",
     "view": "read_file",
@@ -69,38 +70,36 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def find_tool(name: str, tools: Mapping[str, Tool]) -> Tool | None:
-    """The tool of this name, or the only one it can mean."""
+    """The tool with this name, or the only one it can mean: models often use names from other agents."""
     if name in tools:
         return tools[name]
     bare = name.strip().rpartition(".")[2][:100]  # `functions.read_file`
     plain = _CAMEL.sub("_", bare).replace("-", "_").replace(" ", "_").lower()
-    for guess in (bare, plain, _KNOWN_AS.get(plain, ""), plain.removesuffix("_tool")):
+    for guess in (bare, plain, _ALIASES.get(plain, ""), plain.removesuffix("_tool")):
         if guess in tools:
             return tools[guess]
-    alike = [tool for other, tool in tools.items() if other.replace("-", "_").lower() == plain]
-    return alike[0] if len(alike) == 1 else None
+    matches = [tool for other, tool in tools.items() if other.replace("-", "_").lower() == plain]
+    return matches[0] if len(matches) == 1 else None
 
 
 def unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
-    """What a model is told that named no tool."""
+    """The error text for a model that named an unknown tool."""
     return f"There is no tool {name[:100]!r}. The tools are: {', '.join(tools)}."
 
 
-# MERGED coder.repetition: Going in circles: the same call with the same arguments and the same result, again and again.
+REPEAT_LIMIT: Final = 3
+"""After this many identical calls with identical results the call is refused."""
+WARNING_LIMIT: Final = 3
+"""After this many refusals the turn ends."""
 
-OFTEN: Final = 3
-"""So many calls that changed nothing are enough."""
-PATIENCE: Final = 3
-"""So often the model is told; then its turn is over."""
-
-STOPPED: Final = (
+REPEATED_CALL_TEXT: Final = (
     "Not run: the same call was made {count} times in a row with the same result. It would give it again. "
     "Do something else, or say what keeps you from it."
 )
 
 
 class RepeatedCalls:
-    """The calls of one run of the loop, as far as they repeat."""
+    """Detects calls with the same arguments and the same result within one loop."""
 
     def __init__(self) -> None:
         self._call: bytes = b""
@@ -108,61 +107,56 @@ class RepeatedCalls:
         self._count = 0
         self.warnings = 0
 
-    def notice(self, use: ToolUse) -> str | None:
-        """What to tell the model instead of running the call; None if it may run."""
-        if self._count < OFTEN or _digest([use.name, use.arguments]) != self._call:
+    def warning_for(self, use: ToolUse) -> str | None:
+        """The text for the model instead of running the call; None if it may run."""
+        if self._count < REPEAT_LIMIT or _digest([use.name, use.arguments]) != self._call:
             return None
         self.warnings += 1
-        return STOPPED.format(count=self._count)
+        return REPEATED_CALL_TEXT.format(count=self._count)
 
-    def done(self, use: ToolUse, result: ToolResult) -> None:
-        """A call has run, with this result."""
-        call, came = _digest([use.name, use.arguments]), _digest([result.parts, result.failed])
-        if (call, came) == (self._call, self._result):
+    def record(self, use: ToolUse, result: ToolResult) -> None:
+        """Record the result of a call."""
+        call, digest = _digest([use.name, use.arguments]), _digest([result.parts, result.failed])
+        if (call, digest) == (self._call, self._result):
             self._count += 1
         else:
-            self._call, self._result, self._count = call, came, 1
+            self._call, self._result, self._count = call, digest, 1
 
     @property
-    def hopeless(self) -> bool:
-        """Whether the model was told so often that telling it again is of no use."""
-        return self.warnings >= PATIENCE
+    def ignores_warnings(self) -> bool:
+        """Whether the model ignored all warnings."""
+        return self.warnings >= WARNING_LIMIT
 
 
 def _digest(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, order="deterministic")
     except (ValueError, OverflowError, RecursionError):
-        # Half characters and the like: no JSON, but they can be compared all the same.
+        # Not JSON, such as lone surrogates, but still comparable.
         return repr(value).encode(errors="backslashreplace")
 
 
-# MERGED coder.toolbox: The tool calls of one answer: which tool is meant, whether it may run, what is shown of it, and its result.
-#
-# Calls that only read run side by side, the others one after the other, in the order the model gave. A call is understood only when
-# its turn has come: what ran before it may have changed where its paths lead.
-
 CANCELLED: Final = "Cancelled by the user before it was done. It may have had effects."
-MOST_AT_ONCE: Final = 8
+PARALLEL_LIMIT: Final = 8
 
-Done = Callable[[ToolResult], None]
-"""Takes a result as soon as there is one."""
+OnResult = Callable[[ToolResult], None]
+"""Called with each result as soon as it is there."""
 
 _LOG = logging.getLogger("accord.coder")
 
 
-class _Settle(Protocol):
-    def __call__(self, use: ToolUse, came: ToolResult, *, ran: bool = True) -> None: ...
+class _FinishCall(Protocol):
+    def __call__(self, use: ToolUse, tool_result: ToolResult, *, ran: bool = True) -> None: ...
 
 
-class _Ready(NamedTuple):
+class _PreparedUse(NamedTuple):
     use: ToolUse
     tool: Tool
     call: PreparedCall
 
 
 class ToolRunner:
-    """The tools of one run of the loop, with what they work on and who judges them."""
+    """The tools of one loop, with their context and the permission gate."""
 
     def __init__(
         self,
@@ -170,118 +164,127 @@ class ToolRunner:
         context: Callable[[Tool], Awaitable[ToolContext]],
         gate: "PermissionGate",
     ) -> None:
-        """What `tools` gives may change between requests: servers come and go, and modes bring tools of their own. `context`
-        gives a tool what it works with; a command's needs the sandbox."""
+        """`tools` returns the current tools: they may change between requests.
+
+        `context` returns the context of a tool; for commands that includes the sandbox.
+        """
         self._tools = tools
         self._context = context
         self._gate = gate
-        self.touched: list[str] = []
-        """The files and folders that calls have read or changed, as they did so; whoever takes note of them empties it."""
+        self.touched_paths: list[str] = []
+        """The paths that calls have read or changed. The system prompt builder takes and clears them."""
 
     def specs(self) -> list[ToolSpec]:
-        """The tools as the model is told of them."""
+        """The tools as described to the model."""
         return [ToolSpec(tool.name, tool.description, tool.schema) for tool in self._tools().values()]
 
-    async def perform(
-        self, uses: Sequence[ToolUse], voice: TurnOutput, repetition: RepeatedCalls, done: Done
+    async def run_calls(
+        self, uses: Sequence[ToolUse], output: TurnOutput, repeated_calls: RepeatedCalls, on_result: OnResult
     ) -> None:
-        """Do what an answer asks for. Every use gets one result; a cancel or a failure gives those that are left theirs."""
-        left = {id(use): use for use in uses}
+        """Run the tool calls of an answer.
 
-        def settle(use: ToolUse, came: ToolResult, *, ran: bool = True) -> None:
-            left.pop(id(use), None)
+        Every call gets one result, also after a cancellation or a failure.
+        """
+        open_uses = {id(use): use for use in uses}
+
+        def finish(use: ToolUse, tool_result: ToolResult, *, ran: bool = True) -> None:
+            open_uses.pop(id(use), None)
             if ran:
-                repetition.done(use, came)
-            done(came)
+                repeated_calls.record(use, tool_result)
+            on_result(tool_result)
 
         try:
-            await self._in_order(uses, voice, repetition, settle)
+            await self._run_in_order(uses, output, repeated_calls, finish)
         except BaseException as error:
-            word = CANCELLED if isinstance(error, asyncio.CancelledError) else INTERRUPTED
-            for use in left.values():
-                done(result(use, word, failed=True))
+            text = CANCELLED if isinstance(error, asyncio.CancelledError) else INTERRUPTED
+            for use in open_uses.values():
+                on_result(result(use, text, failed=True))
             raise
 
-    async def _in_order(
+    async def _run_in_order(
         self,
         uses: Sequence[ToolUse],
-        voice: TurnOutput,
-        repetition: RepeatedCalls,
-        settle: "_Settle",
+        output: TurnOutput,
+        repeated_calls: RepeatedCalls,
+        finish: "_FinishCall",
     ) -> None:
-        reading: list[_Ready] = []
+        read_only_calls: list[_PreparedUse] = []
         for use in uses:
             tool = find_tool(use.name, self._tools())
             if tool is None or tool.category != "read-only":
-                await self._together(reading, voice, settle)
-                reading = []
-            if (word := repetition.notice(use)) is not None:
-                settle(use, await _refused(use, word, voice, use.name[:100] or "tool"), ran=False)
+                await self._run_batch(read_only_calls, output, finish)
+                read_only_calls = []
+            if (warning := repeated_calls.warning_for(use)) is not None:
+                finish(use, await _refused(use, warning, output, use.name[:100] or "tool"), ran=False)
                 continue
-            ready = await self._understood(use, tool, voice)
-            if isinstance(ready, ToolResult):
-                settle(use, ready)
-            elif ready.call.category == "read-only":
-                reading.append(ready)
+            prepared = await self._prepare(use, tool, output)
+            if isinstance(prepared, ToolResult):
+                finish(use, prepared)
+            elif prepared.call.category == "read-only":
+                read_only_calls.append(prepared)
             else:
-                await self._together([*reading, ready], voice, settle, at_once=1)
-                reading = []
-        await self._together(reading, voice, settle)
+                await self._run_batch([*read_only_calls, prepared], output, finish, limit=1)
+                read_only_calls = []
+        await self._run_batch(read_only_calls, output, finish)
 
-    async def _together(
+    async def _run_batch(
         self,
-        calls: Sequence[_Ready],
-        voice: TurnOutput,
-        settle: "_Settle",
-        at_once: int = MOST_AT_ONCE,
+        calls: Sequence[_PreparedUse],
+        output: TurnOutput,
+        finish: "_FinishCall",
+        limit: int = PARALLEL_LIMIT,
     ) -> None:
-        if len(calls) <= 1 or at_once == 1:
-            for ready in calls:
-                settle(ready.use, await self._run(ready, voice))
+        if len(calls) <= 1 or limit == 1:
+            for prepared in calls:
+                finish(prepared.use, await self._run(prepared, output))
             return
-        slots = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(limit)
 
-        async def one(ready: _Ready) -> None:
+        async def one(prepared: _PreparedUse) -> None:
             async with slots:
-                settle(ready.use, await self._run(ready, voice))
+                finish(prepared.use, await self._run(prepared, output))
 
         async with asyncio.TaskGroup() as group:
-            for ready in calls:
-                group.create_task(one(ready))
+            for prepared in calls:
+                group.create_task(one(prepared))
 
-    async def _understood(self, use: ToolUse, tool: Tool | None, voice: TurnOutput) -> "_Ready | ToolResult":
-        """The call, ready to be judged; or the result of one that cannot be."""
+    async def _prepare(
+        self, use: ToolUse, tool: Tool | None, output: TurnOutput
+    ) -> "_PreparedUse | ToolResult":
+        """The prepared call, or the result of a call that cannot be prepared."""
         if tool is None:
-            return await _refused(use, unknown_tool(use.name, self._tools()), voice, use.name[:100] or "tool")
+            return await _refused(
+                use, unknown_tool(use.name, self._tools()), output, use.name[:100] or "tool"
+            )
         try:
-            return _Ready(use, tool, await tool.prepare(use.arguments, await self._context(tool)))
+            return _PreparedUse(use, tool, await tool.prepare(use.arguments, await self._context(tool)))
         except ToolFailure as failure:
-            return await _refused(use, str(failure), voice, tool.name)
+            return await _refused(use, str(failure), output, tool.name)
         except AccordError as error:
-            return await _refused(use, f"{tool.name} failed: {error}", voice, tool.name)
-        except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect in it must not end the turn
+            return await _refused(use, f"{tool.name} failed: {error}", output, tool.name)
+        except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect must not end the turn
             _LOG.error("%s could not be prepared", tool.name, exc_info=error)
-            return await _refused(use, f"{tool.name} failed by a defect of its own.", voice, tool.name)
+            return await _refused(use, f"{tool.name} failed because of an internal error.", output, tool.name)
 
-    async def _run(self, ready: _Ready, voice: TurnOutput) -> ToolResult:
-        use, tool, call = ready
-        shown = voice.tool_call(
+    async def _run(self, prepared: _PreparedUse, output: TurnOutput) -> ToolResult:
+        use, tool, call = prepared
+        call_output = output.tool_call(
             call.title,
             kind=tool.kind,
             name=tool.name,
             locations=call.locations,
-            raw_input=dict(call.arguments) or _raw(use),
+            raw_input=dict(call.arguments) or _raw_input(use),
         )
-        async with shown:
-            ruling = await self._gate.ruling(tool, call, _question(shown, call))
+        async with call_output:
+            ruling = await self._gate.ruling(tool, call, _permission_asker(call_output, call))
             if not ruling.allowed:
-                await _failed(shown, ruling.told)
-                return result(use, ruling.told, failed=True)
-            await shown.start()
-            outcome = await self._outcome(tool, call, _report(shown))
+                await _show_failure(call_output, ruling.message)
+                return result(use, ruling.message, failed=True)
+            await call_output.start()
+            outcome = await self._outcome(tool, call, _progress_reporter(call_output))
             if not outcome.failed:
-                self.touched += call.subject.paths
-            await shown.finish(
+                self.touched_paths += call.subject.paths
+            await call_output.finish(
                 content=outcome.content,
                 raw_output=UNSET if outcome.raw_output is None else outcome.raw_output,
                 locations=outcome.locations,
@@ -292,15 +295,16 @@ class ToolRunner:
     async def _outcome(self, tool: Tool, call: PreparedCall, report: Report) -> ToolOutcome:
         try:
             return await call.run(report)
-        except Exception as error:  # noqa: BLE001 - the boundary of a tool's run, for tools that are not ours
+        except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect must not end the turn
             _LOG.error("%s failed", tool.name, exc_info=error)
             from accord.coder.tools.tool import said
 
-            return said(f"{tool.name} failed by a defect of its own ({type(error).__name__}).", failed=True)
+            failure = f"{tool.name} failed because of an internal error ({type(error).__name__})."
+            return said(failure, failed=True)
 
 
-def _question(shown: ToolCallOutput, call: PreparedCall) -> "Ask":
-    """Puts the question to the user, with what the call would do."""
+def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "Ask":
+    """Asks the user for permission and shows what the call would do."""
 
     async def ask(
         options: Sequence[PermissionOption], decision: Decision, seconds: float | None
@@ -313,37 +317,37 @@ def _question(shown: ToolCallOutput, call: PreparedCall) -> "Ask":
         except AccordError as error:
             content.append(Content(TextContent(f"What it would do cannot be shown: {error}")))
         if content:
-            await shown.replace(content)
-        return await shown.ask_permission(options, timeout=seconds)
+            await call_output.replace(content)
+        return await call_output.ask_permission(options, timeout=seconds)
 
     return ask
 
 
-def _report(shown: ToolCallOutput) -> Report:
+def _progress_reporter(call_output: ToolCallOutput) -> Report:
     async def report(progress: ToolProgress) -> None:
         if progress.title is not None:
-            await shown.title(progress.title)
+            await call_output.title(progress.title)
         if progress.locations is not None:
-            await shown.locations(*progress.locations)
+            await call_output.locations(*progress.locations)
         if progress.content is not None:
-            await shown.replace(progress.content)
+            await call_output.replace(progress.content)
 
     return report
 
 
-async def _refused(use: ToolUse, why: str, voice: TurnOutput, title: str) -> ToolResult:
-    """A call that never ran, shown as failed."""
-    async with voice.tool_call(
-        title, kind="other", name=use.name[:100] or None, raw_input=_raw(use)
-    ) as shown:
-        await shown.fail(why)
-    return result(use, why, failed=True)
+async def _refused(use: ToolUse, reason: str, output: TurnOutput, title: str) -> ToolResult:
+    """Show a call that never ran as failed."""
+    async with output.tool_call(
+        title, kind="other", name=use.name[:100] or None, raw_input=_raw_input(use)
+    ) as call_output:
+        await call_output.fail(reason)
+    return result(use, reason, failed=True)
 
 
-async def _failed(shown: ToolCallOutput, why: str) -> None:
-    if shown.open:
-        await shown.fail(why)
+async def _show_failure(call_output: ToolCallOutput, reason: str) -> None:
+    if call_output.open:
+        await call_output.fail(reason)
 
 
-def _raw(use: ToolUse) -> Any:
+def _raw_input(use: ToolUse) -> Any:
     return use.arguments if isinstance(use.arguments, dict) else {"arguments": use.arguments}

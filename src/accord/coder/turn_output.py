@@ -1,4 +1,4 @@
-"""Whom a run of the loop shows itself to: the user of a turn, or, for a sub-agent, whoever watches its parent's call."""
+"""The interface the loop sends its output to: the turn of a user, or the tool call of a sub-agent's parent."""
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -10,7 +10,7 @@ from accord.schema.content import ToolCallContent, ToolKind
 
 
 class ToolCallOutput(Protocol):
-    """A tool call as it is shown; `ToolCallScope` is one."""
+    """A tool call as the client sees it. `ToolCallScope` implements it."""
 
     @property
     def open(self) -> bool: ...
@@ -37,7 +37,7 @@ class ToolCallOutput(Protocol):
 
 
 class TurnOutput(Protocol):
-    """What a run says and shows; a `Turn` is one."""
+    """The output of a loop. `Turn` implements it."""
 
     async def say(self, content: str) -> None: ...
     async def think(self, content: str) -> None: ...

@@ -1,7 +1,8 @@
-"""Questions of the model to the user: by a form where the client has them, else by Agentao's extension method.
+"""Asks the user a question for the model: by form, or by Agentao's extension method.
 
-A client that has announced neither is tried once with the extension; if it does not know it, it is left alone for as long
-as it is connected. Whoever does not answer in time is not asked again in that turn. Nothing but a clear answer is one.
+A client that announced neither is tried once with the extension method; if that fails, it is not tried again
+on this connection. After a timeout the user is not asked again in the same turn. Only a clear answer counts
+as one.
 """
 
 import asyncio
@@ -21,44 +22,45 @@ from accord.safe_text import one_line
 from accord.schema.client_requests import ElicitationPropertySchema, ElicitationSchema, StringPropertySchema
 
 METHOD: Final = "_agentao.cn/ask_user"
-SOMETHING_ELSE: Final = "Something else"
-"""Stands beside the options: a required choice that allows for words of one's own works in every client."""
+OTHER_OPTION: Final = "Something else"
+"""An extra option beside the given ones: a required choice with a text field works in every client."""
 
-LONGEST_QUESTION: Final = 8_000
-LONGEST_ANSWER: Final = 20_000
-MOST_OPTIONS: Final = 50
+QUESTION_CHARS: Final = 8_000
+ANSWER_CHARS: Final = 20_000
+OPTION_LIMIT: Final = 50
 
-_NO_SECRETS: Final = (
-    "Not asked: what users answer is shown and kept, so passwords, keys and the like are never asked for. Ask the user to "
-    "put it where the program that needs it finds it, such as an environment variable, without telling you."
+_SECRETS_REFUSED: Final = (
+    "Not asked: answers of the user are shown and stored, so passwords, keys and other secrets are never asked "
+    "for. Ask the user to put it where the program that needs it finds it, such as an environment variable, "
+    "without telling you."
 )
 
 
-def asker(turn: Turn, *, seconds: float | None, clock: Clock = SYSTEM_CLOCK) -> AskUser:
-    """What asks the user of this turn, one question at a time, each for so long at most."""
-    return _Asker(turn, seconds, clock)
+def question_asker(turn: Turn, *, seconds: float | None, clock: Clock = SYSTEM_CLOCK) -> AskUser:
+    """The function that asks the user of this turn, one question at a time."""
+    return _QuestionAsker(turn, seconds, clock)
 
 
-class _Asker:
+class _QuestionAsker:
     def __init__(self, turn: Turn, seconds: float | None, clock: Clock) -> None:
         self._turn = turn
         self._seconds = seconds
         self._clock = clock
-        self._one_at_a_time = asyncio.Lock()
-        self._nobody_there = False
+        self._lock = asyncio.Lock()
+        self._timed_out = False
 
     async def __call__(self, question: UserQuestion) -> str | None:
-        """The answer, or None. Raises ToolFailure for what must not be asked."""
-        asked = UserQuestion(capped(question.text.strip(), LONGEST_QUESTION), _distinct(question.options))
-        if not asked.options and asks_for_secret(asked.text):
-            raise ToolFailure(_NO_SECRETS)
-        async with self._one_at_a_time:
-            if self._nobody_there:
+        """The answer, or None. Raises ToolFailure for a question about secrets."""
+        cleaned = UserQuestion(capped(question.text.strip(), QUESTION_CHARS), _distinct(question.options))
+        if not cleaned.options and asks_for_secret(cleaned.text):
+            raise ToolFailure(_SECRETS_REFUSED)
+        async with self._lock:
+            if self._timed_out:
                 return None
             try:
-                return _sound(await limited(self._ask(asked), self._seconds, self._clock))
+                return _bounded(await limited(self._ask(cleaned), self._seconds, self._clock))
             except TimeoutError:
-                self._nobody_there = True
+                self._timed_out = True
                 return None
 
     async def _ask(self, question: UserQuestion) -> str | None:
@@ -66,14 +68,16 @@ class _Asker:
         if client.can_show_forms:
             answer = await self._turn.elicit(question.text, _form(question))
             if answer:
-                return _filled_in(answer.content, question)
+                return _form_answer(answer.content, question)
             if not isinstance(answer.error, RpcError):
                 return None
-        return await self._by_extension(question)
+        return await self._ask_by_extension(question)
 
-    async def _by_extension(self, question: UserQuestion) -> str | None:
+    async def _ask_by_extension(self, question: UserQuestion) -> str | None:
         client = self._turn.client
-        announced = _announced(client.capabilities.meta or {}, client.info.meta or {} if client.info else {})
+        announced = _announces_method(
+            client.capabilities.meta or {}, client.info.meta or {} if client.info else {}
+        )
         if announced is False or METHOD in client.unsupported_methods:
             return None
         params: dict[str, Any] = {"sessionId": self._turn.session.id, "question": question.text}
@@ -82,7 +86,7 @@ class _Asker:
         try:
             return read_answer(await client.request(METHOD, params), question.options)
         except MethodNotFound:
-            return None  # the client itself remembers that
+            return None  # the client object remembers that
         except RpcError:
             if announced is None:
                 client.unsupported_methods.add(METHOD)
@@ -91,13 +95,14 @@ class _Asker:
             return None
 
 
-# -- what is asked -------------------------------------------------------------------------------------------
+# -- questions -----------------------------------------------------------------------------------------------
 
 _ASKING: Final = r"(?:enter|provide|paste|type|give|share|send|tell|supply|need|what(?:'s| is| are)|whats)"
 _SECRET: Final = (
     r"(?:pass(?:word|phrase|code)s?|(?:api|secret|private|access|ssh|signing|encryption)[ _-]?keys?"
     r"|(?:\w+[ -])?(?:access|auth|api|bearer|session|github|gitlab|npm|pypi)[ _-]tokens?"
-    r"|credentials|one[- ]time (?:code|password)|otp|recovery codes?|seed phrase|(?:credit )?card number|cvv|cvc)"
+    r"|credentials|one[- ]time (?:code|password)|otp|recovery codes?|seed phrase|(?:credit )?card number"
+    r"|cvv|cvc)"
 )
 _FOR_SECRET: Final = re.compile(
     rf"\b{_ASKING}\b[^.?!\n]{{0,60}}\b{_SECRET}\b(?=\s*(?:[.?!,;:)]|$|for\b|to\b|of\b|so\b))", re.I
@@ -105,13 +110,13 @@ _FOR_SECRET: Final = re.compile(
 
 
 def asks_for_secret(text: str) -> bool:
-    """Whether the user is asked to tell what nobody should type into a form."""
+    """Whether the question asks for a password, key or other secret."""
     return _FOR_SECRET.search(text) is not None
 
 
 def _distinct(options: Sequence[str]) -> tuple[str, ...]:
     cleaned = (one_line(option) for option in options)
-    return tuple(dict.fromkeys(option for option in cleaned if option))[:MOST_OPTIONS]
+    return tuple(dict.fromkeys(option for option in cleaned if option))[:OPTION_LIMIT]
 
 
 def _form(question: UserQuestion) -> ElicitationSchema:
@@ -120,31 +125,34 @@ def _form(question: UserQuestion) -> ElicitationSchema:
             "answer": StringPropertySchema(title="Answer", min_length=1)
         }
         return ElicitationSchema("object", fields, ["answer"])
-    choices = list(dict.fromkeys((*question.options, SOMETHING_ELSE)))
+    choices = list(dict.fromkeys((*question.options, OTHER_OPTION)))
     fields = {
         "choice": StringPropertySchema(title="Choice", enum=choices),
         "words": StringPropertySchema(
-            title="In your own words", description=f"For “{SOMETHING_ELSE}”, or to add something."
+            title="In your own words", description=f"For “{OTHER_OPTION}”, or to add something."
         ),
     }
     return ElicitationSchema("object", fields, ["choice"])
 
 
-# -- what is answered ----------------------------------------------------------------------------------------
+# -- answers -------------------------------------------------------------------------------------------------
 
 
-def _filled_in(content: Mapping[str, Any], question: UserQuestion) -> str | None:
+def _form_answer(content: Mapping[str, Any], question: UserQuestion) -> str | None:
     if not question.options:
         return _text(content.get("answer"))
     choice, words = _text(content.get("choice")), _text(content.get("words"))
     if choice is None or words is None:
         return choice or words
-    return words if choice == SOMETHING_ELSE else f"{choice}\n{words}"
+    return words if choice == OTHER_OPTION else f"{choice}\n{words}"
 
 
 def read_answer(answer: Any, options: Sequence[str] = ()) -> str | None:
-    """What the user said, from an answer to the extension method: `{answer}`, `{outcome: "answered", text}`, and the
-    same one level down. None if the user did not answer, or it cannot be told."""
+    """The answer in a response to the extension method: `{answer}`, `{outcome: "answered", text}`, or one
+    level deeper.
+
+    None if the user did not answer or the response is unclear.
+    """
     if isinstance(answer, str):
         return _text(answer)
     if not isinstance(answer, dict):
@@ -156,8 +164,8 @@ def read_answer(answer: Any, options: Sequence[str] = ()) -> str | None:
     if "outcome" in found and outcome not in ("answered", "selected", "accepted"):
         return None
     for name in ("answer", "text", "value", "option", "optionId"):
-        if (said := _text(found.get(name))) is not None:
-            return said
+        if (text := _text(found.get(name))) is not None:
+            return text
     index = found.get("index")
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(options):
         return options[index]
@@ -170,23 +178,23 @@ def _text(value: Any) -> str | None:
     return value.strip()
 
 
-def _sound(answer: str | None) -> str | None:
-    """The answer within bounds, and without half characters that no provider takes."""
-    return None if answer is None else capped(answer.encode("utf-8", "replace").decode(), LONGEST_ANSWER)
+def _bounded(answer: str | None) -> str | None:
+    """The answer with a bounded length and without lone surrogates, which providers refuse."""
+    return None if answer is None else capped(answer.encode("utf-8", "replace").decode(), ANSWER_CHARS)
 
 
-# -- what the client has announced ---------------------------------------------------------------------------
+# -- announced capabilities ----------------------------------------------------------------------------------
 
-_DEEPEST: Final = 5
-
-
-def _announced(*metas: Mapping[str, Any]) -> bool | None:
-    """Whether the client says that it serves the method, wherever in its `_meta`; None if it says nothing about it."""
-    words = [word for meta in metas for word in _words(meta, _DEEPEST)]
-    return None if not words else any(words)
+_META_DEPTH: Final = 5
 
 
-def _words(value: Any, depth: int) -> list[bool]:
+def _announces_method(*metas: Mapping[str, Any]) -> bool | None:
+    """Whether the client announces the method anywhere in its `_meta`; None if it does not mention it."""
+    mentions = [mention for meta in metas for mention in _mentions(meta, _META_DEPTH)]
+    return None if not mentions else any(mentions)
+
+
+def _mentions(value: Any, depth: int) -> list[bool]:
     if depth == 0:
         return []
     if isinstance(value, dict):
@@ -195,8 +203,8 @@ def _words(value: Any, depth: int) -> list[bool]:
             if name == METHOD:
                 found.append(inner is not False and inner is not None)
             else:
-                found += _words(inner, depth - 1)
+                found += _mentions(inner, depth - 1)
         return found
     if isinstance(value, list):
-        return [word for inner in cast("list[Any]", value) for word in _words(inner, depth - 1)]
+        return [mention for inner in cast("list[Any]", value) for mention in _mentions(inner, depth - 1)]
     return [True] if value == METHOD else []

@@ -1,4 +1,8 @@
-"""HTTP client of `web_fetch`: URL parsing, address checks, one GET, redirects."""
+"""HTTP client of `web_fetch`: URL parsing, address checks, one GET, redirects.
+
+A host name is resolved once, all its addresses are checked, and the connection goes to a checked address. DNS
+answers that change afterwards have no effect. Redirects are checked at every hop.
+"""
 
 import asyncio
 import ipaddress
@@ -15,16 +19,11 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from accord.errors import AccordError, MissingExtra
 
-# MERGED coder.web.addresses: Which addresses may be asked: those of the public internet, and what the user allowed on top.
-#
-# A name is resolved once, every address it has is checked, and the connection goes to an address that was checked: what a
-# name says a moment later does not matter.
-
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, in the order in which they are to be tried. Raises OSError."""
+"""The addresses of a host, in the order to try them. Raises OSError."""
 
-_TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _TUNNELS: Final = (
     ipaddress.IPv6Network("2002::/16"),
     ipaddress.IPv6Network("2001::/32"),
@@ -33,65 +32,62 @@ _TUNNELS: Final = (
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses that this machine knows for a host."""
+    """The addresses of a host, resolved by the system."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def objection(text: str) -> str | None:
-    """Why an address may not be asked; None if it may."""
+def forbidden_reason(text: str) -> str | None:
+    """Why an address must not be contacted; None if it may."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return "is no address"
+        return "is not an IP address"
     if "%" in text:
-        return "is an address of this link only"
-    return _objection(address)
+        return "is a link-local address"
+    return _forbidden_reason(address)
 
 
-def _objection(address: Address) -> str | None:
+def _forbidden_reason(address: Address) -> str | None:
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped
-        if inner is None and address in _TRANSLATED:
+        if inner is None and address in _NAT64:
             inner = IPv4Address(int(address) & 0xFFFF_FFFF)
         if inner is not None:
-            return _objection(inner)
+            return _forbidden_reason(inner)
         if any(address in tunnel for tunnel in _TUNNELS):
-            return "is an address that leads on to another one"
+            return "is an address of an IPv6 tunnel"
         if address.is_site_local:
             return "is a private address"
-    for wrong, what in (
-        (address.is_unspecified, "is no address of anybody"),
-        (address.is_loopback, "is this machine itself"),
-        (address.is_link_local, "is an address of this link only"),
-        (address.is_multicast, "is an address of many"),
+    for applies, reason in (
+        (address.is_unspecified, "is an unspecified address"),
+        (address.is_loopback, "is this machine"),
+        (address.is_link_local, "is a link-local address"),
+        (address.is_multicast, "is a multicast address"),
         (address.is_private, "is a private address"),
-        (address.is_reserved or not address.is_global, "is no address of the public internet"),
+        (address.is_reserved or not address.is_global, "is not a public internet address"),
     ):
-        if wrong:
-            return what
+        if applies:
+            return reason
     return None
-
-
-# MERGED coder.web.access: What of the web may be reached from here: the user's exceptions, and how names and certificates are looked up.
 
 
 @dataclass(frozen=True, kw_only=True)
 class WebAccess:
-    """Without anything given, the public internet and nothing else."""
+    """What `web_fetch` may reach. By default only the public internet."""
 
     allowed: tuple[str, ...] = ()
-    """Hosts (`intranet.example`, with all below them) and networks (`10.0.0.0/8`) that may be asked although they are not
-    public."""
+    """Hosts (`intranet.example`, with subdomains) and networks (`10.0.0.0/8`) that may be fetched although
+    they are not public."""
     resolve: Resolve = resolve
     tls: ssl.SSLContext | None = None
-    """Whom to believe; by default those that this machine believes."""
+    """The trusted certificates; by default those of the system."""
 
-    def objection(self, host: str, address: str) -> str | None:
-        """Why this address, which a host has, may not be asked; None if it may."""
+    def forbidden_reason(self, host: str, address: str) -> str | None:
+        """Why this address of a host must not be contacted; None if it may."""
         if any(_covers(entry, host, address) for entry in self.allowed):
             return None
-        return objection(address)
+        return forbidden_reason(address)
 
 
 def _covers(entry: str, host: str, address: str) -> bool:
@@ -106,16 +102,14 @@ def _covers(entry: str, host: str, address: str) -> bool:
         return False
 
 
-# MERGED coder.web.url: Addresses of pages, taken apart and made safe to send.
-
 _PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = re.compile(r"[a-z0-9_.:-]+")
-# Everything that may stand in a path or query; a percent sign is one of an escape already.
-_KEPT: Final = "/%:@!$&'()*+,;=-._~?"
+# All characters that are valid in a path or query; percent signs are part of escapes.
+_SAFE_CHARACTERS: Final = "/%:@!$&'()*+,;=-._~?"
 
 
 class BadUrl(AccordError):
-    """No address that can be fetched; says why."""
+    """An address that cannot be fetched; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +125,7 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """Host and port, as the request names them."""
+        """Host and port, as in the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -139,53 +133,51 @@ class Url:
         return f"{self.scheme}://{self.authority}{self.target}"
 
     def join(self, reference: str) -> "Url":
-        """Where a link on this page leads."""
+        """Resolve a link on this page."""
         return parse_url(urljoin(str(self), reference))
 
 
 def parse_url(text: str) -> Url:
-    """The address that is meant. Raises BadUrl."""
+    """Parse an address. Raises BadUrl."""
     text = text.strip()
     if any(c.isspace() or not c.isprintable() for c in text):
-        raise BadUrl(f"{text[:200]!r} is no address: it has blanks or control characters in it")
+        raise BadUrl(f"{text[:200]!r} is not a URL: it has white space or control characters")
     try:
         parts = urlsplit(text)
         port = parts.port
         host = (parts.hostname or "").rstrip(".")
         host = host if ":" in host else host.encode("idna").decode()
     except ValueError:
-        raise BadUrl(f"{text[:200]!r} is no address") from None
+        raise BadUrl(f"{text[:200]!r} is not a URL") from None
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
         raise BadUrl(f"{text[:200]!r} cannot be fetched: only http and https addresses can")
     if not host or not _HOST.fullmatch(host.lower()):
-        raise BadUrl(f"{text[:200]!r} names no host")
+        raise BadUrl(f"{text[:200]!r} has no host")
     if parts.username is not None or parts.password is not None:
-        raise BadUrl("an address with a user name or password in it is not fetched")
-    target = quote(parts.path or "/", safe=_KEPT) + (
-        f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
+        raise BadUrl("a URL with a user name or password is not fetched")
+    target = quote(parts.path or "/", safe=_SAFE_CHARACTERS) + (
+        f"?{quote(parts.query, safe=_SAFE_CHARACTERS)}" if parts.query else ""
     )
     return Url(scheme, host.lower(), _PORTS[scheme] if port is None else port, target)
 
 
-# MERGED coder.web.exchange: One GET over one connection to an address that was checked before. HTTP by h11, TLS and sockets by asyncio.
-
 _CHUNK: Final = 64 * 1024
-_AGENT: Final = "accord-agent"
-_WANTED: Final = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json,*/*;q=0.5"
+_USER_AGENT: Final = "accord-agent"
+_ACCEPT: Final = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json,*/*;q=0.5"
 
 
 class WebRefused(AccordError):
-    """The page could not be had; one line says why."""
+    """The page could not be fetched; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponseHead:
-    """The head of an answer; its body is still to be read."""
+    """Status and headers of a response."""
 
     status: int
     headers: dict[str, str]
-    """By lower-case name; the last of several."""
+    """By lower-case name; of repeated headers the last."""
 
     @property
     def type(self) -> str:
@@ -194,7 +186,7 @@ class HttpResponseHead:
 
     @property
     def charset(self) -> str | None:
-        """The encoding that the server names."""
+        """The encoding in the content type."""
         for parameter in self.headers.get("content-type", "").split(";")[1:]:
             name, _, value = parameter.partition("=")
             if name.strip().lower() == "charset":
@@ -203,10 +195,15 @@ class HttpResponseHead:
 
 
 class HttpGet:
-    """`async with Exchange(...) as exchange:`, then `ask`, then `body`. The end of the block closes the connection."""
+    """One GET request: `async with HttpGet(...) as get:`, then `ask`, then `body`.
+
+    The connection ends with the block.
+
+    HTTP by h11, TLS and sockets by asyncio.
+    """
 
     def __init__(self, url: Url, addresses: Sequence[str], tls: ssl.SSLContext | None) -> None:
-        """The addresses are tried in order until one takes the connection."""
+        """The addresses are tried in order until one accepts the connection."""
         try:
             import h11
         except ImportError:
@@ -238,16 +235,16 @@ class HttpGet:
         raise WebRefused(f"no connection to {self._url.authority}: {failure}")
 
     async def __aexit__(self, *_: object) -> None:
-        self._writer.transport.abort()  # nothing is left to say, and a server may be slow to hear it
+        self._writer.transport.abort()  # do not wait for the server to close
         with suppress(OSError, ssl.SSLError):
             await self._writer.wait_closed()
 
-    async def ask(self) -> HttpResponseHead:
-        """Send the request and read the head of the answer."""
+    async def send(self) -> HttpResponseHead:
+        """Send the request and read the head of the response."""
         headers = [
             ("Host", self._url.authority),
-            ("User-Agent", _AGENT),
-            ("Accept", _WANTED),
+            ("User-Agent", _USER_AGENT),
+            ("Accept", _ACCEPT),
             ("Accept-Encoding", "gzip"),
             ("Connection", "close"),
         ]
@@ -268,36 +265,36 @@ class HttpGet:
             if not isinstance(event, h11.InformationalResponse):
                 raise WebRefused(f"{self._url.host} closed the connection without an answer")
 
-    async def body(self, most: int) -> tuple[bytes, bool]:
-        """The body, unpacked, up to so many bytes; and whether that is all of it."""
+    async def body(self, limit: int) -> tuple[bytes, bool]:
+        """The first `limit` bytes of the decompressed body, and whether that is all of it."""
         kept = bytearray()
-        async for piece in self._unpacked(most + 1):
-            kept += piece
-            if len(kept) > most:
-                return bytes(kept[:most]), False
+        async for chunk in self._decompressed(limit + 1):
+            kept += chunk
+            if len(kept) > limit:
+                return bytes(kept[:limit]), False
         return bytes(kept), True
 
-    async def _unpacked(self, most: int) -> AsyncGenerator[bytes]:
-        packing = self._answer.headers.get("content-encoding", "identity").strip().lower()
-        if packing in ("", "identity"):
-            async for piece in self._pieces():
-                yield piece
+    async def _decompressed(self, limit: int) -> AsyncGenerator[bytes]:
+        encoding = self._answer.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("", "identity"):
+            async for chunk in self._chunks():
+                yield chunk
             return
-        if packing not in ("gzip", "x-gzip", "deflate"):
-            raise WebRefused(f"{self._url.host} answered in the unknown encoding {packing!r}")
-        # Never more than was asked for at once: a few packed bytes may stand for gigabytes.
-        unpacker = zlib.decompressobj(wbits=47)
-        async for piece in self._pieces():
-            while piece:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise WebRefused(f"{self._url.host} answered in the unknown encoding {encoding!r}")
+        # Decompress in bounded pieces: a few bytes may expand to gigabytes.
+        decompressor = zlib.decompressobj(wbits=47)
+        async for chunk in self._chunks():
+            while chunk:
                 try:
-                    yield unpacker.decompress(piece, most)
+                    yield decompressor.decompress(chunk, limit)
                 except zlib.error as error:
                     raise WebRefused(
                         f"{self._url.host} sent a body that cannot be unpacked: {error}"
                     ) from None
-                piece = unpacker.unconsumed_tail
+                chunk = decompressor.unconsumed_tail
 
-    async def _pieces(self) -> AsyncGenerator[bytes]:
+    async def _chunks(self) -> AsyncGenerator[bytes]:
         while isinstance(event := await self._event(), self._h11.Data):
             yield bytes(event.data)
 
@@ -310,44 +307,42 @@ class HttpGet:
         return event
 
 
-# MERGED coder.web.fetch: Fetching a page: names looked up once, addresses checked at every hop, redirects followed as far as they may be.
-
-_MOVED: Final = frozenset((301, 302, 303, 307, 308))
+_REDIRECT_STATUSES: Final = frozenset((301, 302, 303, 307, 308))
 
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """What was fetched."""
+    """A fetched page."""
 
     url: Url
-    """Where it was in the end."""
+    """The address after redirects."""
     answer: HttpResponseHead
     data: bytes
     complete: bool
-    """Whether these are all its bytes."""
-    leads_to: Url | None = None
-    """It is only a redirect, to a host that nobody has agreed to."""
+    """Whether the body is complete."""
+    redirect: Url | None = None
+    """Set if the page is a redirect to another host, which has to be permitted first."""
 
 
-async def fetch(url: Url, access: WebAccess, *, most: int, redirects: int) -> WebPage:
-    """The page, and of a larger one the first `most` bytes. Raises WebRefused, BadUrl.
+async def fetch(url: Url, access: WebAccess, *, limit: int, redirects: int) -> WebPage:
+    """Fetch a page, at most its first `limit` bytes. Raises WebRefused, BadUrl.
 
-    A redirect is followed on the same host, and between a host and its `www.`; one to another host is handed back,
-    because whether that may be asked is to be judged first.
+    Redirects to the same host, or between a host and its `www.`, are followed. A redirect to another host is
+    returned, because it needs its own permission.
     """
     for _ in range(redirects + 1):
-        async with await _connect(url, access) as exchange:
-            answer = await exchange.ask()
+        async with await _connect(url, access) as get:
+            answer = await get.send()
             location = answer.headers.get("location")
-            if answer.status not in _MOVED or not location:
-                data, complete = await exchange.body(most)
+            if answer.status not in _REDIRECT_STATUSES or not location:
+                data, complete = await get.body(limit)
                 return WebPage(url, answer, data, complete)
-        following = url.join(location)
-        if url.scheme == "https" and following.scheme == "http":
-            raise WebRefused(f"{url} redirects to {following}, which is not encrypted any more")
-        if _site(following) != _site(url):
-            return WebPage(url, answer, b"", True, leads_to=following)
-        url = following
+        target = url.join(location)
+        if url.scheme == "https" and target.scheme == "http":
+            raise WebRefused(f"{url} redirects to {target}, which is not encrypted")
+        if _site(target) != _site(url):
+            return WebPage(url, answer, b"", True, redirect=target)
+        url = target
     raise WebRefused(f"{url.host} redirects more than {redirects} times")
 
 
@@ -359,9 +354,9 @@ async def _connect(url: Url, access: WebAccess) -> HttpGet:
     if not addresses:
         raise WebRefused(f"{url.host} has no address")
     for address in addresses:
-        # One that is not public makes the name suspect: then none of the others is asked either.
-        if objection := access.objection(url.host, address):
-            raise WebRefused(f"{url.host} may not be asked: {address} {objection}")
+        # One address that is not public makes the name suspect: no address of it is contacted.
+        if reason := access.forbidden_reason(url.host, address):
+            raise WebRefused(f"{url.host} may not be fetched: {address} {reason}")
     return HttpGet(url, addresses, access.tls)
 
 

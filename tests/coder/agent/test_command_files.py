@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel
 
-from accord.coder.command_registry import fill, read
+from accord.coder.command_registry import fill_prompt, parse_command_file
 from accord.policy import TrustStore
 
 NO_CAPABILITIES: dict[str, Any] = {}
@@ -236,7 +236,7 @@ async def test_project_command_linked_outside_the_project_is_rejected(harness: A
     ],
 )
 def test_front_matter_is_read(text: str, description: str, hint: str | None, prompt: str) -> None:
-    written = read(text)
+    written = parse_command_file(text)
     if text.startswith("---\nnever"):
         assert written.prompt == prompt
     else:
@@ -260,14 +260,14 @@ def test_front_matter_is_read(text: str, description: str, hint: str | None, pro
     ],
 )
 def test_arguments_are_inserted_once_and_nothing_is_executed(prompt: str, text: str, filled: str) -> None:
-    assert fill(prompt, text) == filled
+    assert fill_prompt(prompt, text) == filled
 
 
 @settings(deadline=None)
 @given(st.text(max_size=300), st.text(max_size=100))
 def test_any_file_and_argument_can_be_filled(text: str, argument: str) -> None:
-    written = read(text)
+    written = parse_command_file(text)
     assert len(written.description) <= 200
     assert "\n" not in written.description
-    filled = fill(written.prompt, argument)
+    filled = fill_prompt(written.prompt, argument)
     assert argument in filled or not argument or "$" in written.prompt

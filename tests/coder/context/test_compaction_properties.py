@@ -79,21 +79,21 @@ def test_compacted_history_is_valid_smaller_and_keeps_the_essentials(
     plan: list[PlanEntry],
     outcome: tuple[str | ModelError, ...],
     size: int | None,
-    thorough: bool,
+    force_summary: bool,
 ) -> None:
     sound = repair(history)
-    done = compacted(history, plan, outcome, size=size, thorough=thorough)
+    done = compacted(history, plan, outcome, size=size, force_summary=force_summary)
     assert repair(done.messages) == done.messages
     assert done.before_tokens == estimate(sound)
     assert done.after_tokens == estimate(done.messages)
-    if done.how == "nothing":
+    if done.method == "nothing":
         assert done.messages == sound
     else:
         assert done.after_tokens < done.before_tokens
     prompt = last_prompt(sound)
     if prompt is not None:
         assert done.messages[last_prompt(done.messages) or 0] == sound[prompt]
-    if done.how in ("summary", "mechanical"):
+    if done.method in ("summary", "mechanical"):
         note = text_of(done.messages[0])
         assert all(entry.content in note for entry in plan)
         words = next(
@@ -117,7 +117,7 @@ def test_repeated_compaction_stays_valid(
 ) -> None:
     history: list[Message] = []
     for more, outcome in rounds:
-        done = compacted([*history, *more], plan, outcome, size=8000, thorough=True)
+        done = compacted([*history, *more], plan, outcome, size=8000, force_summary=True)
         assert repair(done.messages) == done.messages
         history = done.messages
 
@@ -137,6 +137,6 @@ def test_large_histories_take_linear_time(count: int, text: str) -> None:
             ToolResult(use.id, use.name, (TextPart(text),)),
         ]
     history.append(UserMessage((TextPart("go on"),)))
-    done = compacted(history, [], (SUMMARY,), size=40_000, thorough=True)
-    assert done.how == "summary"
+    done = compacted(history, [], (SUMMARY,), size=40_000, force_summary=True)
+    assert done.method == "summary"
     assert done.fits

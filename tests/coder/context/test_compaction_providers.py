@@ -19,10 +19,10 @@ pytestmark = pytest.mark.parametrize("kind", KINDS)
 async def test_summary_request_has_no_tools_and_compacted_history_is_accepted(kind: Kind) -> None:
     script = [ModelAnswer(SUMMARY), ModelAnswer("Going on.")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
-        compacted = await compact(CompactionInput(messages=turns(12), size=40_000, thorough=True), model)
+        compacted = await compact(CompactionInput(messages=turns(12), size=40_000, force_summary=True), model)
         events = await ask(model, ModelRequest("Be brief.", compacted.messages, [READ]))
         first, second = (json.dumps(asked.body) for asked in server.requests)
-    assert compacted.how == "summary"
+    assert compacted.method == "summary"
     assert compacted.summary == SUMMARY
     assert compacted.usage is not None
     assert "Reads a file." not in first
@@ -37,7 +37,7 @@ async def test_cancelled_compaction_closes_the_provider_connection(kind: Kind) -
         remote_model(server, kind) as model,
     ):
         task = asyncio.create_task(
-            compact(CompactionInput(messages=turns(12), size=40_000, thorough=True), model)
+            compact(CompactionInput(messages=turns(12), size=40_000, force_summary=True), model)
         )
         await pause.reached()
         task.cancel()

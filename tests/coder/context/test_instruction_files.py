@@ -12,7 +12,7 @@ from accord.coder.context.system_prompt import (
     Instructions,
     InstructionsSeen,
     find_instructions,
-    told,
+    instructions_note,
 )
 
 
@@ -43,12 +43,12 @@ async def found(cwd: Path, *roots: Path, home: Path | None = None) -> list[str]:
 
 
 async def test_user_instructions_come_first_then_the_nearest(home: Path, project: Path) -> None:
-    own = put(home / ".accord/config/AGENTS.md")
+    of_user = put(home / ".accord/config/AGENTS.md")
     top, inner = put(project / "AGENTS.md"), put(project / "src/app/AGENTS.md")
     (project / "src/app/deep").mkdir()
-    assert await found(project / "src/app/deep") == list(map(str, (own, inner, top)))
+    assert await found(project / "src/app/deep") == list(map(str, (of_user, inner, top)))
     first, *_ = await find_instructions(str(project))
-    assert first.own
+    assert first.of_user
     assert first.text == "rules of config"
 
 
@@ -192,7 +192,7 @@ async def test_subfolder_instructions_are_sent_once_when_touched(project: Path) 
     seen = InstructionsSeen(str(project), [], await find_instructions(str(project)))
     given = await seen.nested(str(touched))
     assert [item.path for item in given] == [str(deep), str(inner)]
-    assert "use tabs" in told(given)
+    assert "use tabs" in instructions_note(given)
     assert await seen.nested(str(touched)) == []
     assert await seen.nested(str(project / "web/ui/not-yet-there.ts")) == []
     assert await seen.nested(str(project / "setup.py")) == []

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 
-from accord.coder.context.user_prompt import LONGEST, title_of
+from accord.coder.context.user_prompt import TITLE_LIMIT, title_of
 from accord.schema.content import (
     AudioContent,
     ContentBlock,
@@ -56,7 +56,7 @@ def test_long_title_is_cut_between_words() -> None:
     found = title("Please " + "rewrite the parser " * 20)
     assert found is not None
     assert found.endswith("the parser rewrite the…")
-    assert len(found) <= LONGEST
+    assert len(found) <= TITLE_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_prompt_without_text_is_titled_after_its_attachment(block: ContentBlock,
 @given(st.lists(st.text().map(TextContent) | st.builds(ResourceLink, st.text(), st.text())))
 def test_any_prompt_has_a_printable_title_or_none(blocks: list[ContentBlock]) -> None:
     found = title_of(blocks)
-    assert found is None or (0 < len(found) <= LONGEST and found.isprintable() and found == found.strip())
+    assert found is None or (0 < len(found) <= TITLE_LIMIT and found.isprintable() and found == found.strip())
 
 
 @pytest.mark.timeout(20)

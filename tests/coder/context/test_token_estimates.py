@@ -63,7 +63,7 @@ def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
     history: list[Message] = [user("hello " * 100)]
     asked = ModelRequest("Be brief.", history, [READ])
     assert meter.tokens(asked) == estimate(asked)
-    meter.told(asked, 200)
+    meter.record(asked, 200)
     assert meter.tokens(asked) == 200
     more: list[Message] = [*history, assistant("Good day."), user("and now?")]
     ratio = 200 / estimate(asked)
@@ -74,7 +74,7 @@ def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
 def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
     meter = TokenMeter()
     asked = ModelRequest("", [user("hello " * 1000), assistant("Good day.")])
-    meter.told(asked, 2 * estimate(asked))
+    meter.record(asked, 2 * estimate(asked))
     compacted = ModelRequest("", [user("short"), assistant("Good day.")])
     assert meter.tokens(compacted) == 2 * estimate(compacted)
 
@@ -83,14 +83,14 @@ def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
 def test_implausibly_low_provider_count_is_ignored(tokens: int) -> None:
     meter = TokenMeter()
     asked = ModelRequest("", [user("hello " * 1000)])
-    meter.told(asked, tokens)
+    meter.record(asked, tokens)
     assert meter.tokens(asked) == estimate(asked)
 
 
 def test_absurd_provider_count_has_limited_effect() -> None:
     meter = TokenMeter()
     asked = ModelRequest("", [user("hello " * 1000)])
-    meter.told(asked, 10**9)
+    meter.record(asked, 10**9)
     assert meter.tokens(ModelRequest("", [user("hello")])) <= 3 * estimate(user("hello"))
 
 
@@ -101,5 +101,5 @@ def test_equal_histories_share_a_count() -> None:
         return [user("read"), assistant(use), result(use, "print(1)")]
 
     meter = TokenMeter()
-    meter.told(ModelRequest("", history()), 321)
+    meter.record(ModelRequest("", history()), 321)
     assert meter.tokens(ModelRequest("", history())) == 321

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY
 
-from accord.coder.user_config import ConfigError, ModelFacts, ModelsConfig, from_mapping, load_models_config
+from accord.coder.user_config import ConfigError, ModelFacts, ModelsConfig, load_models_config, models_config
 
 
 def test_config_file_is_read_and_optional(tmp_path: Path) -> None:
@@ -65,13 +65,13 @@ def test_config_may_be_json_but_not_both(tmp_path: Path) -> None:
 )
 def test_invalid_setting_is_reported_with_file_key_and_reason(value: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        from_mapping(value, "c.toml")
+        models_config(value, "c.toml")
     assert str(caught.value) == line
 
 
 def test_key_in_the_config_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConfigError, match=r"endpoints\.a\.api_key: keys do not belong here") as caught:
-        from_mapping({"endpoints": {"a": {"api_key": KEY}}}, "c.toml")
+        models_config({"endpoints": {"a": {"api_key": KEY}}}, "c.toml")
     assert KEY not in str(caught.value)
 
 

@@ -13,7 +13,7 @@ from accord.coder.model_history import (
     ThoughtPart,
     ToolUse,
     assistant,
-    message_of,
+    decode_message,
     note,
     repair,
     result,
@@ -69,7 +69,7 @@ async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
     script = [ModelAnswer(Thought("Let me see.", "c2VhbA=="), "It is 4."), ModelAnswer("As I said.")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         events = await ask(model)
-        kept = message_of(encode(final_message(events)))
+        kept = decode_message(encode(final_message(events)))
         await ask(model, request(user("2+2?"), kept, user("Sure?")))
     assert [event.text for event in of(ThoughtDelta, events)] == ["Let me see."]
     assert [type(part) for part in kept.parts] == [ThoughtPart, TextPart]

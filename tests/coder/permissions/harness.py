@@ -17,7 +17,7 @@ from tests.agent.agent_client import Client, connected_client, make_agent
 from accord.agent import AgentOptions, PermissionAnswer, Turn
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.permissions.permission_gate import PermissionGate, PermissionRuling
-from accord.coder.permissions.permission_settings import PATIENCE
+from accord.coder.permissions.permission_settings import QUESTION_SECONDS
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.tool import PreparedCall, Tool, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
@@ -45,7 +45,7 @@ class GateSession:
     gate: PermissionGate
     audit: DecisionLog
     context: ToolContext
-    confinement: Any
+    sandbox: Any
     mode: Mode = "ask"
     rulings: list[PermissionRuling] = field(default_factory=list[PermissionRuling])
     results: list[str] = field(default_factory=list[str])
@@ -113,8 +113,8 @@ class GateSession:
             ruling = await self.gate.ruling(tool, call, ask)
             self.rulings.append(ruling)
             if not ruling.allowed:
-                self.results.append(ruling.told)
-                await scope.fail(ruling.told)
+                self.results.append(ruling.message)
+                await scope.fail(ruling.message)
                 return
             self.results.append((await call.run(report)).text)
 
@@ -129,7 +129,7 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
     root = folder / "project"
     for created in (root, folder / "more", folder / "elsewhere", folder / "home" / ".ssh"):
         created.mkdir(parents=True, exist_ok=True)
-    confinement = more.pop("confinement", None) or FakeConfinement()
+    sandbox = more.pop("confinement", None) or FakeConfinement()
     clock: Clock = more.pop("clock", SYSTEM_CLOCK)
     audit = more.pop("audit", None) or DecisionLog(folder / "data" / "decisions.jsonl")
     bounds = SessionDirectories.of(root, [folder / "more"], home=folder / "home")
@@ -140,12 +140,12 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
         audit=audit,
         session_id="sess_1",
         mode=lambda: session.mode,
-        confinement=confinement,
-        seconds=more.pop("seconds", PATIENCE),
+        sandbox=sandbox,
+        seconds=more.pop("seconds", QUESTION_SECONDS),
         clock=clock,
     )
     context = ToolContext(cwd=str(root), may_show=gate.may_show, clock=clock, **more)
-    session = GateSession(root, gate, audit, context, confinement, mode)
+    session = GateSession(root, gate, audit, context, sandbox, mode)
     return session
 
 

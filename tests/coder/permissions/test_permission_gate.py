@@ -78,7 +78,7 @@ async def test_decision_for_each_call_in_each_mode(
 
         ruling = await session.ruling(name, no, **arguments)
         found.append("ask" if asked else "allow" if ruling.allowed else "deny")
-        assert ruling.allowed or ruling.told.startswith("Permission denied.")
+        assert ruling.allowed or ruling.message.startswith("Permission denied.")
     assert found == effects
     assert [line["effect"] for line in session.audit_lines()] == effects
 
@@ -112,7 +112,7 @@ async def test_missing_required_sandbox_denies_commands(tmp_path: Path) -> None:
         tmp_path, mode="full-access", confinement=FakeConfinement(missing="bwrap is not installed")
     )
     ruling = await session.ruling("bash", command="ls")
-    assert ruling.told == "Permission denied. bwrap is not installed. Tell the user."
+    assert ruling.message == "Permission denied. bwrap is not installed. Tell the user."
     assert (await session.ruling("read_file", path="a.py")).allowed
 
 
@@ -157,16 +157,16 @@ async def test_denial_says_what_to_do(tmp_path: Path, mode: Mode, rules: Any, ca
     session = make_session(tmp_path, mode=mode, rules=rules)
     ruling = await session.ruling(call[0], **call[1])
     assert not ruling.allowed
-    assert ruling.told.startswith("Permission denied. ")
-    assert told in ruling.told
-    assert "\n" not in ruling.told
+    assert ruling.message.startswith("Permission denied. ")
+    assert told in ruling.message
+    assert "\n" not in ruling.message
 
 
 async def test_reject_always_is_not_asked_again(tmp_path: Path) -> None:
     session = make_session(tmp_path)
     assert not (await session.ruling("bash", NEVER, command="npm install")).allowed
     again = await session.ruling("bash", command="npm install left-pad")
-    assert "refused this for the rest of the session" in again.told
+    assert "refused this for the rest of the session" in again.message
     assert (await session.ruling("bash", ALLOW, command="npm test")).allowed
 
 
@@ -273,7 +273,7 @@ async def test_allow_is_ignored_when_the_mode_forbids_the_call_by_then(tmp_path:
 
     ruling = await session.ruling("write_file", later, path="a", content="")
     assert not ruling.allowed
-    assert "plan mode changes nothing" in ruling.told
+    assert "plan mode changes nothing" in ruling.message
     session.mode = "ask"
     assert await session.asked_decision(
         "write_file", path="a", content=""
@@ -331,21 +331,21 @@ async def test_nothing_runs_when_the_audit_cannot_be_written(tmp_path: Path) -> 
     for call in (("read_file", {"path": "a.py"}), write("a.py")):
         ruling = await session.ruling(call[0], **call[1])
         assert not ruling.allowed
-        assert "could not be written" in ruling.told
+        assert "could not be written" in ruling.message
     session.mode = "ask"
     asked = await session.ruling("write_file", ALWAYS, path="a.py", content="x")
     assert not asked.allowed
-    assert "Nothing runs that cannot be written down" in asked.told
+    assert "Nothing runs that cannot be written down" in asked.message
     assert await session.asked_decision(
         "write_file", path="a.py", content="x"
     )  # an "always" is not stored either
     no = await session.ruling("write_file", REJECT, path="a.py", content="x")
-    assert "The user rejected" in no.told
+    assert "The user rejected" in no.message
 
 
 async def test_audit_inside_the_project_denies_everything(tmp_path: Path) -> None:
     session = make_session(tmp_path, audit=DecisionLog(tmp_path / "project" / "decisions.jsonl"))
-    assert "keep it outside" in (await session.ruling("read_file", path="a.py")).told
+    assert "keep it outside" in (await session.ruling("read_file", path="a.py")).message
 
 
 # -- search --------------------------------------------------------------------------------------------------

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from accord.coder.permissions.permission_settings import PermissionSettings, SandboxSettings, from_mapping
+from accord.coder.permissions.permission_settings import (
+    PermissionSettings,
+    SandboxSettings,
+    permission_settings,
+)
 from accord.coder.user_config import read_file
 from accord.errors import UsageError
 
@@ -33,7 +37,7 @@ keep_env = ["DATABASE_URL"]
 
 
 def test_defaults_are_cautious():
-    assert from_mapping({}, "") == PermissionSettings()
+    assert permission_settings({}, "") == PermissionSettings()
     assert (PermissionSettings().mode, PermissionSettings().seconds) == ("ask", 600.0)
     assert PermissionSettings().sandbox == SandboxSettings(enabled=True, network=False)
 
@@ -42,7 +46,7 @@ def test_all_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/ada")
     file = tmp_path / "config.toml"
     file.write_text(WHOLE)
-    settings = from_mapping(read_file(file), file)
+    settings = permission_settings(read_file(file), file)
     assert (settings.mode, settings.seconds) == ("workspace-write", 90.0)
     assert len(settings.rules.allow) == 2
     assert settings.rules.source == str(file)
@@ -57,17 +61,17 @@ def test_all_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_permissions_may_be_a_single_word():
-    assert from_mapping({"permissions": "none"}, "c").rules.permission_default == "none"
+    assert permission_settings({"permissions": "none"}, "c").rules.permission_default == "none"
 
 
 def test_infinite_permission_seconds_means_no_limit():
-    assert from_mapping({"permission_seconds": float("inf")}, "c").seconds is None
+    assert permission_settings({"permission_seconds": float("inf")}, "c").seconds is None
 
 
 def test_examples_in_the_docs_are_valid():
     page = (Path(__file__).parents[3] / "docs" / "permissions.md").read_text()
     examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    settings = [from_mapping(tomllib.loads(example), "config.toml") for example in examples]
+    settings = [permission_settings(tomllib.loads(example), "config.toml") for example in examples]
     assert [bool(one.rules.deny) for one in settings] == [True, False]
     assert settings[1].sandbox.backend == "bubblewrap"
 
@@ -102,6 +106,6 @@ def test_examples_in_the_docs_are_valid():
 )
 def test_errors_name_file_key_and_reason(value: Any, said: str):
     with pytest.raises(UsageError) as caught:
-        from_mapping(value, "config.toml")
+        permission_settings(value, "config.toml")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -12,7 +12,13 @@ from tests.coder.permissions.harness import make_session
 from tests.coder.tools.harness import text_in
 
 from accord.agent import PermissionAnswer, Turn
-from accord.coder.permissions.project_trust import OPTIONS, ProjectFiles, ask_trust, asking_in, project_files
+from accord.coder.permissions.project_trust import (
+    TRUST_OPTIONS,
+    ProjectFiles,
+    ask_trust,
+    project_files,
+    trust_asker,
+)
 from accord.errors import ConnectionClosed
 from accord.policy import Policy, TrustStore
 from accord.schema import PermissionOption
@@ -54,7 +60,7 @@ class FakeUser:
     ) -> PermissionAnswer:
         self.times += 1
         self.shown = list(content)
-        assert options == OPTIONS
+        assert options == TRUST_OPTIONS
         if self.error is not None:
             raise self.error
         return PermissionAnswer(self.answer, "selected" if self.answer else "cancelled")
@@ -91,7 +97,7 @@ async def test_only_requested_purposes_are_listed(project: Path, trust: TrustSto
 
 async def test_project_without_such_files_asks_nothing(project: Path, trust: TrustStore) -> None:
     files = project_files(str(project), trust)
-    user = FakeUser(OPTIONS[0])
+    user = FakeUser(TRUST_OPTIONS[0])
     assert await ask_trust(files, user)
     assert (user.times, files.lines()) == (0, [])
 
@@ -100,7 +106,7 @@ async def test_trust_covers_exactly_this_content(project: Path, trust: TrustStor
     put(project, ".accord/permissions.toml", RULES)
     command = put(project, ".accord/commands/deploy.md", "Deploy ```it```")
     files = project_files(str(project), trust)
-    user = FakeUser(OPTIONS[0])
+    user = FakeUser(TRUST_OPTIONS[0])
     assert await ask_trust(files, user)
     assert text_in(user.shown[1:2]) == f"```\n{RULES}```"
     assert text_in(user.shown[3:4]) == "````\nDeploy ```it```\n````"
@@ -119,7 +125,7 @@ async def test_used_content_is_the_content_that_was_shown(project: Path, trust: 
 
     async def meanwhile(*_: Any) -> PermissionAnswer:
         command.write_text("harmful")
-        return PermissionAnswer(OPTIONS[0], "selected")
+        return PermissionAnswer(TRUST_OPTIONS[0], "selected")
 
     assert await ask_trust(files, meanwhile)
     assert files.trusted[".accord/commands/deploy.md"].text == "harmless"
@@ -136,7 +142,7 @@ async def test_invisible_characters_are_shown_escaped(project: Path, trust: Trus
 @pytest.mark.parametrize(
     "user",
     [
-        FakeUser(OPTIONS[1]),
+        FakeUser(TRUST_OPTIONS[1]),
         FakeUser(None),
         FakeUser(PermissionOption("allow_once", "Allow", "allow_once")),
         FakeUser(PermissionOption("ignore", "Trust", "allow_always")),
@@ -175,7 +181,7 @@ async def test_trust_that_cannot_be_stored_does_not_count(project: Path, tmp_pat
     put(project, ".accord/permissions.toml", RULES)
     (tmp_path / "data").write_text("in the way")
     files = project_files(str(project), TrustStore(tmp_path / "data" / "trust"))
-    assert not await ask_trust(files, FakeUser(OPTIONS[0]))
+    assert not await ask_trust(files, FakeUser(TRUST_OPTIONS[0]))
     assert files.rules() is None
 
 
@@ -186,7 +192,7 @@ async def test_only_the_trust_option_trusts(project: Path, trust: TrustStore, ki
     files = project_files(str(project), trust)
 
     async def answer(turn: Turn) -> None:
-        await ask_trust(files, asking_in(turn))
+        await ask_trust(files, trust_asker(turn))
 
     async with connected_client(make_agent(answer)) as client:
         turn = client.prompt(await client.new_session(str(project)))
@@ -204,7 +210,7 @@ async def test_only_the_trust_option_trusts(project: Path, trust: TrustStore, ki
 
 async def trusted_files(project: Path, trust: TrustStore) -> ProjectFiles:
     files = project_files(str(project), trust)
-    await ask_trust(files, FakeUser(OPTIONS[0]))
+    await ask_trust(files, FakeUser(TRUST_OPTIONS[0]))
     return files
 
 
@@ -219,7 +225,7 @@ async def test_project_rules_tighten_and_never_widen(
     session = make_session(tmp_path)
     session.gate.policy = Policy(project=(await trusted_files(project, trust)).rules())
     ruling = await session.ruling("bash", command="git push origin")
-    assert "(deny rule 1 of .accord/permissions.json (command git push *))" in ruling.told
+    assert "(deny rule 1 of .accord/permissions.json (command git push *))" in ruling.message
     assert await session.asked_decision("bash", command="make all")
 
 
@@ -263,7 +269,7 @@ async def test_outside_links_large_files_and_non_files_are_left_out(
     os.mkfifo(commands / "pipe.md")
     files = project_files(str(project), trust)
     assert list(files.untrusted) == [".accord/commands/inside.md"]
-    assert {name.rpartition("/")[2] for name in files.left_out} >= {
+    assert {name.rpartition("/")[2] for name in files.unusable} >= {
         "out.md",
         "folder.md",
         "large.md",
@@ -281,11 +287,11 @@ async def test_commands_folder_outside_the_project_is_left_out(
     (project / ".accord" / "commands").rmdir()
     (project / ".accord" / "commands").symlink_to(tmp_path / "elsewhere")
     files = project_files(str(project), trust)
-    assert (files.untrusted, list(files.left_out)) == ({}, [".accord/commands/x.md"])
+    assert (files.untrusted, list(files.unusable)) == ({}, [".accord/commands/x.md"])
 
 
 async def test_number_of_command_files_is_limited(project: Path, trust: TrustStore) -> None:
     for number in range(105):
         put(project, f".accord/commands/{number:03}.md", "x")
     files = project_files(str(project), trust)
-    assert (len(files.untrusted), len(files.left_out)) == (100, 5)
+    assert (len(files.untrusted), len(files.unusable)) == (100, 5)

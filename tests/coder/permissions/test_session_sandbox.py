@@ -47,7 +47,7 @@ def tools_in(session: GateSession, context: ToolContext) -> ToolHarness:
 async def test_status_before_the_first_command_is_not_tried(tmp_path: Path) -> None:
     confinement = SessionSandbox([str(tmp_path)])
     assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
-    assert confinement.lines() == ["sandbox: not tried yet: it is made before the first command"]
+    assert confinement.details() == ["sandbox: not tried yet: it is made before the first command"]
     assert confinement.outside("/tmp/x") == "/tmp/x"
 
 
@@ -79,7 +79,7 @@ async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
     assert confinement.missing.startswith("your config insists on a sandbox that is not there: ")
     assert confinement.summary().startswith("none: no command is run (")
     session = make_session(tmp_path, mode="full-access", confinement=confinement)
-    assert "insists on a sandbox" in (await session.ruling("bash", command="ls")).told
+    assert "insists on a sandbox" in (await session.ruling("bash", command="ls")).message
     await confinement.aclose()
 
 
@@ -100,7 +100,7 @@ async def test_sandbox_is_created_once_and_a_cancelled_wait_does_not_stop_it(
     assert first is not None
     await confinement.ready()
     assert confinement.sandbox is first
-    assert confinement.lines()[0] == f"sandbox: {first.report.summary()}"
+    assert confinement.details()[0] == f"sandbox: {first.report.summary()}"
 
 
 @needs_sandbox
@@ -282,7 +282,7 @@ async def test_sandbox_is_not_used_in_terminals_on_another_machine(
         await client.turn_of(turn)
     assert session.context.sandbox is None
     assert asked == ["`make all` would run without a sandbox"]
-    assert any("not used in the client's terminals" in line for line in confinement.lines())
+    assert any("not used in the client's terminals" in line for line in confinement.details())
 
 
 @needs_sandbox

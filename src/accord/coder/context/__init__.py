@@ -1,1 +1,2 @@
-"""What the model is told: instructions, the system prompt, prompts as parts, and how a long history is kept small."""
+"""What the model is told: the system prompt, instructions, prompts as message parts, and compaction of long
+histories."""

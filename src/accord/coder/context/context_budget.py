@@ -1,4 +1,10 @@
-"""Compacts the history in time, keeping the task, the plan and promises; reports usage to the client."""
+"""Compacts the history in time, keeping the task, the plan and promises; reports usage to the client.
+
+A compaction has three steps. First old tool results are shortened. If that is not enough, everything but the
+latest steps is replaced by a note with a summary that the model writes. If the model fails, the note has a
+summary made without it. One compaction asks the model at most twice; `CompactionBreaker` decides whether to
+compact again.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,12 +28,12 @@ from accord.coder.context.history_summary import (
     SummaryText,
     Watch,
     ask_summary,
-    is_memory,
-    note_of,
-    own_summary,
-    remember,
+    collect,
+    is_summary_note,
+    summary_note,
+    summary_without_model,
 )
-from accord.coder.loop import retrying
+from accord.coder.loop import retry_notice
 from accord.coder.model_history import (
     ImagePart,
     Message,
@@ -49,57 +55,54 @@ if TYPE_CHECKING:
     from accord.coder.session_runtime import SessionRuntime
 
 
-# MERGED coder.context.compaction: Making a history smaller without losing the task, the plan or what was promised.
-#
-# The ladder: old results are shortened; if that is not enough, everything but the latest steps gives way to a note with a
-# summary by the model; if the model fails, to the same note with what can be said without it. No rung asks the model
-# more than twice, and none is climbed again: whether the next compaction makes sense is for a `Breaker` to say.
-
-How: TypeAlias = Literal["nothing", "shortened", "summary", "mechanical"]
+Method: TypeAlias = Literal["nothing", "shortened", "summary", "mechanical"]
 
 _SHORT_CHARS: Final = 600
-"""What is left of an old result."""
+"""The length of a shortened old result."""
 _LONG_CHARS: Final = 1200
-"""An old result that is no longer than this is left alone."""
+"""Old results up to this length are not shortened."""
 _LAST_CHARS: Final = 6000
-"""What is left of each result of the very last step, if that is too large to be kept whole."""
+"""The length of each result of the last step, if that step is too large."""
 _PROMPTS_CHARS: Final = 24_000
 _NOTE_TOKENS: Final = 6000
-_LEAST: Final = 800
-"""Tokens; a part smaller than this is not worth a summary."""
+_MIN_SUMMARY_TOKENS: Final = 800
+"""In tokens; a smaller part is not worth a summary."""
 
 
 class CompactionInput(Struct, frozen=True, kw_only=True):
-    """What a compaction works with."""
+    """The input of a compaction."""
 
     messages: Sequence[Message]
     size: int | None
-    """The context of the model, in tokens."""
+    """The context window of the model, in tokens."""
     overhead: int = 0
     """Tokens of the system prompt and the tools."""
     scale: float = 1.0
-    """What the provider counts for one estimated token: `Meter.ratio`."""
+    """Counted tokens per estimated token: `TokenMeter.ratio`."""
     plan: Sequence[PlanEntry] = ()
     facts: Sequence[str] = ()
-    """What else must not be forgotten, a line each: background jobs, say."""
+    """Other facts to keep, one per line, such as running background jobs."""
     focus: str = ""
-    """What the user asked to keep in particular."""
-    thorough: bool = False
-    """Whether a summary is wanted even if shorter results would do: on `/compact`, and after `context_full`."""
+    """What the user asked to keep."""
+    force_summary: bool = False
+    """Whether to summarize even if shortening results would do: on `/compact`, and after `context_full`."""
 
 
 class CompactionResult(Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of a compaction."""
 
     messages: list[Message]
-    how: How
+    method: Method
     before_tokens: int
     after_tokens: int
-    """Both with system prompt and tools, and estimated in the same way."""
+    """Both include the system prompt and tools, and are estimated in the same way."""
     fits: bool
-    """Whether the next request fits. If not, the last prompt is too large by itself and another try changes nothing."""
+    """Whether the next request fits.
+
+    If not, the last prompt alone is too large and compacting again is useless.
+    """
     summary: str = ""
-    """Of what left, for people too; empty if nothing but results was shortened."""
+    """The summary of the removed part, also for the user; empty if results were only shortened."""
     usage: RequestUsage | None = None
     why: str = ""
     """Why the model did not write the summary."""
@@ -108,138 +111,150 @@ class CompactionResult(Struct, frozen=True, kw_only=True):
 async def compact(
     material: CompactionInput, model: Model | None, *, watch: Watch | None = None
 ) -> CompactionResult:
-    """The history made smaller, or as it was if that cannot be. Without a model no summary is asked for.
+    """Compact a history. Returns it unchanged if that is impossible. Without a model no summary is requested.
 
     Cancelling it gives up the model's request. `watch` sees the events of that request, retries among them.
     """
-    # Counting takes a while, and other sessions do not wait for it.
-    scales = await asyncio.to_thread(_Scales, material, repair(material.messages))
-    parting = await asyncio.to_thread(_first_rungs, scales, material.thorough)
-    if isinstance(parting, CompactionResult):
-        return parting
-    written = SummaryText()
-    if model is not None and model.provider != REHEARSAL:  # a script cannot summarise
-        room = scales.room - scales.of_note
-        written = await ask_summary(model, parting.leaving, room, focus=material.focus, watch=watch)
-    return await asyncio.to_thread(_last_rungs, scales, parting, material, written)
+    # In a thread: counting takes a while, and other sessions must not wait.
+    counts = await asyncio.to_thread(_TokenCounts, material, repair(material.messages))
+    cut = await asyncio.to_thread(_shorten_or_cut, counts, material.force_summary)
+    if isinstance(cut, CompactionResult):
+        return cut
+    summary_text = SummaryText()
+    if model is not None and model.provider != REHEARSAL:  # the rehearsal model cannot summarize
+        limit = counts.limit - counts.note_tokens
+        summary_text = await ask_summary(
+            model, cut.removed_with_prompt, limit, focus=material.focus, watch=watch
+        )
+    return await asyncio.to_thread(_replace_by_note, counts, cut, material, summary_text)
 
 
-def _first_rungs(scales: "_Scales", thorough: bool) -> "CompactionResult | _Parting":
-    """Shorter results, if they are enough or all that can be done; else where the history is to be cut."""
-    messages = scales.messages
-    if not thorough:
-        shorter = _shortened(messages, scales)
-        if scales.tokens(shorter) < min(scales.before, scales.room * 7 // 10):
-            return scales.result(shorter, "shortened")
-    parting = _part(messages, scales)
-    if scales.of(message for message in parting.told if not is_memory(message)) >= _LEAST:
-        return parting
-    shorter = [*messages[: parting.start], *parting.kept]
-    if scales.tokens(shorter) < scales.before:
-        return scales.result(shorter, "shortened")
-    return scales.result(messages, "nothing")
+def _shorten_or_cut(counts: "_TokenCounts", force_summary: bool) -> "CompactionResult | _Cut":
+    """The result with shortened results, if that is enough or all that can be done; else where to cut the
+    history."""
+    messages = counts.messages
+    if not force_summary:
+        shorter = _with_short_results(messages, counts)
+        if counts.tokens(shorter) < min(counts.before, counts.limit * 7 // 10):
+            return counts.result(shorter, "shortened")
+    cut = _find_cut(messages, counts)
+    if (
+        counts.count(message for message in cut.removed if not is_summary_note(message))
+        >= _MIN_SUMMARY_TOKENS
+    ):
+        return cut
+    shorter = [*messages[: cut.start], *cut.latest]
+    if counts.tokens(shorter) < counts.before:
+        return counts.result(shorter, "shortened")
+    return counts.result(messages, "nothing")
 
 
-def _last_rungs(
-    scales: "_Scales", parting: "_Parting", material: CompactionInput, written: SummaryText
+def _replace_by_note(
+    counts: "_TokenCounts", cut: "_Cut", material: CompactionInput, summary_text: SummaryText
 ) -> CompactionResult:
-    """The note in place of what leaves, with the model's summary or without it."""
-    memory = remember(parting.told)
-    summary = written.text or own_summary(parting.leaving, memory.earlier)
-    smaller = _assembled(material, parting, memory, summary, scales)
-    if scales.tokens(smaller) >= scales.before:
-        return scales.result(scales.messages, "nothing", written=written)
-    return scales.result(smaller, "summary" if written.text else "mechanical", summary, written)
+    """Replace the removed part by a note, with the summary of the model or without it."""
+    collected = collect(cut.removed)
+    summary = summary_text.text or summary_without_model(cut.removed_with_prompt, collected.earlier)
+    smaller = _new_history(material, cut, collected, summary, counts)
+    if counts.tokens(smaller) >= counts.before:
+        return counts.result(counts.messages, "nothing", summary_text=summary_text)
+    return counts.result(smaller, "summary" if summary_text.text else "mechanical", summary, summary_text)
 
 
-class _Scales:
-    """The weights of one compaction. Everything but the totals is in estimated tokens."""
+class _TokenCounts:
+    """Token counts of one compaction. All values but the totals of the result are estimated tokens."""
 
     def __init__(self, material: CompactionInput, messages: list[Message]) -> None:
         self.messages = messages
         self._known = {id(message): estimate(message) for message in self.messages}
         self._scale = material.scale
         self._overhead = round(material.overhead / material.scale)
-        self.history = self.of(self.messages)
+        self.history = self.count(self.messages)
         self.before = self._overhead + self.history
-        self.room = round(ContextWindow(material.size, 0).room / material.scale)
-        self.of_note = min(_NOTE_TOKENS, self.room // 8)
+        self.limit = round(ContextWindow(material.size, 0).limit / material.scale)
+        self.note_tokens = min(_NOTE_TOKENS, self.limit // 8)
 
     def keep(self, prompt: int) -> int:
-        """What the latest steps may have, beside a prompt of so many tokens: some, but never most of it all."""
-        left = self.room * 4 // 10 - self._overhead - self.of_note - prompt
+        """The limit for the latest steps, beside a prompt of so many tokens: never most of the context."""
+        left = self.limit * 4 // 10 - self._overhead - self.note_tokens - prompt
         return max(min(left, self.history // 4), 0)
 
     @property
     def prompt_chars(self) -> tuple[int, ...]:
-        """What earlier prompts may have, in characters; the next one if the whole does not get small enough."""
-        most = min(_PROMPTS_CHARS, self.room // 4)
+        """Limits for the earlier prompts, in characters; each next one is tried if the history stays too large."""
+        most = min(_PROMPTS_CHARS, self.limit // 4)
         return most, most // 4, 0
 
-    def of(self, messages: Iterable[Message]) -> int:
-        """Of these messages. Those of the history were counted once and for all."""
+    def count(self, messages: Iterable[Message]) -> int:
+        """The tokens of these messages. Messages of the history are counted only once."""
         return sum(self._known.get(id(message)) or estimate(message) for message in messages)
 
     def tokens(self, messages: Iterable[Message]) -> int:
-        """Of a request with this history."""
-        return self._overhead + self.of(messages)
+        """The tokens of a request with these messages."""
+        return self._overhead + self.count(messages)
 
     def result(
-        self, messages: list[Message], how: How, summary: str = "", written: SummaryText | None = None
+        self,
+        messages: list[Message],
+        method: Method,
+        summary: str = "",
+        summary_text: SummaryText | None = None,
     ) -> CompactionResult:
         after = self.tokens(messages)
         return CompactionResult(
             messages=messages,
-            how=how,
+            method=method,
             before_tokens=round(self.before * self._scale),
             after_tokens=round(after * self._scale),
-            fits=after < self.room,
+            fits=after < self.limit,
             summary=summary,
-            usage=written.usage if written else None,
-            why=written.why if written else "",
+            usage=summary_text.usage if summary_text else None,
+            why=summary_text.why if summary_text else "",
         )
 
 
-class _Parting(Struct, frozen=True):
+class _Cut(Struct, frozen=True):
     """Where a history is cut."""
 
     start: int
-    """The first message that stays, as one of the latest steps."""
-    leaving: Sequence[Message]
-    kept: Sequence[Message]
+    """The index of the first message that is kept as one of the latest steps."""
+    removed_with_prompt: Sequence[Message]
+    latest: Sequence[Message]
     prompt: UserMessage | None
-    """The last prompt, if it stands in the part that leaves: it stays."""
-    told: Sequence[Message]
-    """What leaves, but for the last prompt."""
+    """The last prompt, if it is in the removed part: it is kept."""
+    removed: Sequence[Message]
+    """The removed messages, without the last prompt."""
 
 
-def _part(messages: list[Message], scales: _Scales) -> _Parting:
+def _find_cut(messages: list[Message], counts: _TokenCounts) -> _Cut:
     index = last_prompt(messages)
     last = None if index is None else messages[index]
-    start, kept = _latest(messages, scales.keep(scales.of([last]) if last else 0), scales, index)
-    leaving = messages[:start]
+    start, latest = _latest_steps(messages, counts.keep(counts.count([last]) if last else 0), counts, index)
+    removed_with_prompt = messages[:start]
     if index is None or index >= start or not isinstance(last, UserMessage):
-        return _Parting(start, leaving, kept, None, leaving)
-    return _Parting(start, leaving, kept, last, [*messages[:index], *messages[index + 1 : start]])
+        return _Cut(start, removed_with_prompt, latest, None, removed_with_prompt)
+    return _Cut(start, removed_with_prompt, latest, last, [*messages[:index], *messages[index + 1 : start]])
 
 
-def _assembled(
-    material: CompactionInput, parting: _Parting, memory: HistorySummary, summary: str, scales: _Scales
+def _new_history(
+    material: CompactionInput, cut: _Cut, collected: HistorySummary, summary: str, counts: _TokenCounts
 ) -> list[Message]:
-    """The new history, with as many of the earlier prompts as leave it small."""
+    """The new history, with as many earlier prompts as fit."""
     smaller: list[Message] = []
-    for chars in scales.prompt_chars:
-        note = note_of(memory, summary, material.plan, material.facts, chars)
-        smaller = [note, *([parting.prompt] if parting.prompt else []), *parting.kept]
-        if scales.tokens(smaller) < min(scales.before, scales.room * 7 // 10):
+    for chars in counts.prompt_chars:
+        note = summary_note(collected, summary, material.plan, material.facts, chars)
+        smaller = [note, *([cut.prompt] if cut.prompt else []), *cut.latest]
+        if counts.tokens(smaller) < min(counts.before, counts.limit * 7 // 10):
             break
     return smaller
 
 
-def _latest(
-    messages: Sequence[Message], room: int, scales: _Scales, free: int | None = None
+def _latest_steps(
+    messages: Sequence[Message], limit: int, counts: _TokenCounts, free: int | None = None
 ) -> tuple[int, list[Message]]:
-    """The latest steps that fit, and where they start. A step is an answer with all its results, or something said.
+    """The latest steps that fit, and the index of their start.
+
+    A step is an answer with all its results, or a message.
 
     If not even the last one fits, it is kept with short results. The message at `free` is paid for already.
     """
@@ -248,22 +263,22 @@ def _latest(
         if isinstance(messages[start], ToolResult):
             continue
         step = messages[start:end]
-        cost = 0 if start == free else scales.of(step)
-        if cost > room:
+        cost = 0 if start == free else counts.count(step)
+        if cost > limit:
             if end == len(messages):
                 for chars in (_LAST_CHARS, _SHORT_CHARS):
                     short = [_with_short_parts(message, chars) for message in step]
-                    if scales.of(short) <= room:
+                    if counts.count(short) <= limit:
                         return start, short
             break
-        room -= cost
+        limit -= cost
         end = start
     return end, list(messages[end:])
 
 
-def _shortened(messages: Sequence[Message], scales: _Scales) -> list[Message]:
-    """The history with short results, but for those of the latest steps."""
-    start, _ = _latest(messages, scales.room // 4, scales)
+def _with_short_results(messages: Sequence[Message], counts: _TokenCounts) -> list[Message]:
+    """The history with shortened results, except those of the latest steps."""
+    start, _ = _latest_steps(messages, counts.limit // 4, counts)
     start = min(start, _last_step(messages))
     return [
         _with_short_parts(message, _SHORT_CHARS) if _is_long(message) else message
@@ -285,7 +300,7 @@ def _is_long(message: Message) -> bool:
 
 
 def _with_short_parts(message: Message, chars: int) -> Message:
-    """A result with no more than so many characters in each part, and without pictures; anything else as it is."""
+    """A result with at most so many characters in each part and without images; other messages unchanged."""
     if not isinstance(message, ToolResult):
         return message
     return replace(message, parts=tuple(_short(part, chars) for part in message.parts))
@@ -299,115 +314,117 @@ def _short(part: Part, chars: int) -> Part:
     return TextPart(capped(part.text, chars, "to save room; get it again if you need it"))
 
 
-# MERGED coder.room: Room in the model's context: how full it is, as the client is told, and how it is made empty again in time.
-
-MakeRoom = Callable[[ModelRequest, bool], Awaitable[bool]]
+CompactIfNeeded = Callable[[ModelRequest, bool], Awaitable[bool]]
 
 
 class ContextBudget:
-    """The context of one run of the loop: the session's own, or that of a sub-agent."""
+    """The context of one loop: that of the session, or that of a sub-agent."""
 
-    def __init__(self, bench: "SessionRuntime", history: ModelHistory) -> None:
-        self._bench = bench
+    def __init__(self, runtime: "SessionRuntime", history: ModelHistory) -> None:
+        self._runtime = runtime
         self._history = history
         self._meter = TokenMeter()
         self._breaker = CompactionBreaker()
 
-    def prompted(self) -> None:
-        """A new prompt: what did not help before may help now."""
-        self._breaker.prompted()
+    def prompt_received(self) -> None:
+        """Allow compaction again: with a new prompt it may help."""
+        self._breaker.prompt_received()
 
-    def used(self, request: ModelRequest, usage: RequestUsage) -> int:
-        """The provider has counted a request; how many tokens the context has with its answer."""
-        self._meter.told(request, usage.input)
+    def record_usage(self, request: ModelRequest, usage: RequestUsage) -> int:
+        """Record the tokens counted by the provider. Returns the tokens of the context with the answer."""
+        self._meter.record(request, usage.input)
         return usage.input + usage.output
 
-    def making(self, model: Model, spent: UsageTotal, voice: TurnOutput) -> MakeRoom:
-        """What a run calls before its requests: compacts if it is time, or if the request did not fit."""
+    def compaction_check(self, model: Model, usage: UsageTotal, output: TurnOutput) -> CompactIfNeeded:
+        """The function a loop calls before each request.
 
-        async def make_room(request: ModelRequest, overflowed: bool) -> bool:
+        It compacts if the context is full or the request was too large.
+        """
+
+        async def compact_if_needed(request: ModelRequest, overflowed: bool) -> bool:
             window = ContextWindow(model.context_size, self._meter.tokens(request))
             if not (window.full or overflowed) or not self._breaker.may_compact:
                 return False
-            # What did not fit shows how much does at most, whatever the model is said to take.
+            # A request that was too large shows the real limit, whatever size is configured.
             size = min(model.context_size or ASSUMED_SIZE, window.used) if overflowed else model.context_size
-            done = await self._compact(request, model, spent, voice, size=size, thorough=overflowed)
-            if overflowed and not done.fits:
+            result = await self._compact(request, model, usage, output, size=size, force_summary=overflowed)
+            if overflowed and not result.fits:
                 raise ModelError(
                     "context_full",
-                    f"{model.provider}:{model.name}: the prompt is too large by itself: send less of it, or choose a model "
-                    "with a larger context",
+                    f"{model.provider}:{model.name}: the prompt alone is too large: "
+                    "send less of it, or choose a model with a larger context",
                 )
-            return done.how != "nothing"
+            return result.method != "nothing"
 
-        return make_room
+        return compact_if_needed
 
     async def compact_now(
-        self, turn: "Turn", model: Model, spent: UsageTotal, request: ModelRequest, focus: str = ""
+        self, turn: "Turn", model: Model, usage: UsageTotal, request: ModelRequest, focus: str = ""
     ) -> CompactionResult:
-        """On the user's wish."""
+        """Compact on the user's request."""
         size = model.context_size
-        return await self._compact(request, model, spent, turn, size=size, thorough=True, focus=focus)
+        return await self._compact(request, model, usage, turn, size=size, force_summary=True, focus=focus)
 
     async def _compact(
         self,
         request: ModelRequest,
         model: Model,
-        spent: UsageTotal,
-        voice: TurnOutput,
+        usage: UsageTotal,
+        output: TurnOutput,
         *,
         size: int | None,
-        thorough: bool,
+        force_summary: bool,
         focus: str = "",
     ) -> CompactionResult:
-        conversation = self._bench.conversation
-        own = self._history is conversation.history
+        session = self._runtime.session
+        is_session = self._history is session.history
         material = CompactionInput(
             messages=self._history.messages,
             size=size,
             overhead=round(overhead(request) * self._meter.ratio),
             scale=self._meter.ratio,
-            plan=conversation.plan if own else (),
-            facts=self._bench.facts() if own else (),
+            plan=session.plan if is_session else (),
+            facts=self._runtime.facts() if is_session else (),
             focus=focus,
-            thorough=thorough,
+            force_summary=force_summary,
         )
-        summing_up = model if self._breaker.may_ask else None
+        summary_model = model if self._breaker.may_ask_model else None
 
         def watch(event: ModelEvent) -> None:
             if isinstance(event, Retrying):
-                title, why = retrying(event)
-                conversation.soon(voice.notice(title, why, severity="warning"))
+                title, why = retry_notice(event)
+                session.spawn(output.notice(title, why, severity="warning"))
 
-        if not own:
-            done = await compact(material, summing_up, watch=watch)
+        if not is_session:
+            result = await compact(material, summary_model, watch=watch)
         else:
-            async with conversation.session.compaction() as shown:
-                done = await compact(material, summing_up, watch=watch)
-                if done.summary:
-                    await shown.summary(done.summary)
-        if done.usage is not None:
-            spent.add(done.usage)
-            conversation.spend(done.usage)
-        self._breaker.compacted(fits=done.fits, asked_in_vain=bool(done.why))
-        if done.how != "nothing":
-            self._history.replace(done.messages, "compacted")
-        if own and done.how in ("summary", "mechanical"):
-            self._bench.briefing.context_lost()
-        if own and done.how != "nothing" and not conversation.session.client.shows_compaction:
-            await voice.notice("Context compacted", told(done))
-        return done
+            async with session.agent_session.compaction() as shown:
+                result = await compact(material, summary_model, watch=watch)
+                if result.summary:
+                    await shown.summary(result.summary)
+        if result.usage is not None:
+            usage.add(result.usage)
+            session.add_usage(result.usage)
+        self._breaker.record_compaction(fits=result.fits, summary_failed=bool(result.why))
+        if result.method != "nothing":
+            self._history.replace(result.messages, "compacted")
+        if is_session and result.method in ("summary", "mechanical"):
+            self._runtime.prompt_builder.history_compacted()
+        if is_session and result.method != "nothing" and not session.agent_session.client.shows_compaction:
+            await output.notice("Context compacted", describe(result))
+        return result
 
 
-def told(done: CompactionResult) -> str:
-    """What came of a compaction, in one line."""
-    sizes = f"{done.before_tokens:,} -> {done.after_tokens:,} tokens"
-    match done.how:
+def describe(result: CompactionResult) -> str:
+    """A compaction in one line, for the user."""
+    sizes = f"{result.before_tokens:,} -> {result.after_tokens:,} tokens"
+    match result.method:
         case "nothing":
             return "there is nothing to leave out"
         case "shortened":
             return f"{sizes}; old results were shortened"
         case "summary":
-            return f"{sizes}; the earlier part is summed up, the whole conversation stays in the log"
+            return f"{sizes}; the earlier part is summarized, the full conversation stays in the log"
         case "mechanical":
-            return f"{sizes}; the model wrote no summary ({done.why or 'not asked'}), the gist was kept without it"
+            why = result.why or "not asked"
+            return f"{sizes}; the model wrote no summary ({why}), key facts were kept without it"

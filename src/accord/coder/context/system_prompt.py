@@ -1,5 +1,9 @@
 """Builds the system prompt once, with the instruction files (`AGENTS.md`) of user and project, and later
 notes on what changed.
+
+The constant text is first and the changing text last, for the prompt caches of providers. Instruction files
+are found by name, so links are followed only within the session's folders, secret files are never read, and
+sizes are limited.
 """
 
 import asyncio
@@ -29,11 +33,6 @@ if TYPE_CHECKING:
     from accord.coder.coder_session import CoderSession
 
 
-# MERGED coder.context.instructions: The instruction files that a model is given: the user's own, and those of the project, nearest first.
-#
-# They are found by name alone, so nothing here may lead out of what the session works in: links are followed only within
-# it, secrets are never read, and of everything only so much.
-
 NAMES: Final = (
     "AGENTS.md",
     "AGENT.md",
@@ -46,54 +45,54 @@ NAMES: Final = (
     ".clinerules",
     ".github/copilot-instructions.md",
 )
-"""What instruction files are called. Of one folder only the first that is there is read."""
+"""The names of instruction files. Only the first one that exists in a folder is read."""
 
 FILE_BYTES: Final = 32 * 1024
 TOTAL_CHARS: Final = 64 * 1024
 _DEEPEST: Final = 40
-"""Folders above the working folder that are looked at."""
+"""The maximum number of folders above the working folder."""
 
 
 class Instructions(Struct, frozen=True):
-    """What one file tells the agent to do."""
+    """The content of one instruction file."""
 
     path: str
     text: str
-    own: bool = False
-    """Whether it is the user's own file, for all projects."""
+    of_user: bool = False
+    """Whether it is the user's file for all projects."""
 
     def __str__(self) -> str:
         """As the model reads it."""
-        return fenced("instructions", self.text, path=self.path, of="the user" if self.own else None)
+        return fenced("instructions", self.text, path=self.path, of="the user" if self.of_user else None)
 
 
 async def find_instructions(
     cwd: str, roots: Sequence[str] = (), *, home: str | None = None
 ) -> list[Instructions]:
-    """The user's own instructions, then those for `cwd` and each further root: nearest first, each file once.
+    """The user's instructions, then those of `cwd` and each further root: nearest first, each file once.
 
-    From a folder the way goes up to the root of its repository, never above it and never above `home`; a folder that
-    is in no repository stands for itself. What cannot be read is passed over.
+    The search goes from a folder up to the root of its repository, never above it and never above `home`. A
+    folder outside a repository is searched alone. Unreadable files are skipped.
     """
     return await asyncio.to_thread(_find, cwd, roots, home)
 
 
 class InstructionsSeen:
-    """Which instructions the model of a session has been given, so that those of subfolders are given once each."""
+    """Which instructions the model has already, so that it gets those of subfolders once each."""
 
-    def __init__(self, cwd: str, roots: Sequence[str] = (), given: Iterable[Instructions] = ()) -> None:
+    def __init__(self, cwd: str, roots: Sequence[str] = (), known: Iterable[Instructions] = ()) -> None:
         self._roots = [os.path.realpath(root) for root in (cwd, *roots)]
-        self._first = frozenset(os.path.realpath(item.path) for item in given)
-        self._given: set[str] = set(self._first)
+        self._at_start = frozenset(os.path.realpath(item.path) for item in known)
+        self._known: set[str] = set(self._at_start)
         self._folders: set[str] = set()
 
     async def nested(self, path: str) -> list[Instructions]:
-        """What holds for the file or folder at this path and was not given yet, nearest first."""
+        """The instructions for this file or folder that the model does not have yet, nearest first."""
         return await asyncio.to_thread(self._nested, path)
 
     def forget(self) -> None:
-        """The model's context was compacted: what it was given on the way is to be given again when it matters."""
-        self._given = set(self._first)
+        """Give nested instructions again when needed, because the model's context was compacted."""
+        self._known = set(self._at_start)
         self._folders.clear()
 
     def _nested(self, path: str) -> list[Instructions]:
@@ -102,57 +101,59 @@ class InstructionsSeen:
         if not within:
             return []
         root = max(within, key=len)
-        found: list[Instructions] = []
+        instructions: list[Instructions] = []
         for folder in _upwards(real, root):
             if folder in self._folders:
-                break  # and so were all above it
+                break  # the folders above it were searched, too
             self._folders.add(folder)
-            if (item := _of_folder(folder, self._roots)) and os.path.realpath(item.path) not in self._given:
-                self._given.add(os.path.realpath(item.path))
-                found.append(item)
-        return _bounded(found)
+            if (item := _folder_instructions(folder, self._roots)) and os.path.realpath(
+                item.path
+            ) not in self._known:
+                self._known.add(os.path.realpath(item.path))
+                instructions.append(item)
+        return _bounded(instructions)
 
 
-def told(found: Sequence[Instructions]) -> str:
-    """Instructions that hold from now on, as a word to the model."""
+def instructions_note(instructions: Sequence[Instructions]) -> str:
+    """A note for the model with instructions that apply from now on."""
     return "\n\n".join(
         (
             "This part of the project has instructions of its own. They hold for what is below their folder.",
-            *map(str, found),
+            *map(str, instructions),
         )
     )
 
 
 def _find(cwd: str, roots: Sequence[str], home: str | None) -> list[Instructions]:
     user_home = os.path.realpath(home or Path.home())
-    folders = [_chain(os.path.realpath(folder), user_home) for folder in (cwd, *roots)]
+    folders = [_folders_up(os.path.realpath(folder), user_home) for folder in (cwd, *roots)]
     bounds = [chain[-1] for chain in folders]
-    found: list[Instructions] = []
-    if own := _own():
-        found.append(own)
-    seen = {os.path.realpath(item.path) for item in found}
+    instructions: list[Instructions] = []
+    if user_file := _user_instructions():
+        instructions.append(user_file)
+    seen = {os.path.realpath(item.path) for item in instructions}
     for folder in dict.fromkeys(folder for chain in folders for folder in chain):
-        item = _of_folder(folder, bounds)
+        item = _folder_instructions(folder, bounds)
         if item is not None and (real := os.path.realpath(item.path)) not in seen:
             seen.add(real)
-            found.append(item)
-    return _bounded(found)
+            instructions.append(item)
+    return _bounded(instructions)
 
 
-def _own() -> Instructions | None:
-    """The user's own file. It may well be a link: it lies where only the user writes."""
+def _user_instructions() -> Instructions | None:
+    """The user's file. It may be a link: only the user can write there."""
     path = os.path.realpath(config_dir() / NAMES[0])
     text = _text(path)
-    return Instructions(path, text, own=True) if text else None
+    return Instructions(path, text, of_user=True) if text else None
 
 
-def _chain(folder: str, home: str) -> list[str]:
-    """The folder and those above it, up to the root of its repository; not past folders of somebody else."""
+def _folders_up(folder: str, home: str) -> list[str]:
+    """The folder and those above it up to the root of its repository, as long as the owner is the same."""
     owner = _owner(folder)
     chain: list[str] = []
     for above in _upwards(folder, "/"):
         if _owner(above) != owner:
-            break  # whoever may write into a common folder could tell this user's agent what to do
+            break  # another user of a shared folder must not instruct this agent
         chain.append(above)
         if os.path.lexists(os.path.join(above, ".git")):
             return chain
@@ -169,7 +170,7 @@ def _owner(folder: str) -> int | None:
 
 
 def _upwards(path: str, last: str) -> Iterator[str]:
-    """The folder itself, or that of the file, and those above it to the last."""
+    """The folder itself, or the folder of a file, and the folders above it up to the last."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     while _is_within(folder, last):
         yield folder
@@ -179,8 +180,8 @@ def _upwards(path: str, last: str) -> Iterator[str]:
         folder = above
 
 
-def _of_folder(folder: str, bounds: Sequence[str]) -> Instructions | None:
-    """The first instruction file of a folder; none if that is empty."""
+def _folder_instructions(folder: str, bounds: Sequence[str]) -> Instructions | None:
+    """The first instruction file of a folder; None if it is empty."""
     for name in NAMES:
         path = os.path.join(folder, name)
         real = os.path.realpath(path)
@@ -193,11 +194,11 @@ def _of_folder(folder: str, bounds: Sequence[str]) -> Instructions | None:
 
 
 def _text(real: str) -> str | None:
-    """What the file says; empty if that is nothing, None if it cannot be read or must not be."""
+    """The text of a file: empty if it has none, None if it cannot or must not be read."""
     from accord.policy.secret_files import is_secret
 
     if is_secret(Path(real)):
-        return None  # a link to it would hand it to the model unasked
+        return None  # a link must not send a secret to the model
     try:
         data, size = _bytes(real)
     except OSError:
@@ -213,7 +214,7 @@ def _text(real: str) -> str | None:
 
 
 def _bytes(real: str) -> tuple[bytes, int]:
-    """The beginning of a plain file, and its size. Every folder is entered by name, so that no link put there leads away."""
+    """The beginning of a regular file, and its size. Opens folder by folder, so that no link is followed."""
     path = Path(real)
     folder = Folder(Path(path.anchor))
     for name in path.parts[1:-1]:
@@ -225,16 +226,18 @@ def _bytes(real: str) -> tuple[bytes, int]:
         return file.read(FILE_BYTES), os.fstat(file.fileno()).st_size
 
 
-def _bounded(found: Sequence[Instructions]) -> list[Instructions]:
-    """As much as fits; what stands first counts most, and of the rest the names are told."""
+def _bounded(instructions: Sequence[Instructions]) -> list[Instructions]:
+    """The instructions cut to a total length; the first ones are the most important."""
     kept: list[Instructions] = []
-    room = TOTAL_CHARS
-    for item in found:
-        if len(item.text) > room:
-            text = f"{item.text[:room]}\n[cut here: too many instructions; read {item.path} for the rest]"
-            item = Instructions(item.path, text.strip(), item.own)
+    remaining = TOTAL_CHARS
+    for item in instructions:
+        if len(item.text) > remaining:
+            text = (
+                f"{item.text[:remaining]}\n[cut here: too many instructions; read {item.path} for the rest]"
+            )
+            item = Instructions(item.path, text.strip(), item.of_user)
         kept.append(item)
-        room -= min(len(item.text), room)
+        remaining -= min(len(item.text), remaining)
     return kept
 
 
@@ -242,53 +245,47 @@ def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-# MERGED coder.context.system: The system prompt: who the agent is, how it works, what it was told by files and by the client, and where it is.
-#
-# What never changes stands first and what may change stands last, so that the providers' prompt caches hold as long as
-# possible. Make it once for a session and keep it; a mode that changes on the way is told by `mode_note`.
-
-
 class PromptContext(Struct, frozen=True, kw_only=True):
-    """Where the agent works and what holds there."""
+    """The facts for the system prompt."""
 
     cwd: str
     roots: Sequence[str] = ()
     """Further folders of the session."""
     platform: str
-    """As people call it: `Linux 6.8 (x86_64)`."""
+    """For display: `Linux 6.8 (x86_64)`."""
     shell: str
-    """What runs the lines of the bash tool."""
+    """The shell of the bash tool."""
     day: date
-    """The day on which the session began."""
+    """The day the session was created."""
     repository: bool
     """Whether `cwd` is in a Git repository."""
     mode: Mode
     boundary: str
-    """What confines commands, in one line: `Boundary.summary()`."""
+    """The sandbox of commands in one line: `SandboxReport.summary()`."""
     instructions: Sequence[Instructions] = ()
     client_prompt: SystemPrompt | None = None
-    """What the client says beside, or instead of, the agent's own text."""
+    """Text of the client, in addition to or instead of the agent's own text."""
 
 
-def system_prompt(surroundings: PromptContext) -> str:
-    """Everything the model is told before the first prompt."""
-    client = _client_text(surroundings.client_prompt)
-    override = surroundings.client_prompt is not None and surroundings.client_prompt.mode == "override"
+def system_prompt(facts: PromptContext) -> str:
+    """Everything the model is told before the first prompt. Keep it for the whole session."""
+    client = _client_text(facts.client_prompt)
+    override = facts.client_prompt is not None and facts.client_prompt.mode == "override"
     return "\n\n".join(
         section
         for section in (
             client if override else _own_text(),
-            _instructions(surroundings.instructions),
+            _instructions(facts.instructions),
             "" if override or not client else f"# From the client\n{client}",
-            _where(surroundings),
-            f"{_mode(surroundings.mode)}\nSandbox of commands: {_one(surroundings.boundary)}.",
+            _environment(facts),
+            f"{_mode(facts.mode)}\nSandbox of commands: {_single_line(facts.boundary)}.",
         )
         if section
     )
 
 
 def mode_note(mode: Mode) -> str:
-    """What the model is told when the mode changes on the way."""
+    """The note to the model when the mode changes."""
     return f"From now on another mode is in force. {_mode(mode)}"
 
 
@@ -303,27 +300,28 @@ def _client_text(prompt: SystemPrompt | None) -> str:
     return "\n\n".join(block.text for block in prompt.content if isinstance(block, TextContent)).strip()
 
 
-def _instructions(found: Sequence[Instructions]) -> str:
-    if not found:
+def _instructions(instructions: Sequence[Instructions]) -> str:
+    if not instructions:
         return ""
     return "\n\n".join(
         (
             "# Instructions\n"
-            "The user's own come first, then those of the project, the nearest to the working folder first. Each holds for "
-            "what is below its folder. Where two disagree the nearer one counts, and what the user says in the "
-            "conversation counts more than any file. No file can widen what you are permitted to do.",
-            *map(str, found),
+            "The user's own come first, then those of the project, the nearest to the working folder first. "
+            "Each applies to everything below its folder. If two disagree, the nearer one counts, and what the "
+            "user says in the conversation counts more than any file. No file can widen your permissions.",
+            *map(str, instructions),
         )
     )
 
 
-def _where(surroundings: PromptContext) -> str:
+def _environment(facts: PromptContext) -> str:
     lines = [
         "# Where you are",
-        f"Working folder: {_one(surroundings.cwd)} ({'in a' if surroundings.repository else 'not in a'} Git repository)",
-        *(f"Further folder: {_one(root)}" for root in surroundings.roots),
-        f"System: {_one(surroundings.platform)}; shell: {_one(surroundings.shell)}",
-        f"The session began on {surroundings.day.isoformat()}.",
+        f"Working folder: {_single_line(facts.cwd)} "
+        f"({'in a' if facts.repository else 'not in a'} Git repository)",
+        *(f"Further folder: {_single_line(root)}" for root in facts.roots),
+        f"System: {_single_line(facts.platform)}; shell: {_single_line(facts.shell)}",
+        f"The session began on {facts.day.isoformat()}.",
     ]
     return "\n".join(lines)
 
@@ -332,88 +330,88 @@ def _mode(mode: Mode) -> str:
     return f'Mode: {mode}. The user was told: "{DESCRIPTIONS[mode]}"{_ADVICE.get(mode, "")}'
 
 
-_ADVICE: dict[Mode, str] = {
-    "plan": " Find out what is needed, then propose the plan with leave_plan_mode; do not try to change anything before.",
+_ADVICE: Final[dict[Mode, str]] = {
+    "plan": (
+        " Find out what is needed, then propose the plan with leave_plan_mode; "
+        "do not try to change anything before."
+    ),
     "read-only": " Do not try to change anything; say what you would change.",
 }
 
 
-def _one(value: str) -> str:
-    """On one line: a folder may have any name, also one that looks like the next line of this text."""
+def _single_line(value: str) -> str:
+    """The value on one line: the name of a folder may contain line breaks."""
     return one_line(value, 4096)
 
 
-# MERGED coder.briefing: What the model of a session is told besides the prompts: the system prompt, made once, and notes on what changes later.
-
-
 class SystemPromptBuilder:
-    """What the model knows of where it is, and what it still has to be told."""
+    """Builds the system prompt of a session, and the notes on later changes."""
 
-    def __init__(self, conversation: "CoderSession", confinement: SessionSandbox) -> None:
-        self._conversation = conversation
-        self._confinement = confinement
+    def __init__(self, session: "CoderSession", sandbox: SessionSandbox) -> None:
+        self._session = session
+        self._sandbox = sandbox
         self._system: str | None = None
-        self._mode_in_system: Mode = conversation.mode
-        self._told_mode: Mode = conversation.mode
-        self._heard: set[str] = set()
-        """The MCP servers whose words the model has."""
-        self._seen = InstructionsSeen(conversation.session.cwd, conversation.session.additional_directories)
+        self._built_mode: Mode = session.mode
+        self._known_mode: Mode = session.mode
+        self._known_servers: set[str] = set()
+        """The MCP servers whose instructions the model has."""
+        self._instructions_seen = InstructionsSeen(
+            session.agent_session.cwd, session.agent_session.additional_directories
+        )
 
     @property
-    def made(self) -> str:
-        """The system prompt, if it has been made."""
+    def text(self) -> str:
+        """The system prompt; empty if it was not built yet."""
         return self._system or ""
 
-    async def system(self) -> str:
-        """The system prompt: made once, so that providers can keep it; what changes later is told by notes."""
+    async def build(self) -> str:
+        """Build the system prompt, once, so that providers can cache it. Later changes become notes."""
         if self._system is None:
-            conversation = self._conversation
-            session = conversation.session
-            await self._confinement.ready()
-            found = await find_instructions(session.cwd, session.additional_directories)
-            self._seen = InstructionsSeen(session.cwd, session.additional_directories, found)
-            self._told_mode = self._mode_in_system = conversation.mode
+            session = self._session
+            agent_session = session.agent_session
+            await self._sandbox.ready()
+            instructions = await find_instructions(agent_session.cwd, agent_session.additional_directories)
+            self._instructions_seen = InstructionsSeen(
+                agent_session.cwd, agent_session.additional_directories, instructions
+            )
+            self._known_mode = self._built_mode = session.mode
             self._system = system_prompt(
                 PromptContext(
-                    cwd=session.cwd,
-                    roots=session.additional_directories,
+                    cwd=agent_session.cwd,
+                    roots=agent_session.additional_directories,
                     platform=f"{platform.system()} {platform.release()} ({platform.machine()})",
                     shell=os.path.basename(shutil.which("bash") or "sh"),
                     day=datetime.now().astimezone().date(),
-                    repository=_in_repository(session.cwd),
-                    mode=self._told_mode,
-                    boundary=self._confinement.summary(),
-                    instructions=found,
-                    client_prompt=session.system_prompt,
+                    repository=_in_repository(agent_session.cwd),
+                    mode=self._known_mode,
+                    boundary=self._sandbox.summary(),
+                    instructions=instructions,
+                    client_prompt=agent_session.system_prompt,
                 )
             )
         return self._system
 
-    def forget(self) -> None:
-        """Make the system prompt anew for the next turn: the files with instructions have changed."""
-        self._system = None
+    def history_compacted(self) -> None:
+        """Repeat notes when needed, because the model's context was compacted."""
+        self._instructions_seen.forget()
+        self._known_servers.clear()
+        self._known_mode = self._built_mode
 
-    def context_lost(self) -> None:
-        """The model has forgotten what it was told on the way: it is told again when it matters."""
-        self._seen.forget()
-        self._heard.clear()
-        self._told_mode = self._mode_in_system
-
-    async def notes(self, toolbox: ToolRunner) -> list[UserMessage]:
-        """What is to be told before the next request: another mode, instructions on the way, servers' words."""
+    async def notes(self, tool_runner: ToolRunner) -> list[UserMessage]:
+        """Notes for the next request: a new mode, nested instructions, instructions of MCP servers."""
         notes: list[UserMessage] = []
-        mode = self._conversation.mode
-        if mode != self._told_mode:
-            self._told_mode = mode
+        mode = self._session.mode
+        if mode != self._known_mode:
+            self._known_mode = mode
             notes.append(note(mode_note(mode)))
-        touched, toolbox.touched = dict.fromkeys(toolbox.touched), []
-        nested = [await self._seen.nested(path) for path in touched]
-        notes += [note(told(found)) for found in nested if found]
-        if (servers := self._conversation.mcp) is not None:
-            for name, words in servers.instructions.items():
-                if name not in self._heard:
-                    self._heard.add(name)
-                    notes.append(note(fenced("server", words, name=name)))
+        touched, tool_runner.touched_paths = dict.fromkeys(tool_runner.touched_paths), []
+        nested = [await self._instructions_seen.nested(path) for path in touched]
+        notes += [note(instructions_note(instructions)) for instructions in nested if instructions]
+        if (servers := self._session.mcp) is not None:
+            for name, text in servers.instructions.items():
+                if name not in self._known_servers:
+                    self._known_servers.add(name)
+                    notes.append(note(fenced("server", text, name=name)))
         return notes
 
 

@@ -219,16 +219,16 @@ def _nothing(*_: object) -> None:
 # MERGED coder.servers: The MCP servers of a session: started in its background, and what they want of the session and its user.
 
 
-def start_servers(conversation: "CoderSession") -> McpHost:
+def start_servers(session: "CoderSession") -> McpHost:
     """Start them all; the session goes on meanwhile."""
-    session = conversation.session
+    agent_session = session.agent_session
     host = McpHost(
-        session.mcp_servers,
-        cwd=session.cwd,
-        roots=session.roots,
-        hooks=_Hooks(conversation),
-        clock=conversation.clock,
-        acp=session.mcp_request,
+        agent_session.mcp_servers,
+        cwd=agent_session.cwd,
+        roots=agent_session.roots,
+        hooks=_Hooks(session),
+        clock=session.clock,
+        acp=agent_session.mcp_request,
     )
     host.start()
     return host
@@ -237,22 +237,22 @@ def start_servers(conversation: "CoderSession") -> McpHost:
 class _Hooks:
     """What a session does for its servers."""
 
-    def __init__(self, conversation: "CoderSession") -> None:
-        self._conversation = conversation
+    def __init__(self, session: "CoderSession") -> None:
+        self._session = session
 
     def changed(self) -> None:
         """Their prompts are slash commands: these may be others now."""
-        self._conversation.soon(self._offer())
+        self._session.spawn(self._offer())
 
     async def _offer(self) -> None:
-        bench = self._conversation.made_bench
-        if bench is not None:
-            await bench.offer_commands()
+        runtime = self._session.existing_runtime
+        if runtime is not None:
+            await runtime.offer_commands()
 
     def failed(self, name: str, why: str) -> None:
         """The user is told; everything else goes on."""
-        notice = self._conversation.session.notice(f"MCP server {name} failed", why, severity="warning")
-        self._conversation.soon(notice)
+        notice = self._session.agent_session.notice(f"MCP server {name} failed", why, severity="warning")
+        self._session.spawn(notice)
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
         """A server asks by a form; without a turn, or a client that shows forms, nobody is there to be asked."""
@@ -277,7 +277,7 @@ class _Hooks:
             return "decline"
 
     def _turn(self) -> "Turn | None":
-        turn = self._conversation.session.turn
+        turn = self._session.agent_session.turn
         return turn if turn is not None and turn.live else None
 
 

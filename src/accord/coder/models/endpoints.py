@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from accord.coder.models.credentials import Secret, find_key, key_variables, provider_variable
-from accord.coder.user_config import ConfigError, EndpointConfig, Kind, ModelsConfig, fault_of_address
+from accord.coder.user_config import ConfigError, EndpointConfig, Kind, ModelsConfig, address_error
 
 DEFAULT_MODELS: Final[dict[str, str]] = {
     "anthropic": "claude-sonnet-5-5",
@@ -129,7 +129,7 @@ class Endpoints:
     def _address(self, family: str) -> str | None:
         for name in (provider_variable(family, "BASE_URL"), *_EXTRA_ADDRESS_VARIABLES.get(family, ())):
             if url := self._environment.get(name, "").strip():
-                if fault := fault_of_address(url):
+                if fault := address_error(url):
                     raise ConfigError("the environment", name, fault)
                 return url
         return None

@@ -1,1 +1,2 @@
-"""May this call run? What stands between the loop and `accord.policy`: the question, the sandbox, the settings, trust."""
+"""Permissions of tool calls: the gate between the loop and `accord.policy`, the sandbox, settings, and
+project trust."""

@@ -1,4 +1,10 @@
-"""Decides whether a tool call may run: policy, question to the user, ruling in words the model can use."""
+"""Decides whether a tool call may run: policy, question to the user, ruling in words the model can use.
+
+Every tool call of a session and of its sub-agents passes the gate. The policy decides, or leaves the decision
+to the user. Several questions may be open at the same time. Every decision is written to the audit log; a
+call whose decision cannot be written does not run. A question that an "always" answer or a new mode has
+settled is withdrawn. The user's yes counts only if the policy does not deny the call by then.
+"""
 
 import asyncio
 import logging
@@ -19,11 +25,10 @@ from accord.policy.user_answer import UserAnswer, options_for, read_answer, reme
 from accord.safe_text import one_line
 from accord.schema.client_requests import PermissionOption
 
-# MERGED coder.permissions.ruling: What became of a call: it may run, or the model is told why not, in words it can act on.
-
 DENIED: Final = "Permission denied."
-_GO_ON: Final = "Do not repeat it; go on without it, or ask the user how to go on."
-_LONGEST_REASON: Final = 500
+_CONTINUE_ADVICE: Final = "Do not repeat it; continue without it, or ask the user how to continue."
+_WITHOUT_PERMISSION: Final = "Do what needs no permission, then end your turn and say what is left."
+_REASON_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,97 +36,90 @@ class PermissionRuling:
     """Whether a call may run."""
 
     allowed: bool
-    told: str = ""
-    """What the model reads in place of a result, if not."""
+    message: str = ""
+    """The text for the model in place of a result, if the call may not run."""
     rule: str = ""
-    """What decided, as the audit names it."""
+    """The rule that decided, as in the audit log."""
 
 
 def allowed(decision: Decision) -> PermissionRuling:
-    """It may run."""
+    """The ruling of an allowed call."""
     return PermissionRuling(True, rule=decision.rule)
 
 
 def denied(decision: Decision) -> PermissionRuling:
-    """It may not, and nobody was asked."""
-    reason = one_line(decision.reason, _LONGEST_REASON)
+    """The ruling of a call that the policy denied."""
+    reason = one_line(decision.reason, _REASON_CHARS)
     if decision.rule == "floor":
-        why = f"{reason}. This is never run, in any mode; if it is really wanted, the user has to do it by hand."
+        reason = f"{reason}. This is never run, in any mode; if it is needed, the user has to run it by hand."
     elif decision.rule == "always":
-        why = f"The user refused this for the rest of the session. {_GO_ON}"
+        reason = f"The user refused this for the rest of the session. {_CONTINUE_ADVICE}"
     elif decision.rule == "mode plan":
-        why = f"{reason}. Finish the plan and put it to the user with leave_plan_mode."
+        reason = f"{reason}. Finish the plan and put it to the user with leave_plan_mode."
     elif decision.rule == "mode read-only":
-        why = f"{reason}. Only the user can change the mode; say what you would have done."
+        reason = f"{reason}. Only the user can change the mode; say what you would have done."
     elif decision.rule == "sandbox":
-        why = f"{reason}. Tell the user."
+        reason = f"{reason}. Tell the user."
     else:
-        by = one_line(decision.rule, _LONGEST_REASON)
-        why = f"{reason} ({by}). Find a way that the rules allow, or tell the user."
-    return PermissionRuling(False, f"{DENIED} {why}", decision.rule)
+        by = one_line(decision.rule, _REASON_CHARS)
+        reason = f"{reason} ({by}). Find a way that the rules allow, or tell the user."
+    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
 
 
 def refused(decision: Decision, answer: PermissionAnswer) -> PermissionRuling:
-    """The user, or nobody, said no."""
+    """The ruling of a call that the user refused, or did not answer."""
     if answer.message:
-        why = f"The user said: {answer.message}"
+        reason = f"The user said: {answer.message}"
     elif answer.option is not None and answer.always:
-        why = f"The user rejected this for the rest of the session. {_GO_ON}"
+        reason = f"The user rejected this for the rest of the session. {_CONTINUE_ADVICE}"
     elif answer.option is not None:
-        why = f"The user rejected this call. {_GO_ON}"
+        reason = f"The user rejected this call. {_CONTINUE_ADVICE}"
     elif answer.reason == "timeout":
-        why = "Nobody answered the question in time. Do what needs no permission, then end your turn and say what is left."
+        reason = f"The user did not answer in time. {_WITHOUT_PERMISSION}"
     elif answer.reason == "failed":
-        why = f"The user could not be asked ({one_line(str(answer.error), 200)}). {_GO_ON}"
+        reason = f"The user could not be asked ({one_line(str(answer.error), 200)}). {_CONTINUE_ADVICE}"
     else:
-        why = f"The question was closed without a choice. {_GO_ON}"
-    return PermissionRuling(False, f"{DENIED} {why}", decision.rule)
+        reason = f"The question was closed without a choice. {_CONTINUE_ADVICE}"
+    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
 
 
-def unanswered(decision: Decision) -> PermissionRuling:
-    """An earlier question of this turn found nobody, so this one is not asked."""
-    why = (
-        "Nobody answered an earlier question, so the user was not asked again. Do what needs no permission, "
-        "then end your turn and say what is left."
-    )
-    return PermissionRuling(False, f"{DENIED} {why}", decision.rule)
+def not_asked(decision: Decision) -> PermissionRuling:
+    """The ruling of a call that is not asked about, because an earlier question of this turn timed out."""
+    reason = f"The user did not answer an earlier question, so this one was not asked. {_WITHOUT_PERMISSION}"
+    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
 
 
-def unwritten(decision: Decision, error: Exception) -> PermissionRuling:
-    """The decision could not be written down, so it does not count."""
-    why = f"{one_line(str(error), _LONGEST_REASON)}. Nothing runs that cannot be written down; tell the user."
-    return PermissionRuling(False, f"{DENIED} {why}", decision.rule)
+def not_logged(decision: Decision, error: Exception) -> PermissionRuling:
+    """The ruling of a call whose decision could not be written to the audit log."""
+    reason = f"{one_line(str(error), _REASON_CHARS)}. Calls that cannot be logged do not run; tell the user."
+    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
 
-
-# MERGED coder.permissions.gate: The permissions of one session. Every call of its loop and of its sub-agents passes here before it runs.
-#
-# The policy decides; what it leaves to the user is asked, several questions at a time if need be; what came of it is
-# written down, and what cannot be written down is not run. A question that has become idle, because an "always" or another
-# mode has settled it meanwhile, is withdrawn. A yes counts only if by then nothing forbids the call.
 
 Ask: TypeAlias = Callable[[Sequence[PermissionOption], Decision, float | None], Awaitable[PermissionAnswer]]
-"""Puts a question to the user for so many seconds: `ToolCallScope.ask_permission`, with what the call would do shown
-before. It may be cancelled, and then takes the question back; after its time it is."""
+"""Asks the user, for at most so many seconds, and shows what the call would do.
+
+Cancelling it withdraws the question.
+"""
 
 _LOG: Final = logging.getLogger("accord.coder.permissions")
 
 
 class SandboxStatus(Protocol):
-    """What confines commands; `Confinement` is one."""
+    """The state of the sandbox. `SessionSandbox` implements it."""
 
     @property
     def holds(self) -> bool:
-        """Whether a command may run in it unasked, right now."""
+        """Whether sandboxed commands may run without asking now."""
         ...
 
     @property
     def missing(self) -> str:
-        """Why commands must not run at all: the sandbox that the user insists on is not there. Else empty."""
+        """Why no command may run: the user requires a sandbox that is unavailable. Else empty."""
         ...
 
 
 class PermissionGate:
-    """Rules on calls. One for each session, shared with its sub-agents."""
+    """Rules on tool calls. One per session, shared with its sub-agents."""
 
     def __init__(
         self,
@@ -131,42 +129,44 @@ class PermissionGate:
         audit: DecisionLog,
         session_id: str,
         mode: Callable[[], Mode],
-        confinement: SandboxStatus,
+        sandbox: SandboxStatus,
         seconds: float | None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`seconds` bounds how long a question waits; None waits as long as the turn does."""
+        """`seconds` is the timeout of a question; None waits until the turn ends."""
         self.policy = policy
-        """May be replaced, once the user trusts the project's rules; `reconsider` then."""
+        """Replaced when the user trusts the project's rules; call `reconsider` after that."""
         self.bounds = bounds
         self.grants = Grants()
         self._audit = audit
         self._session_id = session_id
         self._mode = mode
-        self._confinement = confinement
+        self._sandbox = sandbox
         self._seconds = seconds
         self._clock = clock
-        self._nobody_there = False
-        self._opened: tuple[Path, ...] = ()
+        self._timed_out = False
+        self._readable_paths: tuple[Path, ...] = ()
         self._changes = 0
-        self._waiting: set[asyncio.Event] = set()
+        self._open_questions: set[asyncio.Event] = set()
 
     async def ruling(self, tool: Tool, call: PreparedCall, ask: Ask) -> PermissionRuling:
-        """Whether the call may run; may ask. Cancelling it takes the question back."""
+        """Whether the call may run; asks the user if needed. Cancelling it withdraws the question."""
         request, decision = await self._decide(tool, call)
         if decision.effect != "ask":
-            return self._settle(request, decision)
-        if self._nobody_there:
-            self._write(request, decision, UserAnswer(), "nobody there")
-            return unanswered(decision)
-        return await self._question(tool, call, ask, request, decision)
+            return self._rule(request, decision)
+        if self._timed_out:
+            self._log_decision(request, decision, UserAnswer(), "nobody there")
+            return not_asked(decision)
+        return await self._ask_user(tool, call, ask, request, decision)
 
     def may_show(self, path: str) -> bool:
-        """Whether a search may show this file; no secrets, and nothing that rules deny or ask for. From any thread.
+        """Whether a search may show this file: no secrets, and nothing that rules deny or ask for.
 
-        The folder that is searched has been ruled on already.
+        Thread-safe.
+
+        The searched folder itself has been ruled on already.
         """
-        bounds = replace(self.bounds, roots=(*self.bounds.roots, *self._opened))
+        bounds = replace(self.bounds, roots=(*self.bounds.roots, *self._readable_paths))
         if not self._has_rules():
             place = bounds.resolve(path)
             return (
@@ -183,27 +183,26 @@ class PermissionGate:
         )
 
     def turn_started(self) -> None:
-        """The user is there again, and what was opened for one turn is closed."""
-        self._nobody_there = False
-        self._opened = ()
+        """Ask again after a timeout in the last turn, and drop the read permissions of that turn."""
+        self._timed_out = False
+        self._readable_paths = ()
 
     def reconsider(self) -> None:
-        """The mode, the rules or the sandbox are others now: open questions may have become idle."""
+        """Decide open questions again, because the mode, the rules or the sandbox changed."""
         self._changes += 1
-        for event in self._waiting:
+        for event in self._open_questions:
             event.set()
 
-    # -- deciding --------------------------------------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------------------------
 
     async def _decide(self, tool: Tool, call: PreparedCall) -> tuple[ActionRequest, Decision]:
-        """What the policy says now; decided again if something changed while it was being decided."""
+        """The decision of the policy; decided again if something changed meanwhile."""
         while True:
             changes = self._changes
             request = self._request(tool, call.category, call.subject)
             if request.command is None:
-                decision = self._judge(
-                    request, call.subject
-                )  # its paths have just been looked up: no disk to wait for
+                # In the event loop: its paths have just been resolved, so no disk access is needed.
+                decision = self._judge(request, call.subject)
             else:
                 decision = await asyncio.to_thread(self._judge, request, call.subject)
             if changes == self._changes and request.mode == self._mode():
@@ -221,7 +220,7 @@ class PermissionGate:
             cwd=subject.cwd,
             url=subject.url,
             read_only=subject.read_only,
-            sandboxed=runs and subject.sandboxed and self._confinement.holds,
+            sandboxed=runs and subject.sandboxed and self._sandbox.holds,
             mode=self._mode(),
             grants=self.grants,
         )
@@ -230,7 +229,7 @@ class PermissionGate:
         decision = self.policy.decide(request)
         if request.command is None or subject.sandboxed or decision.effect == "deny":
             return decision
-        if missing := self._confinement.missing:
+        if missing := self._sandbox.missing:
             return Decision("deny", missing, "sandbox")
         return decision
 
@@ -239,56 +238,57 @@ class PermissionGate:
         tightens = user.deny or user.ask or user.permission_default == "none"
         return bool(tightens) or project is not None
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- questions -------------------------------------------------------------------------------------------
 
-    async def _question(
+    async def _ask_user(
         self, tool: Tool, call: PreparedCall, ask: Ask, request: ActionRequest, decision: Decision
     ) -> PermissionRuling:
         options = options_for(request, decision)
-        asking = asyncio.ensure_future(_asked(ask, options, decision, self._seconds))
+        question = asyncio.ensure_future(_safe_ask(ask, options, decision, self._seconds))
         changed = asyncio.Event()
-        self._waiting.add(changed)
+        self._open_questions.add(changed)
         timer = (
-            None if self._seconds is None else self._clock.call_later(self._seconds, lambda: _give_up(asking))
+            None
+            if self._seconds is None
+            else self._clock.call_later(self._seconds, lambda: _cancel(question))
         )
         try:
-            answer = await self._answer(asking, changed, tool, call)
+            answer = await self._await_answer(question, changed, tool, call)
         except asyncio.CancelledError:
-            self._write(request, decision, UserAnswer(), "cancelled")
+            self._log_decision(request, decision, UserAnswer(), "cancelled")
             raise
         finally:
-            self._waiting.discard(changed)
+            self._open_questions.discard(changed)
             if timer is not None:
                 timer.cancel()
-            await _taken_back(asking)
+            await _withdraw(question)
         if isinstance(answer, PermissionAnswer):
-            return await self._answered(tool, call, request, decision, options, answer)
-        return self._settle(*answer)
+            return await self._apply_answer(tool, call, request, decision, options, answer)
+        return self._rule(*answer)
 
-    async def _answer(
+    async def _await_answer(
         self,
-        asking: "asyncio.Future[PermissionAnswer]",
+        question: "asyncio.Future[PermissionAnswer]",
         changed: asyncio.Event,
         tool: Tool,
         call: PreparedCall,
     ) -> "PermissionAnswer | tuple[ActionRequest, Decision]":
-        """The answer to the question, or what has settled it meanwhile."""
+        """The answer to the question, or the decision that settled it meanwhile."""
         while True:
-            news = asyncio.ensure_future(changed.wait())
+            change = asyncio.ensure_future(changed.wait())
             try:
-                await asyncio.wait((asking, news), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((question, change), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                news.cancel()
-            if asking.done():
-                return PermissionAnswer(reason="timeout") if asking.cancelled() else asking.result()
+                change.cancel()
+            if question.done():
+                return PermissionAnswer(reason="timeout") if question.cancelled() else question.result()
             changed.clear()
             request, decision = await self._decide(tool, call)
-            if (
-                decision.effect != "ask" and not asking.done()
-            ):  # what was said about this very call comes first
+            # An answer to this very call comes first.
+            if decision.effect != "ask" and not question.done():
                 return request, decision
 
-    async def _answered(
+    async def _apply_answer(
         self,
         tool: Tool,
         call: PreparedCall,
@@ -297,45 +297,45 @@ class PermissionGate:
         options: Sequence[PermissionOption],
         answer: PermissionAnswer,
     ) -> PermissionRuling:
-        self._nobody_there = answer.reason == "timeout"
-        # By the kind of what was offered under that id, whatever the answer itself says about it.
-        read = read_answer(options, answer.option)
-        if read.allowed:
-            # The mode may be another by now, or somebody refused this for the session.
+        self._timed_out = answer.reason == "timeout"
+        # By the kind of the option that was offered with this id, whatever else the answer says.
+        user_answer = read_answer(options, answer.option)
+        if user_answer.allowed:
+            # The mode may have changed, or the call was refused for the session meanwhile.
             now, latest = await self._decide(tool, call)
             if latest.effect == "deny":
-                self._write(now, latest, read)
+                self._log_decision(now, latest, user_answer)
                 return denied(latest)
-        said = redacted(answer.message) or ("" if answer.reason == "selected" else answer.reason)
-        error = self._write(request, decision, read, said)
-        if read.allowed and error is not None:
-            return unwritten(decision, error)
-        remember(request, decision, read)
-        if read.always or request.url is not None:
+        note = redacted(answer.message) or ("" if answer.reason == "selected" else answer.reason)
+        error = self._log_decision(request, decision, user_answer, note)
+        if user_answer.allowed and error is not None:
+            return not_logged(decision, error)
+        remember(request, decision, user_answer)
+        if user_answer.always or request.url is not None:
             self.reconsider()
-        if not read.allowed:
+        if not user_answer.allowed:
             return refused(decision, answer)
-        self._open(request)
+        self._allow_reading(request)
         return allowed(decision)
 
-    # -- what came of it -------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------
 
-    def _settle(self, request: ActionRequest, decision: Decision) -> PermissionRuling:
-        error = self._write(request, decision)
+    def _rule(self, request: ActionRequest, decision: Decision) -> PermissionRuling:
+        error = self._log_decision(request, decision)
         if decision.effect != "allow":
             return denied(decision)
         if error is not None:
-            return unwritten(decision, error)
-        self._open(request)
+            return not_logged(decision, error)
+        self._allow_reading(request)
         return allowed(decision)
 
-    def _open(self, request: ActionRequest) -> None:
-        """What was allowed to be searched may also be shown, until the turn is over."""
+    def _allow_reading(self, request: ActionRequest) -> None:
+        """Let searches show the files that a call may read, until the turn ends."""
         if request.category == "read-only":
             outside = [path for path in map(Path, request.paths) if not self.bounds.is_inside(path)]
-            self._opened = tuple(dict.fromkeys((*self._opened, *outside)))
+            self._readable_paths = tuple(dict.fromkeys((*self._readable_paths, *outside)))
 
-    def _write(
+    def _log_decision(
         self, request: ActionRequest, decision: Decision, answer: UserAnswer | None = None, note: str = ""
     ) -> AccordError | None:
         more: Mapping[str, Any] | None = {"note": note} if note else None
@@ -347,23 +347,23 @@ class PermissionGate:
         return None
 
 
-async def _asked(
+async def _safe_ask(
     ask: Ask, options: Sequence[PermissionOption], decision: Decision, seconds: float | None
 ) -> PermissionAnswer:
     try:
         return await ask(options, decision, seconds)
     except AccordError as error:
         return PermissionAnswer(reason="failed", error=error)
-    except Exception as error:  # noqa: BLE001 - the boundary of consent: whatever happens to a question, it is no yes
+    except Exception as error:  # noqa: BLE001 - the boundary of consent: a failed question is never a yes
         _LOG.error("a permission could not be asked for", exc_info=error)
         return PermissionAnswer(reason="failed", error=AccordError(type(error).__name__))
 
 
-def _give_up(asking: "asyncio.Future[PermissionAnswer]") -> None:
-    asking.cancel()
+def _cancel(question: "asyncio.Future[PermissionAnswer]") -> None:
+    question.cancel()
 
 
-async def _taken_back(asking: "asyncio.Future[PermissionAnswer]") -> None:
-    if not asking.done():
-        asking.cancel()
-        await asyncio.wait((asking,))
+async def _withdraw(question: "asyncio.Future[PermissionAnswer]") -> None:
+    if not question.done():
+        question.cancel()
+        await asyncio.wait((question,))

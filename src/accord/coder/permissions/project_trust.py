@@ -1,4 +1,9 @@
-"""Project files that change the agent's behavior, and asking the user to trust them."""
+"""Project files that change the agent's behavior, and asking the user to trust them.
+
+Rules, commands, settings and MCP servers of a project apply only if the user trusts their content. Each file
+is read once: the content that is shown to the user, trusted by its hash and used is the same. A changed file
+has to be trusted again. Rules of a project can only restrict.
+"""
 
 import asyncio
 import glob
@@ -21,12 +26,7 @@ from accord.policy.user_answer import read_answer
 from accord.schema.client_requests import PermissionOption
 from accord.schema.content import Content, TextContent, ToolCallContent
 
-# MERGED coder.permissions.projectfiles: Files of a project that change what the agent does: rules, commands, settings, MCP servers. They count once trusted.
-#
-# Each is read once. What the user is shown, agrees to and has kept as a hash is exactly what is used; a file that is
-# changed afterwards is another file. A project's rules can only tighten.
-
-STEERING: Final[Mapping[str, str]] = {
+FILE_PURPOSES: Final[Mapping[str, str]] = {
     ".accord/permissions.toml": "rules",
     ".accord/permissions.json": "rules",
     ".accord/config.toml": "settings",
@@ -35,63 +35,66 @@ STEERING: Final[Mapping[str, str]] = {
     ".mcp.json": "MCP servers",
     ".accord/commands/*.md": "command",
 }
-"""What is looked for, and what it is."""
-PURPOSES: Final = tuple(dict.fromkeys(STEERING.values()))
+"""The file patterns and their purposes."""
+PURPOSES: Final = tuple(dict.fromkeys(FILE_PURPOSES.values()))
 
 _RULES: Final = (".accord/permissions.toml", ".accord/permissions.json")
-_LARGEST: Final = 64 * 1024
-_MOST: Final = 100
+_FILE_BYTES: Final = 64 * 1024
+_FILE_LIMIT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """One such file, as it was when it was read."""
+    """One project file, as it was when it was read."""
 
     name: str
-    """As seen from the project's folder."""
+    """The path relative to the project folder."""
     path: str
-    """Absolute, links resolved."""
+    """The absolute path, with links resolved."""
     content: bytes
     purpose: str
 
     @property
     def text(self) -> str:
-        """What it says; what is no text shows as escapes."""
+        """The content as text; invalid bytes become escapes."""
         return self.content.decode(errors="backslashreplace")
 
 
 class ProjectFiles:
-    """Those of one project. Made by `project_files`."""
+    """The files of one project. Created by `project_files`."""
 
-    def __init__(self, found: Iterable[ProjectFile], left_out: Mapping[str, str], trust: TrustStore) -> None:
+    def __init__(self, found: Iterable[ProjectFile], unusable: Mapping[str, str], trust: TrustStore) -> None:
         self.trusted: dict[str, ProjectFile] = {}
-        """What counts, by name."""
+        """The files in use, by name."""
         self.untrusted: dict[str, ProjectFile] = {}
-        """What does not, by name."""
-        self.left_out = dict(left_out)
-        """What cannot count, and why."""
+        """The files that are not trusted, by name."""
+        self.unusable = dict(unusable)
+        """The files that cannot be used, with the reason."""
         self._trust = trust
         for file in found:
-            home = self.trusted if trust.is_trusted(file.path, file.content) else self.untrusted
-            home[file.name] = file
+            files = self.trusted if trust.is_trusted(file.path, file.content) else self.untrusted
+            files[file.name] = file
 
     def trust(self) -> None:
-        """The user has looked at everything that is not trusted, and agreed. Looks at the disk. Raises OSError."""
+        """Trust all untrusted files, because the user has seen them and agreed. Writes to the disk.
+
+        Raises OSError.
+        """
         for name, file in list(self.untrusted.items()):
             self._trust.trust(file.path, file.content)
             self.trusted[name] = self.untrusted.pop(name)
 
     def rules(self) -> Rules | None:
-        """The project's rules, if there are any that count. Rules that cannot be read ask for everything."""
+        """The project's trusted rules, if there are any. Rules that cannot be read ask for everything."""
         return self._rules()[0]
 
     def lines(self) -> list[str]:
-        """What does not count and why, in one line each; empty if everything does."""
-        said: list[str] = []
+        """The files that are not used and why, one line each."""
+        lines: list[str] = []
         if self.untrusted:
-            said.append(f"not trusted, so not used: {', '.join(self.untrusted)}")
-        said += [f"not used: {name}: {why}" for name, why in self.left_out.items()]
-        return said + self._rules()[1]
+            lines.append(f"not trusted, so not used: {', '.join(self.untrusted)}")
+        lines += [f"not used: {name}: {reason}" for name, reason in self.unusable.items()]
+        return lines + self._rules()[1]
 
     def _rules(self) -> tuple[Rules | None, list[str]]:
         files = [file for name in _RULES if (file := self.trusted.get(name))]
@@ -99,8 +102,8 @@ class ProjectFiles:
             return None, []
         try:
             if len(files) > 1:
-                raise UsageError(f"{files[1].name}: stands beside {files[0].name}: keep one of them")
-            return read_permissions(_parsed(files[0]), file=files[0].name), []
+                raise UsageError(f"{files[1].name}: there is also {files[0].name}: keep one of them")
+            return read_permissions(_decode(files[0]), file=files[0].name), []
         except UsageError as error:
             return Rules(default="ask", source=files[0].name), [
                 f"{error}; until then everything is asked for"
@@ -110,30 +113,30 @@ class ProjectFiles:
 def project_files(
     cwd: str, trust: TrustStore | None = None, *, purposes: Iterable[str] = PURPOSES
 ) -> ProjectFiles:
-    """Look for them in the folder of a session, and which of them the user trusts. Looks at the disk.
+    """Find the project files of these purposes, and which of them the user trusts. Reads the disk.
 
-    Only files of these purposes: nobody is to be asked about what is not used, or is asked about elsewhere.
+    Give only the purposes that are used now, so that the user is not asked about other files.
     """
     root = os.path.realpath(cwd)
     found: list[ProjectFile] = []
-    left_out: dict[str, str] = {}
+    unusable: dict[str, str] = {}
     for name, purpose in _names(root, frozenset(purposes)):
-        if len(found) == _MOST:
-            left_out[name] = f"there are more than {_MOST} such files"
+        if len(found) == _FILE_LIMIT:
+            unusable[name] = f"there are more than {_FILE_LIMIT} such files"
             continue
         path = os.path.realpath(os.path.join(root, name))
         if os.path.commonpath((root, path)) != root:
-            left_out[name] = "it is a link that leads out of the project"
+            unusable[name] = "it is a link that leads out of the project"
             continue
         try:
             found.append(ProjectFile(name, path, _read(path), purpose))
         except OSError as error:
-            left_out[name] = error.strerror or str(error)
-    return ProjectFiles(found, left_out, trust or TrustStore())
+            unusable[name] = error.strerror or str(error)
+    return ProjectFiles(found, unusable, trust or TrustStore())
 
 
 def _names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]]:
-    for pattern, purpose in STEERING.items():
+    for pattern, purpose in FILE_PURPOSES.items():
         names = glob.glob(pattern, root_dir=root) if purpose in purposes else []
         yield from ((name, purpose) for name in sorted(names))
 
@@ -142,17 +145,17 @@ def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no file")
+            raise OSError(0, "it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(_LARGEST + 1)
+            content = file.read(_FILE_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(content) > _LARGEST:
-        raise OSError(0, f"it is larger than {_LARGEST:,} bytes, more than anybody reads before trusting it")
+    if len(content) > _FILE_BYTES:
+        raise OSError(0, f"it is larger than {_FILE_BYTES:,} bytes, too large to be read before trusting it")
     return content
 
 
-def _parsed(file: ProjectFile) -> Any:
+def _decode(file: ProjectFile) -> Any:
     decode = msgspec.toml.decode if file.name.endswith(".toml") else msgspec.json.decode
     try:
         return decode(file.content)
@@ -160,26 +163,24 @@ def _parsed(file: ProjectFile) -> Any:
         raise UsageError(f"{file.name}: cannot be read: {error}") from None
 
 
-# MERGED coder.permissions.trusting: Asking the user whether the files of a project may change what the agent does: once a session, with all they say shown.
-
 AskTrust: TypeAlias = Callable[
     [str, Sequence[ToolCallContent], Sequence[PermissionOption]], Awaitable[PermissionAnswer]
 ]
-"""Shows a title and contents, and asks. It may be cancelled, and then takes the question back."""
+"""Shows a title and content, and asks. Cancelling it withdraws the question."""
 
-TITLE: Final = "Trust the files of this project that change what the agent does?"
-PATIENCE: Final = 120.0
-"""Seconds; the prompt waits as long, so it is less than for a permission."""
+TRUST_QUESTION: Final = "Trust the files of this project that change what the agent does?"
+TRUST_SECONDS: Final = 120.0
+"""Seconds. Shorter than the timeout of a permission, because the prompt waits."""
 
-# No `allow_once`: a client that answers by itself to go on must not be able to agree to this.
-OPTIONS: Final = (
+# No `allow_once`: a client that allows everything automatically must not be able to agree to this.
+TRUST_OPTIONS: Final = (
     PermissionOption("trust", "Trust them, as long as they do not change", "allow_always"),
     PermissionOption("ignore", "Go on without them", "reject_once"),
 )
 
 
-def asking_in(turn: Turn) -> AskTrust:
-    """Asks in a turn, as a call of its own that does nothing."""
+def trust_asker(turn: Turn) -> AskTrust:
+    """Asks in a turn, with a tool call that does nothing else."""
 
     async def ask(
         title: str, content: Sequence[ToolCallContent], options: Sequence[PermissionOption]
@@ -192,41 +193,41 @@ def asking_in(turn: Turn) -> AskTrust:
 
 
 async def ask_trust(
-    files: ProjectFiles, ask: AskTrust, *, seconds: float | None = PATIENCE, clock: Clock = SYSTEM_CLOCK
+    files: ProjectFiles, ask: AskTrust, *, seconds: float | None = TRUST_SECONDS, clock: Clock = SYSTEM_CLOCK
 ) -> bool:
-    """Ask about what is not trusted, and keep a yes. Whether all is trusted now; anything but a yes leaves it as it was.
+    """Ask the user to trust the untrusted files, and store a yes. Returns whether all files are trusted now.
 
-    Nobody is asked where there is nothing to ask about. Never raises for what an answer is.
+    Does not ask if there is nothing to trust. Every answer but a yes changes nothing.
     """
     if not files.untrusted:
         return True
-    shown = [block for file in files.untrusted.values() for block in _shown(file)]
-    asking = asyncio.ensure_future(ask(TITLE, shown, OPTIONS))
+    content = [block for file in files.untrusted.values() for block in _file_content(file)]
+    question = asyncio.ensure_future(ask(TRUST_QUESTION, content, TRUST_OPTIONS))
     try:
         if seconds is None:
-            await asyncio.wait((asking,))
-        elif not await within(clock, seconds, asking):
+            await asyncio.wait((question,))
+        elif not await within(clock, seconds, question):
             return False
-        answer = asking.result()
+        answer = question.result()
     except AccordError:
         return False
     finally:
-        if not asking.done():
-            asking.cancel()
-            await asyncio.wait((asking,))
-    if not read_answer(OPTIONS, answer.option).allowed:
+        if not question.done():
+            question.cancel()
+            await asyncio.wait((question,))
+    if not read_answer(TRUST_OPTIONS, answer.option).allowed:
         return False
     try:
         await asyncio.to_thread(files.trust)
     except OSError:
-        return False  # what cannot be kept was not agreed to; the next session asks again
+        return False  # trust that cannot be stored does not count; the next session asks again
     return not files.untrusted
 
 
-def _shown(file: ProjectFile) -> Sequence[ToolCallContent]:
-    """All of it, with what hides from the eye made visible."""
-    visible = "".join(
+def _file_content(file: ProjectFile) -> Sequence[ToolCallContent]:
+    """The whole file, with invisible characters made visible."""
+    text = "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in file.text
     )
     head = Content(TextContent(f"**{file.name}** ({file.purpose}):"))
-    return (head, listing(visible)) if visible else (head, Content(TextContent("(empty)")))
+    return (head, listing(text)) if text else (head, Content(TextContent("(empty)")))

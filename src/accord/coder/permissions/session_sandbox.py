@@ -1,4 +1,9 @@
-"""The sandbox of one session, for local commands and for the client's terminals."""
+"""The sandbox of one session, for local commands and for the client's terminals.
+
+It is created when the first command needs it, scanned for new secrets in every turn and removed with the
+session. A client may run on another machine, so its terminals use the sandbox only after a test command has
+run in it there.
+"""
 
 import asyncio
 import os
@@ -16,14 +21,15 @@ from accord.policy.sandbox.backend import ConfinedCommand, SandboxReport
 from accord.policy.sandbox.command_environment import without_credentials
 from accord.policy.sandbox.sandbox import Sandbox
 
-# MERGED coder.permissions.terminals: The sandbox in the client's terminals: only where it was tried, because a client may well run on another machine.
-
-_PATIENCE: Final = 10.0
+_PROBE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalSandbox:
-    """A sandbox for commands that the client starts: from the session's folder, since clients may open no other."""
+    """The sandbox for commands in the client's terminals.
+
+    They start in the session's folder, as clients require.
+    """
 
     sandbox: Sandbox
     folder: str
@@ -31,29 +37,30 @@ class TerminalSandbox:
     def wrap(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
     ) -> SandboxedCommand:
-        """As the sandbox does; where the command itself starts is the sandbox's business."""
+        """Wrap a command; the sandbox itself changes to the working folder of the command."""
         confined = self.sandbox.wrap(argv, env=env, cwd=cwd)
         return ConfinedCommand(
             confined.argv, confined.env, self.folder if confined.cwd == "/" else confined.cwd
         )
 
-    async def runs(self, open_terminal: OpenTerminal, clock: Clock) -> bool:
-        """Whether commands in the client's terminals run in it: one has to print a word that lies only in its own folder."""
-        word, name = secrets.token_hex(16), f"probe-{secrets.token_hex(8)}"
-        place = os.path.join(self.sandbox.private.temp, name)
+    async def works(self, open_terminal: OpenTerminal, clock: Clock) -> bool:
+        """Whether commands in the client's terminals run in the sandbox: a test command has to read a file of
+        it."""
+        secret, name = secrets.token_hex(16), f"probe-{secrets.token_hex(8)}"
+        path = os.path.join(self.sandbox.private.temp, name)
         try:
-            await asyncio.to_thread(_leave, place, word)
+            await asyncio.to_thread(_write_probe, path, secret)
         except OSError:
             return False
-        trying = asyncio.ensure_future(self._try(word, name, open_terminal))
+        probe = asyncio.ensure_future(self._run_probe(secret, name, open_terminal))
         try:
-            return await within(clock, _PATIENCE, trying) and trying.result()
+            return await within(clock, _PROBE_SECONDS, probe) and probe.result()
         finally:
-            trying.cancel()
-            await asyncio.gather(trying, return_exceptions=True)
-            await asyncio.to_thread(_take_away, place)
+            probe.cancel()
+            await asyncio.gather(probe, return_exceptions=True)
+            await asyncio.to_thread(_remove_probe, path)
 
-    async def _try(self, word: str, name: str, open_terminal: OpenTerminal) -> bool:
+    async def _run_probe(self, secret: str, name: str, open_terminal: OpenTerminal) -> bool:
         confined = self.wrap(["cat", os.path.join(self.sandbox.temp, name)])
         program, *args = confined.argv
         try:
@@ -64,147 +71,147 @@ class TerminalSandbox:
                 result = await terminal.finish(None)
         except AccordError:
             return False
-        return result.exit_code == 0 and result.output.strip() == word
+        return result.exit_code == 0 and result.output.strip() == secret
 
 
-def _leave(place: str, word: str) -> None:
-    # Commands write to that folder, too; a name that must be new leads nowhere else.
-    with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(word)
+def _write_probe(path: str, secret: str) -> None:
+    # Commands can write to that folder, too: O_EXCL does not follow a link they put there.
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secret)
 
 
-def _take_away(place: str) -> None:
-    if os.path.lexists(place):
-        os.unlink(place)
+def _remove_probe(path: str) -> None:
+    if os.path.lexists(path):
+        os.unlink(path)
 
 
-# MERGED coder.permissions.confinement: The sandbox of one session: made when the first command needs it, looked through again every turn, gone with the session.
-#
-# It says what is in force, and claims nothing that is not. Where commands run in the client's terminals, it is used there
-# only after a command in it has shown that those are on this machine.
-
-_SWITCHED_OFF: Final = "none: switched off in your config; commands run with all your rights"
+_DISABLED: Final = "none: switched off in your config; commands run with all your rights"
 _NOT_TRIED: Final = "not tried yet: it is made before the first command"
-_ELSEWHERE: Final = "not used in the client's terminals: a command that was tried there did not run in it"
+_NOT_IN_TERMINALS: Final = (
+    "not used in the client's terminals: a command that was tried there did not run in it"
+)
 
 
 class SessionSandbox:
-    """What confines the commands of a session. `ready` before it is asked anything about the next command."""
+    """The sandbox of a session's commands. Await `ready` before asking about the next command."""
 
     def __init__(self, roots: Sequence[str], settings: SandboxSettings | None = None) -> None:
-        """`roots` are the session's folders. Nothing is looked at or tried yet."""
+        """`roots` are the session's folders. Nothing is created yet."""
         self._roots = tuple(roots)
         self._settings = settings or SandboxSettings()
         self._sandbox: Sandbox | None = None
-        self._boundary: SandboxReport | None = None
-        """Of a backend that confines nothing: what there is instead of a sandbox."""
-        self._why = ""
-        self._due = self._settings.enabled
-        self._work: asyncio.Task[None] | None = None
-        self._in_terminals: bool | None = None
+        self._report: SandboxReport | None = None
+        """The report of a backend that confines nothing."""
+        self._failure = ""
+        self._outdated = self._settings.enabled
+        self._update_task: asyncio.Task[None] | None = None
+        self._works_in_terminals: bool | None = None
         self._closed = False
 
-    # -- what is in force ------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox, as far as it is made and up to date; None where there is none."""
-        return None if self._due or self._work is not None or self._closed else self._sandbox
+        """The sandbox if it is ready and up to date, else None."""
+        return None if self._outdated or self._update_task is not None or self._closed else self._sandbox
 
     @property
     def holds(self) -> bool:
-        """Whether a command in it may run unasked."""
+        """Whether sandboxed commands may run without asking."""
         return (sandbox := self.sandbox) is not None and sandbox.report.is_effective
 
     @property
     def missing(self) -> str:
-        """Why no command may run: the user insists on a sandbox that is not there. Else empty."""
+        """Why no command may run: the user requires a sandbox that is unavailable. Else empty."""
         if not self._settings.enabled or self._settings.backend is None or self.sandbox is not None:
             return ""
-        return f"your config insists on a sandbox that is not there: {self._why or 'it is not ready'}"
+        return f"your config requires a sandbox that is not available: {self._failure or 'it is not ready'}"
 
     def summary(self) -> str:
-        """What is in force, in one line."""
+        """The sandbox in one line."""
         if not self._settings.enabled:
-            return _SWITCHED_OFF
+            return _DISABLED
         if self._sandbox is not None:
             return self._sandbox.report.summary()
-        if self._boundary is not None:
-            return self._boundary.summary()
-        if not self._why:
+        if self._report is not None:
+            return self._report.summary()
+        if not self._failure:
             return _NOT_TRIED
         if self.missing:
-            return f"none: no command is run ({self._why})"
-        return f"none: commands run with all your rights ({self._why})"
+            return f"none: no command is run ({self._failure})"
+        return f"none: commands run with all your rights ({self._failure})"
 
-    def lines(self) -> list[str]:
-        """What is in force, all of it."""
-        boundary = self._sandbox.report if self._sandbox is not None else self._boundary
-        facts = [] if boundary is None else [*map(str, boundary.facts), *boundary.reasons]
-        elsewhere = [_ELSEWHERE] if self._in_terminals is False else []
-        return [f"sandbox: {self.summary()}", *elsewhere, *facts]
+    def details(self) -> list[str]:
+        """The sandbox in detail."""
+        report = self._sandbox.report if self._sandbox is not None else self._report
+        facts = [] if report is None else [*map(str, report.facts), *report.reasons]
+        terminal_lines = [_NOT_IN_TERMINALS] if self._works_in_terminals is False else []
+        return [f"sandbox: {self.summary()}", *terminal_lines, *facts]
 
     def outside(self, path: str) -> str:
-        """Where a path that a command used is for everybody else: its /tmp is a folder of its own. What no command has left
-        there is the path that everybody knows."""
+        """Translate a path used by a command: the sandbox has its own /tmp.
+
+        Paths that no command created there stay as they are.
+        """
         if self._sandbox is None:
             return path
-        place = self._sandbox.outside_path(path)
-        return place if os.path.lexists(place) else path
+        outside = self._sandbox.outside_path(path)
+        return outside if os.path.lexists(outside) else path
 
     @property
     def private_temp(self) -> Path | None:
-        """The temporary folder of the commands in the sandbox; None where there is no such folder."""
+        """The temporary folder of sandboxed commands; None without a sandbox."""
         return None if self._sandbox is None else Path(os.path.realpath(self._sandbox.private.temp))
 
-    # -- its life --------------------------------------------------------------------------------------------
+    # -- life cycle ------------------------------------------------------------------------------------------
 
     def turn_started(self) -> None:
-        """Secrets may have come into the roots: they are looked for before the next command."""
-        self._due = self._settings.enabled and not self._closed
+        """Scan for new secret files before the next command."""
+        self._outdated = self._settings.enabled and not self._closed
 
     async def ready(self) -> None:
-        """Make the sandbox, or bring it up to date. Whoever stops waiting leaves it to the others."""
-        while (self._due or self._work is not None) and not self._closed:
-            if self._work is None:
-                self._work = asyncio.get_running_loop().create_task(self._bring_up())
-            await asyncio.shield(self._work)
+        """Create or update the sandbox. Several callers may wait; cancelling one does not stop the others."""
+        while (self._outdated or self._update_task is not None) and not self._closed:
+            if self._update_task is None:
+                self._update_task = asyncio.get_running_loop().create_task(self._update())
+            await asyncio.shield(self._update_task)
 
     async def equip(self, context: ToolContext) -> ToolContext:
-        """The context with which a command is prepared: with the sandbox where it can be used, and a clean environment."""
+        """The tool context for a command: with the sandbox if it can be used, and an environment without
+        credentials."""
         await self.ready()
-        keep = self._settings.keep_env
-        environment = without_credentials(os.environ, keep=keep)
+        kept_variables = self._settings.keep_env
+        environment = without_credentials(os.environ, keep=kept_variables)
         withheld = [name for name in os.environ if name not in environment]
         sandbox = self.sandbox
-        fitting = None if sandbox is None else await self._fitting(sandbox, context)
-        return replace(context, sandbox=fitting, environment=environment, withheld=withheld)
+        usable = None if sandbox is None else await self._sandbox_for(sandbox, context)
+        return replace(context, sandbox=usable, environment=environment, withheld=withheld)
 
     async def aclose(self) -> None:
-        """Remove its private folders. The session's commands should have ended."""
+        """Remove the sandbox's private folders. The commands of the session should have ended."""
         self._closed = True
-        if self._work is not None:
-            await asyncio.wait((self._work,))
+        if self._update_task is not None:
+            await asyncio.wait((self._update_task,))
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
 
-    async def _bring_up(self) -> None:
-        self._due = False
+    async def _update(self) -> None:
+        self._outdated = False
         try:
-            await asyncio.to_thread(self._make if self._sandbox is None else self._sandbox.scan)
+            await asyncio.to_thread(self._create if self._sandbox is None else self._sandbox.scan)
         except (AccordError, OSError) as error:
-            # Half a boundary is none: what it can still do is not worth the doubt.
-            self._why = str(error)
+            # A sandbox that failed to update is not used at all.
+            self._failure = str(error)
             sandbox, self._sandbox = self._sandbox, None
             if sandbox is not None:
                 await asyncio.to_thread(sandbox.close)
         finally:
-            self._work = None
+            self._update_task = None
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         settings = self._settings
-        made = Sandbox(
+        sandbox = Sandbox(
             self._roots,
             network=settings.network,
             readable=settings.readable,
@@ -213,18 +220,18 @@ class SessionSandbox:
             keep_env=settings.keep_env,
             backend=settings.backend,
         )
-        if made.report.backend == "none":
-            self._boundary = made.report
-            made.close()
+        if sandbox.report.backend == "none":
+            self._report = sandbox.report
+            sandbox.close()
         else:
-            self._sandbox = made
+            self._sandbox = sandbox
 
-    # -- in the client's terminals ---------------------------------------------------------------------------
+    # -- terminals of the client -----------------------------------------------------------------------------
 
-    async def _fitting(self, sandbox: Sandbox, context: ToolContext) -> Sandbox | TerminalSandbox | None:
+    async def _sandbox_for(self, sandbox: Sandbox, context: ToolContext) -> Sandbox | TerminalSandbox | None:
         if context.terminal is None:
             return sandbox
-        inside = TerminalSandbox(sandbox, context.cwd)
-        if self._in_terminals is None:
-            self._in_terminals = await inside.runs(context.terminal, context.clock)
-        return inside if self._in_terminals else None
+        terminal_sandbox = TerminalSandbox(sandbox, context.cwd)
+        if self._works_in_terminals is None:
+            self._works_in_terminals = await terminal_sandbox.works(context.terminal, context.clock)
+        return terminal_sandbox if self._works_in_terminals else None

@@ -150,7 +150,7 @@ async def _run_here(
     return ToolOutcome(
         (TextPart(said_so),),
         (listing(said_so),),
-        _raw(text, status, timed_out=not in_time, truncated=not output.whole),
+        _raw(text, status, timed_out=not in_time, truncated=not output.complete),
         failed=not in_time or status.exit_code != 0,
     )
 

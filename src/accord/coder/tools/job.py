@@ -33,13 +33,15 @@ async def prepare(arguments: JobArguments, context: ToolContext) -> PreparedCall
         elif arguments.wait and job.status is None:
             await job.wait(min(arguments.wait, context.limits.most_command_seconds))
         state = _state(job)
-        text = job.news("it was printed since the last look")
+        text = job.new_output("it was printed since the last look")
         told = f"{text.rstrip(chr(10)) or '(nothing printed since the last look)'}\n[{job.id} {state}]"
         return ToolOutcome(
             (TextPart(told),), (listing(told),), {"job": job.id, "state": state, "output": text}, failed=False
         )
 
-    return PreparedCall(title=f"{verb} {job.id}: {one_line(job.line, 120)}", subject=CallSubject(), run=run)
+    return PreparedCall(
+        title=f"{verb} {job.id}: {one_line(job.command_line, 120)}", subject=CallSubject(), run=run
+    )
 
 
 def _state(job: BackgroundJob) -> str:

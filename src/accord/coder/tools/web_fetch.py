@@ -56,11 +56,11 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
 
     async def work() -> ToolOutcome:
         limits = context.limits
-        page = await fetch(url, context.web, most=limits.fetch_bytes, redirects=limits.redirects)
-        if page.leads_to is not None:
-            told = f"{page.url} redirects to another host: {page.leads_to}. To follow it, fetch that address."
+        page = await fetch(url, context.web, limit=limits.fetch_bytes, redirects=limits.redirects)
+        if page.redirect is not None:
+            told = f"{page.url} redirects to another host: {page.redirect}. To follow it, fetch that address."
             return said(
-                told, raw={"url": str(page.url), "status": page.answer.status, "location": str(page.leads_to)}
+                told, raw={"url": str(page.url), "status": page.answer.status, "location": str(page.redirect)}
             )
         return await _told(page, first, context)
 
