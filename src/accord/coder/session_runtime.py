@@ -67,7 +67,7 @@ class SessionRuntime:
         self.sandbox = SessionSandbox(agent_session.roots, settings.sandbox)
         self.gate = PermissionGate(
             policy=Policy(settings.rules),
-            bounds=SessionDirectories.of(agent_session.cwd, agent_session.additional_directories),
+            directories=SessionDirectories.of(agent_session.cwd, agent_session.additional_directories),
             audit=DecisionLog(),
             session_id=agent_session.id,
             mode=lambda: session.mode,
@@ -247,9 +247,9 @@ class SessionRuntime:
     def _allow_temp_folder(self) -> None:
         """Let tools read the temporary folder of the sandbox, where commands of this session leave files."""
         folder = self.sandbox.private_temp
-        roots = self.gate.bounds.roots
+        roots = self.gate.directories.roots
         if folder is not None and folder not in roots:
-            self.gate.bounds = replace(self.gate.bounds, roots=(*roots, folder))
+            self.gate.directories = replace(self.gate.directories, roots=(*roots, folder))
 
     def _plan_setter(self, turn: Turn) -> SetPlan:
         async def set_plan(entries: Sequence[PlanEntry]) -> None:

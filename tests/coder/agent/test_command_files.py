@@ -129,12 +129,12 @@ async def test_invalid_command_files_are_listed_with_reasons(harness: AgentHarne
         assert "empty" not in await offered(client)
         said = await prompt_text(client, session, "/help")
     for name, reason in {
-        "empty.md": "it says nothing",
+        "empty.md": "it is empty",
         "two words.md": "letters, digits",
         "latin.md": "not UTF-8",
         "huge.md": "more than 65,536 bytes",
-        "pipe.md": "it is no file",
-        "folder.md": "it is no file",
+        "pipe.md": "it is not a regular file",
+        "folder.md": "it is not a regular file",
         "gone.md": "No such file",
     }.items():
         [line] = [line for line in said.splitlines() if f"/{name}`: " in line]

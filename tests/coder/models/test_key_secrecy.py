@@ -107,7 +107,7 @@ def test_objects_with_keys_do_not_show_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", [f"http://me:{KEY}@127.0.0.1:1/v1", f"http://127.0.0.1:1/v1?token={KEY}"])
 def test_secrets_in_an_address_are_refused_and_not_shown(address: str) -> None:
-    with pytest.raises(ConfigError, match="an address has no name, password or query") as caught:
+    with pytest.raises(ConfigError, match="an address must not have a name, password or query") as caught:
         models_config({"endpoints": {"mine": {"base_url": address}}}, "config.toml")
     models = ModelRegistry(ModelsConfig(), environment={"OPENAI_BASE_URL": address}, keys=Path("/nowhere"))
     with pytest.raises(ConfigError, match="OPENAI_BASE_URL") as also:

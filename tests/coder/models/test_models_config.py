@@ -41,7 +41,7 @@ def test_config_may_be_json_but_not_both(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model": "openai:gpt-5"}')
     assert load_models_config(tmp_path).model == "openai:gpt-5"
     (tmp_path / "config.toml").write_text("")
-    with pytest.raises(ConfigError, match=r"config\.json: stands beside config\.toml: keep one of them"):
+    with pytest.raises(ConfigError, match=r"config\.json: there is also config\.toml: keep one of them"):
         load_models_config(tmp_path)
 
 

@@ -132,11 +132,11 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
     sandbox = more.pop("confinement", None) or FakeConfinement()
     clock: Clock = more.pop("clock", SYSTEM_CLOCK)
     audit = more.pop("audit", None) or DecisionLog(folder / "data" / "decisions.jsonl")
-    bounds = SessionDirectories.of(root, [folder / "more"], home=folder / "home")
+    directories = SessionDirectories.of(root, [folder / "more"], home=folder / "home")
     session: GateSession
     gate = PermissionGate(
         policy=Policy(read_permissions({} if rules is None else rules, file="config.toml")),
-        bounds=bounds,
+        directories=directories,
         audit=audit,
         session_id="sess_1",
         mode=lambda: session.mode,

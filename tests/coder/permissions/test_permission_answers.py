@@ -120,8 +120,8 @@ async def test_timeout_denies_and_later_calls_of_the_turn_are_not_asked_about(tm
         editor.client.raw.reply(asked, selected(ALLOW))  # too late
         await editor.end(turn)
         assert withdrawn["params"] == {"requestId": asked["id"]}
-        assert "Nobody answered the question in time" in session.results[0]
-        assert "Nobody answered an earlier question" in session.results[1]
+        assert "The user did not answer in time" in session.results[0]
+        assert "The user did not answer an earlier question" in session.results[1]
         assert "Permission denied" not in session.results[2]  # calls that need no permission still run
         again = editor.prompt(WRITE)  # a new prompt shows that the user is present
         editor.answer(await editor.asked(), ALLOW)

@@ -81,10 +81,10 @@ def test_examples_in_the_docs_are_valid():
     [
         (
             {"mode": "yolo"},
-            "config.toml: mode: 'yolo' is none of read-only, ask, workspace-write, full-access, plan",
+            "config.toml: mode: 'yolo' is not one of read-only, ask, workspace-write, full-access, plan",
         ),
         ({"mode": ["ask"]}, "config.toml: mode: ['ask'] is none of"),
-        ({"permission_seconds": 0}, "config.toml: permission_seconds: 0 is no number of seconds above 0"),
+        ({"permission_seconds": 0}, "config.toml: permission_seconds: 0 is not a number of seconds above 0"),
         ({"permission_seconds": float("nan")}, "permission_seconds: nan is no number"),
         ({"permission_seconds": True}, "permission_seconds: True is no number"),
         ({"permission_seconds": "5"}, "permission_seconds: '5' is no number"),
@@ -96,12 +96,12 @@ def test_examples_in_the_docs_are_valid():
         ({"sandbox": {"network": "no"}}, "config.toml: sandbox.network: Expected `bool`"),
         (
             {"sandbox": {"readable": ["data"]}},
-            "sandbox.readable[0]: 'data' is neither absolute nor begins with ~/",
+            "sandbox.readable[0]: 'data' is not absolute and does not start with ~/",
         ),
         ({"sandbox": {"writable": ["/a", "~bob/x"]}}, "sandbox.writable[1]: '~bob/x' is neither"),
         ({"sandbox": {"hidden": ["/a\0"]}}, "sandbox.hidden[0]"),
         ({"sandbox": {"backend": "docker"}}, "config.toml: sandbox.backend: Invalid enum value 'docker'"),
-        ({"sandbox": {"keep_env": ["A=b"]}}, "sandbox.keep_env[0]: 'A=b' is no name of a variable"),
+        ({"sandbox": {"keep_env": ["A=b"]}}, "sandbox.keep_env[0]: 'A=b' is not a variable name"),
     ],
 )
 def test_errors_name_file_key_and_reason(value: Any, said: str):

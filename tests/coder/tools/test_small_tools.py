@@ -92,7 +92,7 @@ async def test_exception_in_a_tool_is_a_failed_outcome(project: Path) -> None:
         raise ZeroDivisionError
 
     text = await ToolHarness(project, ask_user=broken).refused("ask_user", question="?")
-    assert text == "ask_user failed by a defect of its own (ZeroDivisionError)."
+    assert text == "ask_user failed because of an internal error (ZeroDivisionError)."
 
 
 def test_documented_tools_match_the_code() -> None:

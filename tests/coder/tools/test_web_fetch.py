@@ -337,7 +337,7 @@ async def test_host_with_a_forbidden_address_is_not_contacted(
 ) -> None:
     harness = web_harness(project, names=FakeResolver(evil_test=[addresses]), allowed=())
     text = await harness.refused("web_fetch", url=f"http://evil.test:{site.port}/")
-    assert text.startswith("web_fetch failed: evil.test may not be asked: ")
+    assert text.startswith("web_fetch failed: evil.test may not be fetched: ")
     assert site.asked == []
 
 
@@ -358,7 +358,7 @@ async def test_redirect_that_resolves_to_a_forbidden_address_is_not_followed(
     site.page("/b", "secret", "text/plain")
     names = FakeResolver(evil_test=[["127.0.0.1"], ["127.0.0.2"]])
     text = await web_harness(project, names=names).refused("web_fetch", url=f"http://evil.test:{site.port}/a")
-    assert "evil.test may not be asked: 127.0.0.2 is this machine itself" in text
+    assert "evil.test may not be fetched: 127.0.0.2 is this machine" in text
     assert len(site.asked) == 1
 
 

@@ -125,7 +125,7 @@ class PermissionGate:
         self,
         *,
         policy: Policy,
-        bounds: SessionDirectories,
+        directories: SessionDirectories,
         audit: DecisionLog,
         session_id: str,
         mode: Callable[[], Mode],
@@ -136,7 +136,7 @@ class PermissionGate:
         """`seconds` is the timeout of a question; None waits until the turn ends."""
         self.policy = policy
         """Replaced when the user trusts the project's rules; call `reconsider` after that."""
-        self.bounds = bounds
+        self.directories = directories
         self.grants = Grants()
         self._audit = audit
         self._session_id = session_id
@@ -166,17 +166,17 @@ class PermissionGate:
 
         The searched folder itself has been ruled on already.
         """
-        bounds = replace(self.bounds, roots=(*self.bounds.roots, *self._readable_paths))
+        directories = replace(self.directories, roots=(*self.directories.roots, *self._readable_paths))
         if not self._has_rules():
-            place = bounds.resolve(path)
+            place = directories.resolve(path)
             return (
                 place is not None
-                and bounds.is_inside(place.real)
-                and not any(place.real.is_relative_to(folder) for folder in bounds.accord_folders)
+                and directories.is_inside(place.real)
+                and not any(place.real.is_relative_to(folder) for folder in directories.accord_folders)
                 and not is_secret(place.real)
                 and (place.path == place.real or not is_secret(place.path))
             )
-        plain = ActionRequest(directories=bounds, category="read-only", mode=self._mode(), grants=self.grants)
+        plain = ActionRequest(directories=directories, category="read-only", mode=self._mode(), grants=self.grants)
         return all(
             self.policy.may_show(Path(path), replace(plain, tool=tool, kind=kind))
             for tool, kind in (("grep", "search"), ("read_file", "read"))
@@ -211,7 +211,7 @@ class PermissionGate:
     def _request(self, tool: Tool, category: Category, subject: CallSubject) -> ActionRequest:
         runs = subject.command is not None
         return ActionRequest(
-            directories=self.bounds,
+            directories=self.directories,
             tool=tool.name,
             category=category,
             kind=tool.kind,
@@ -332,7 +332,7 @@ class PermissionGate:
     def _allow_reading(self, request: ActionRequest) -> None:
         """Let searches show the files that a call may read, until the turn ends."""
         if request.category == "read-only":
-            outside = [path for path in map(Path, request.paths) if not self.bounds.is_inside(path)]
+            outside = [path for path in map(Path, request.paths) if not self.directories.is_inside(path)]
             self._readable_paths = tuple(dict.fromkeys((*self._readable_paths, *outside)))
 
     def _log_decision(
