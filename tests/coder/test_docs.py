@@ -108,7 +108,7 @@ def test_documented_context_limits_match_the_code() -> None:
         f"{limits.images_bytes // 1024**2} MiB together",
         f"{context_window.ASSUMED_SIZE:,} tokens",
         f"{user_prompt.TITLE_LIMIT} characters at most",
-        f"about {round(len(Path(system_prompt.__file__).with_name('system.md').read_bytes()) / 1000)} kB",
+        f"about {round(len(Path(system_prompt.__file__).with_name('system_prompt.md').read_bytes()) / 1000)} kB",
     ):
         assert figure in CONTEXT_PAGE
 

@@ -166,7 +166,7 @@ async def test_request_with_a_key_or_an_address_is_refused(method: str, params: 
         client.raw.send(f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{{members}}}}}')
         error = (await client.raw.answer_to(7))["error"]
     assert error["code"] == -32602
-    assert "never travel over ACP" in error["message"]
+    assert "are never sent over ACP" in error["message"]
     assert KEY not in str(client.raw.received)
 
 

@@ -137,9 +137,9 @@ def _check_config() -> None:
 
         config = load_config()
         if config.file is not None and any(key in config.mapping for key in _PERMISSION_KEYS):
-            from accord.coder.permissions.permission_settings import from_mapping
+            from accord.coder.permissions.permission_settings import permission_settings
 
-            from_mapping(config.mapping, config.file)
+            permission_settings(config.mapping, config.file)
 
 
 def _config_folder() -> str:

@@ -103,13 +103,13 @@ def _extras() -> list[DoctorFinding]:
 
 
 def _config() -> "tuple[Config | None, DoctorFinding]":
-    from accord.coder.permissions.permission_settings import from_mapping
+    from accord.coder.permissions.permission_settings import permission_settings
     from accord.coder.user_config import load_config
     from accord.paths import config_dir
 
     try:
         config = load_config()
-        from_mapping(config.mapping, config.file or "")
+        permission_settings(config.mapping, config.file or "")
     except UsageError as error:
         return None, DoctorFinding("config", BROKEN, f"{error}; fix it to start sessions")
     if config.file is None:

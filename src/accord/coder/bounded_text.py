@@ -20,7 +20,7 @@ class TruncatedText:
     """Collects text and keeps its beginning and its end, `limit` characters in total."""
 
     def __init__(self, limit: int) -> None:
-        self.size = 0
+        self.size: int = 0
         """The number of characters added so far."""
         self._head_size = limit // 2
         self._tail_size = limit - limit // 2

@@ -151,8 +151,8 @@ class CoderResources:
         self.options = options
         self.resume = options.resume
         """What the next `session/new` continues; None after the first one."""
-        self.sign_in = SignIn(lambda: self.models, options.model)
-        self.opened = threading.Event()
+        self.sign_in: SignIn = SignIn(lambda: self.models, options.model)
+        self.opened: threading.Event = threading.Event()
         """Set once a session is open."""
         self.reported_messages: set[str] = set()
         """Messages written to stderr once, not again for every session."""

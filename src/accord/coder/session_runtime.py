@@ -64,8 +64,8 @@ class SessionRuntime:
         self.own_tools = tools
         settings = session.resources.permissions
         agent_session = session.agent_session
-        self.sandbox = SessionSandbox(agent_session.roots, settings.sandbox)
-        self.gate = PermissionGate(
+        self.sandbox: SessionSandbox = SessionSandbox(agent_session.roots, settings.sandbox)
+        self.gate: PermissionGate = PermissionGate(
             policy=Policy(settings.rules),
             directories=SessionDirectories.of(agent_session.cwd, agent_session.additional_directories),
             audit=DecisionLog(),
@@ -75,14 +75,14 @@ class SessionRuntime:
             seconds=settings.seconds,
             clock=session.clock,
         )
-        self.jobs = BackgroundJobs()
-        self.read_files = ReadFiles()
-        self.commands = CommandRegistry(self)
-        self.context_budget = ContextBudget(self, session.history)
-        self.prompt_builder = SystemPromptBuilder(session, self.sandbox)
+        self.jobs: BackgroundJobs = BackgroundJobs()
+        self.read_files: ReadFiles = ReadFiles()
+        self.commands: CommandRegistry = CommandRegistry(self)
+        self.context_budget: ContextBudget = ContextBudget(self, session.history)
+        self.prompt_builder: SystemPromptBuilder = SystemPromptBuilder(session, self.sandbox)
         self.project: ProjectFiles | None = None
         """The project files that change the agent's behavior, once they were looked for."""
-        self.turn_usage = UsageTotal()
+        self.turn_usage: UsageTotal = UsageTotal()
         """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
 

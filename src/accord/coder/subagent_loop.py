@@ -69,8 +69,8 @@ class SubagentSteps:
     """The list of steps in the parent's tool call. Only the latest steps are kept."""
 
     def __init__(self) -> None:
-        self.changed = asyncio.Event()
-        self.calls = 0
+        self.changed: asyncio.Event = asyncio.Event()
+        self.calls: int = 0
         self._count = 0
         self._latest: list[SubagentStep] = []
         self._locations: list[ToolCallLocation] | None = None

@@ -105,7 +105,7 @@ class RepeatedCalls:
         self._call: bytes = b""
         self._result: bytes = b""
         self._count = 0
-        self.warnings = 0
+        self.warnings: int = 0
 
     def warning_for(self, use: ToolUse) -> str | None:
         """The text for the model instead of running the call; None if it may run."""

@@ -12,6 +12,7 @@ from accord.lazy_names import lazy_names
 from accord.paths import data_dir, private_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from accord.store.commit_transport import CommitTransport
@@ -81,7 +82,7 @@ def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "S
     return SqliteStore(Path(path).expanduser(), durable=durable)
 
 
-__getattr__ = lazy_names(
+__getattr__: "Callable[[str], object]" = lazy_names(
     __name__,
     {
         "accord.store.commit_transport": "CommitTransport",

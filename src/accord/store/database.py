@@ -124,7 +124,7 @@ class Database:
     """One connection to a store file. Every failure is raised as a StoreError of one line."""
 
     def __init__(self, path: Path, *, durable: bool = False, busy_seconds: float = 5.0) -> None:
-        self.path = path.absolute()
+        self.path: Path = path.absolute()
         self._busy = busy_seconds
         with self.translate_errors():
             if not self.path.exists():
@@ -135,7 +135,9 @@ class Database:
                 with self.path.open("rb") as file:
                     if file.read(len(_MAGIC)) not in (b"", _MAGIC):
                         raise StoreError(_MESSAGES[sqlite3.SQLITE_NOTADB].format(path=self.path))
-            self.connection = sqlite3.connect(self.path, timeout=busy_seconds, isolation_level=None)
+            self.connection: Connection = sqlite3.connect(
+                self.path, timeout=busy_seconds, isolation_level=None
+            )
             try:
                 self._prepare(durable)
             except BaseException:

@@ -92,7 +92,7 @@ class Journal:
     __slots__ = ("_batch", "_on_close", "session_id")
 
     def __init__(self, session_id: str, batch: CommitBatch, on_close: Callable[["Journal"], None]) -> None:
-        self.session_id = session_id
+        self.session_id: str = session_id
         self._batch = batch
         self._on_close: Callable[[Journal], None] | None = on_close
 

@@ -185,7 +185,7 @@ class SqliteStore:
         now: Callable[[], int] = now_micros,
     ) -> None:
         self._file = Database(path, durable=durable, busy_seconds=busy_seconds)
-        self.path = self._file.path
+        self.path: Path = self._file.path
         self._now = now
         self._batch = CommitBatch(self._write)
         self._leases = Leases(self.path)

@@ -44,7 +44,7 @@ async def test_resume_of_a_session_open_in_another_process_starts_a_new_session(
             assert result["stopReason"] == "end_turn"
     said = capsys.readouterr().err
     assert f"--resume: session {held} is open" in said
-    assert "a new session begins" in said
+    assert "starting a new session" in said
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])

@@ -144,4 +144,4 @@ async def test_resume_option_with_unknown_id_starts_a_new_session_with_a_warning
         session = await client.new_session(harness.cwd)
         assert session != "nope"
     assert "nope" not in session
-    assert "a new session begins" in capsys.readouterr().err
+    assert "starting a new session" in capsys.readouterr().err

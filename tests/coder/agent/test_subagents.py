@@ -210,7 +210,7 @@ async def test_subagent_without_final_text_is_reported(harness: AgentHarness) ->
     model = ScriptedModel([delegate()], [], ["ok"])
     async with harness.client(model=model, capabilities=NO_CAPABILITIES) as client:
         await (await start(client, harness)).run()
-    assert "without a word" in results(model.requests[-1])[0]
+    assert "without an answer" in results(model.requests[-1])[0]
 
 
 # -- permissions ---------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ async def test_subagent_requests_are_limited(harness: AgentHarness) -> None:
     assert turns.merged_call("agent")["status"] == "failed"
     [result_text] = results(model.requests[-1])
     assert result_text.startswith("Look 2.")
-    assert "used up its requests" in result_text
+    assert "reached its limit of requests" in result_text
 
 
 async def test_cancelling_the_turn_ends_the_subagent(harness: AgentHarness) -> None:

@@ -335,7 +335,7 @@ async def test_nothing_runs_when_the_audit_cannot_be_written(tmp_path: Path) -> 
     session.mode = "ask"
     asked = await session.ruling("write_file", ALWAYS, path="a.py", content="x")
     assert not asked.allowed
-    assert "Nothing runs that cannot be written down" in asked.message
+    assert "Calls that cannot be logged do not run" in asked.message
     assert await session.asked_decision(
         "write_file", path="a.py", content="x"
     )  # an "always" is not stored either

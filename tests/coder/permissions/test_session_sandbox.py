@@ -79,7 +79,7 @@ async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
     assert confinement.missing.startswith("your config requires a sandbox that is not available: ")
     assert confinement.summary().startswith("none: no command is run (")
     session = make_session(tmp_path, mode="full-access", confinement=confinement)
-    assert "insists on a sandbox" in (await session.ruling("bash", command="ls")).message
+    assert "requires a sandbox" in (await session.ruling("bash", command="ls")).message
     await confinement.aclose()
 
 

@@ -137,7 +137,7 @@ async def test_resume_option_without_a_session_starts_a_new_one(
         chat = await editor.new()
         assert (await chat.turn("list")).stop == "end_turn"
     assert editor.wire.end is not None
-    assert "a new session begins" in editor.wire.end.stderr
+    assert "starting a new session" in editor.wire.end.stderr
 
 
 async def test_mode_and_store_options(home: Path, project: Path, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class TokenMeter:
     """
 
     def __init__(self) -> None:
-        self.ratio = 1.0
+        self.ratio: float = 1.0
         """The provider's last count per estimated token."""
         self._known: tuple[Message, ...] = ()
         self._guess = 0

@@ -137,7 +137,7 @@ class PermissionGate:
         self.policy = policy
         """Replaced when the user trusts the project's rules; call `reconsider` after that."""
         self.directories = directories
-        self.grants = Grants()
+        self.grants: Grants = Grants()
         self._audit = audit
         self._session_id = session_id
         self._mode = mode
@@ -176,7 +176,9 @@ class PermissionGate:
                 and not is_secret(place.real)
                 and (place.path == place.real or not is_secret(place.path))
             )
-        plain = ActionRequest(directories=directories, category="read-only", mode=self._mode(), grants=self.grants)
+        plain = ActionRequest(
+            directories=directories, category="read-only", mode=self._mode(), grants=self.grants
+        )
         return all(
             self.policy.may_show(Path(path), replace(plain, tool=tool, kind=kind))
             for tool, kind in (("grep", "search"), ("read_file", "read"))

@@ -68,7 +68,7 @@ class ProjectFiles:
         """The files in use, by name."""
         self.untrusted: dict[str, ProjectFile] = {}
         """The files that are not trusted, by name."""
-        self.unusable = dict(unusable)
+        self.unusable: dict[str, str] = dict(unusable)
         """The files that cannot be used, with the reason."""
         self._trust = trust
         for file in found:
