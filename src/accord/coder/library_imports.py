@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import ServerConnection
 
 IMPORT_LOCK: Final[threading.Lock] = threading.Lock()
-"""Held during each import: the libraries share modules that import each other in circles, and a second thread in
-such a circle would get a module that is only partly loaded."""
+"""Held during each import: the libraries share modules that import each other in circles, and a second thread
+in such a circle would get a module that is only partly loaded."""
 
 _PROVIDER_MODULES: Final[dict[Kind, str]] = {
     "openai-responses": "pydantic_ai.models.openai",

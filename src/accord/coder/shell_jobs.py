@@ -92,7 +92,7 @@ class BackgroundJob:
     def __init__(
         self, id: str, command_line: str, launch: CommandLaunch, output_limit: int, clock: Clock
     ) -> None:
-        """`command_line` is the command line for display; `output_limit` bounds the unread output that is kept."""
+        """`command_line` is for display; `output_limit` bounds the unread output that is kept."""
         self.id = id
         self.command_line = command_line
         self._output_limit = output_limit

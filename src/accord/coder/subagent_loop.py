@@ -351,9 +351,9 @@ class SubagentOutput:
 
 SUBAGENT_RULES: Final = (
     "You are a sub-agent: another agent has given you one task, which follows. You know nothing else of its "
-    "conversation, and you cannot ask questions. Do the task with your tools, as far as possible. Only your last "
-    "message reaches the other agent: put everything in it that the task asks for, with paths and line numbers, "
-    "what you changed, and what you could not do."
+    "conversation, and you cannot ask questions. Do the task with your tools, as far as possible. Only your "
+    "last message reaches the other agent: put everything in it that the task asks for, with paths and line "
+    "numbers, what you changed, and what you could not do."
 )
 _EXCLUDED_TOOLS: Final = ("agent", "ask_user", "plan", "leave_plan_mode")
 _STOP_MESSAGES: Final[dict[StopReason, str]] = {

@@ -1,4 +1,4 @@
-"""The interface the loop sends its output to: the turn of a user, or the tool call of a sub-agent's parent."""
+"""The interface the loop sends its output to: the turn of a user, or the parent's tool call."""
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType

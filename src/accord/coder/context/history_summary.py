@@ -201,8 +201,8 @@ def _summary_instructions() -> str:
 
 
 PREAMBLE: Final = (
-    "The earlier part of this conversation was compacted, because it no longer fits. This stands in its place. "
-    "The prompts are in the user's own words; the rest was put together from what was said and done."
+    "The earlier part of this conversation was compacted, because it no longer fits. This stands in its "
+    "place. The prompts are in the user's own words; the rest was put together from what was said and done."
 )
 CLOSING: Final = (
     "Go on from here without repeating what is done. If the latest prompt follows below, part of the work on "

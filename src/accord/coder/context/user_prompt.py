@@ -198,7 +198,7 @@ _ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "z.B.", "bzw.", "
 
 
 def title_of(blocks: Sequence[ContentBlock], *, commands: Collection[str] = ()) -> str | None:
-    """A title of one line, at most `TITLE_LIMIT` characters; None if the prompt gives none, such as a bare slash
+    """A title of one line, at most `TITLE_LIMIT` characters; None if the prompt gives none, as a bare slash
     command.
 
     `commands` are the names of the slash commands; with one of them what follows it is the title.
