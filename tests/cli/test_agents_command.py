@@ -203,7 +203,7 @@ def test_an_agent_is_added_from_a_registry_file(harness: AgentsHarness) -> None:
     assert "comes as an archive" in harness.agents("add", "other", "--registry", "registry.json", code=2)
     assert "there is no such file" in harness.agents("add", "x", "--registry", "none.json", code=2)
     assert "downloaded first" in harness.agents("add", "x", "--registry", "https://x.example/r.json", code=2)
-    assert "make no sense" in harness.agents("add", "x", "--registry", "agent.json", "--", "y", code=2)
+    assert "exclude each other" in harness.agents("add", "x", "--registry", "agent.json", "--", "y", code=2)
 
 
 def test_comments_and_other_entries_in_the_file_are_kept(harness: AgentsHarness) -> None:
@@ -246,7 +246,7 @@ def test_a_project_file_is_trusted_by_the_user_who_wrote_it(harness: AgentsHarne
     assert row(harness.agents("list"), "ours")[:3] == ["*", "ours", "project"]
     assert harness.agents("trust") == f"{file} is already trusted\n"
     harness.agents("remove", "ours", "--project")
-    assert harness.agents("trust").endswith("as it is\n")
+    assert harness.agents("trust").endswith("is already trusted\n")
     assert harness.agents("trust", "--forget") == f"{file} is no longer trusted\n"
     assert (
         harness.agents("trust", code=2)
@@ -399,7 +399,7 @@ def test_the_doctor_reports_agents_and_terminals(harness: AgentsHarness) -> None
     harness.agents("add", "gone", "--default", "--", "not-there")
     (harness.project / "acp.json").write_text('{"servers": {}}')
     report = doctor(harness)
-    assert report["agents"].startswith("2 gone runs by default, here are gemini; ")
+    assert report["agents"].startswith("2 default: gone; installed: gemini; ")
     assert report["agents"].endswith("; missing gone: accord agents show NAME says how to install it")
     assert report["acp.json"].startswith("waiting ")
     harness.file.write_text("{")
@@ -409,7 +409,7 @@ def test_the_doctor_reports_agents_and_terminals(harness: AgentsHarness) -> None
 def test_list_names_the_files_it_read(harness: AgentsHarness) -> None:
     assert f"User file: {harness.file} (does not exist). Project file: none." in harness.agents("list")
     harness.agents("add", "mine", "--", "x")
-    assert f"Yours: {harness.file}. The project has none." in harness.agents("list")
+    assert f"User file: {harness.file}. Project file: none." in harness.agents("list")
     theirs = harness.project / "acp.json"
     theirs.write_text('{"servers": {"theirs": {"command": "x"}}, "defaultServer": "theirs"}')
     assert f"User file: {harness.file}. Project file: {theirs} (not trusted)." in harness.agents("list")

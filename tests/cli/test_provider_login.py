@@ -130,12 +130,12 @@ def test_an_aborted_login_changes_nothing(home: Path) -> None:
     [
         (("--login", "opnai"), b"k", "unknown provider 'opnai'; use one of: anthropic, openai, google"),
         (("--login", "rehearsal"), b"k", "needs no key"),
-        (("--login", "openai"), b"", "no key for openai came on stdin"),
-        (("--login", "openai"), b"\n", "no key for openai came on stdin"),
-        (("--login", "openai"), b"two words\n", "blanks or characters that no key has"),
-        (("--login", "openai"), b"\xff\xfe\n", "blanks or characters that no key has"),
+        (("--login", "openai"), b"", "no key for openai on stdin"),
+        (("--login", "openai"), b"\n", "no key for openai on stdin"),
+        (("--login", "openai"), b"two words\n", "spaces or characters that keys never have"),
+        (("--login", "openai"), b"\xff\xfe\n", "spaces or characters that keys never have"),
         (("--login",), b"k", "missing provider"),
-        (("--login", "--logout"), b"k", "choose one"),
+        (("--login", "--logout"), b"k", "exclude each other"),
         (("--logout", "opnai"), b"", "unknown provider 'opnai'; use one of: anthropic"),
     ],
 )

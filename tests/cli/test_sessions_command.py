@@ -376,7 +376,7 @@ def test_unsupported_methods_are_not_called(harness: SessionsHarness) -> None:
     assert "cannot delete its sessions" in harness.stderr
     harness.record("keeper", "bbb-3", "Recorded.")
     harness.sessions("delete", "bbb-3")
-    assert "only what was recorded here is gone" in harness.stderr
+    assert "only the recording was deleted" in harness.stderr
     assert harness.calls("session/fork") == harness.calls("session/delete") == []
     assert harness.sessions("list", "--recorded") == ""
 
@@ -462,6 +462,6 @@ def test_a_folder_name_that_is_not_utf8_is_refused(harness: SessionsHarness) -> 
     assert harness.stderr == f"accord run: {expected.replace('--cwd', '--add-dir')}"
     harness.record("keeper", "kept", "Hello.")
     harness.sessions("list", "--recorded", "--cwd", shown)
-    assert harness.stderr.startswith("accord sessions: no sessions of ")
+    assert harness.stderr.startswith("accord sessions: no sessions in ")
     assert harness.sessions("list", "--recorded", "--all", "--cwd", shown).split()[0] == "kept"
     harness.accord("agents", "list", "--cwd", shown)
