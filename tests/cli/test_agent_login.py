@@ -87,7 +87,7 @@ def test_a_terminal_method_runs_the_program_of_the_agent(harness: LoginHarness) 
         terminal.type("2\n")
         terminal.expect("Password? ")
         terminal.type("sesame\n")
-        terminal.expect("signed in to gated by 'Here'")
+        terminal.expect("signed in to gated with 'Here'")
         assert terminal.end() == 0
     starts = [(entry["started"], entry["flavour"]) for entry in harness.log if "started" in entry]
     assert starts == [(["--acp"], None), (["--acp", "--login"], "sweet"), (["--acp"], None)]
@@ -113,7 +113,7 @@ def test_an_agent_method_shows_the_output_of_the_agent(harness: LoginHarness) ->
         terminal.expect("Number or id: ")
         terminal.type("account\n")
         terminal.expect("gated: your code is ABCD-1234")
-        terminal.expect("signed in to gated by 'Account'")
+        terminal.expect("signed in to gated with 'Account'")
         assert terminal.end() == 0
     assert harness.called("authenticate") == [{"methodId": "account"}]
 
@@ -173,7 +173,7 @@ def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> N
 def test_sign_in_and_sign_out_change_what_a_run_may_do(harness: LoginHarness) -> None:
     output = harness.accord("run", "-a", "gated", "hello", code=6)
     assert "accord agents login gated account" in output
-    assert "signed in to gated by 'Account'" in harness.accord("agents", "login", "gated", "account")
+    assert "signed in to gated with 'Account'" in harness.accord("agents", "login", "gated", "account")
     harness.accord("run", "-a", "gated", "hello")
     assert harness.accord("agents", "logout", "gated") == "accord agents: signed out of gated\n"
     harness.accord("run", "-a", "gated", "hello", code=6)
