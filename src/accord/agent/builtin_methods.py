@@ -123,7 +123,8 @@ class BuiltinMethods:
         )
         result = await self._call_opening_handler(session, params, call)
         if isinstance(result, NewSessionResponse | ForkSessionResponse):
-            session.session.id = session_id = result.session_id
+            session.session.id = result.session_id
+        session_id = session.session.id  # the handler may have set another one
         response = session_response(session, result)
         previous = self.sessions.get(session_id)
         # Before the next `await`: messages behind this request must find the session.

@@ -337,7 +337,7 @@ class BuiltInTool(Generic[A]):
             except Exception as error:  # noqa: BLE001 - the boundary of a tool's run: a defect in it must not end the turn
                 _LOG.error("%s failed", self.name, exc_info=error)
                 return said(
-                    f"{self.name} failed by a defect of its own ({type(error).__name__}).", failed=True
+                    f"{self.name} failed because of an internal error ({type(error).__name__}).", failed=True
                 )
 
         async def glanced() -> Sequence[ToolCallContent]:
