@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from accord.policy.audit_log import AuditFailed, DecisionLog, redacted
     from accord.policy.policy import Policy
     from accord.policy.request import (
@@ -66,7 +68,7 @@ __all__ = [
     "remember",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: "Callable[[str], object]" = lazy_names(
     __name__,
     {
         "accord.policy.audit_log": "AuditFailed DecisionLog redacted",

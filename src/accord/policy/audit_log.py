@@ -46,7 +46,7 @@ class DecisionLog:
     """The file of decisions. Several processes may append to it at the same time."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = data_dir() / "decisions.jsonl" if path is None else path
+        self.path: Path = data_dir() / "decisions.jsonl" if path is None else path
 
     def record(
         self,

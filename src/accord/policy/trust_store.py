@@ -24,7 +24,7 @@ class TrustStore:
     """The files that the user trusts. Several processes may use it at the same time."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = data_dir() / "trust" if folder is None else folder
+        self.folder: Path = data_dir() / "trust" if folder is None else folder
 
     def is_trusted(self, path: str | os.PathLike[str], content: bytes | str) -> bool:
         """Whether the user agreed to exactly this content under this path."""

@@ -3,7 +3,7 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, cast, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -48,11 +48,11 @@ class Unknown:
 
     __slots__ = ("kind", "raw")
     __match_args__ = ("kind", "raw")
-    __hash__ = None  # type: ignore[assignment]  # raw is mutable
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # raw is mutable, so __eq__ removes it
 
     def __init__(self, kind: str, raw: Any) -> None:
-        self.kind = kind
-        self.raw = raw
+        self.kind: str = kind
+        self.raw: Any = raw
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unknown) and (self.kind, self.raw) == (other.kind, other.raw)
@@ -74,7 +74,7 @@ class TypeMark:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
 
     def __repr__(self) -> str:
         return self.name
@@ -100,7 +100,7 @@ class DefaultValue:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value: Any = value
 
 
 class KnownValues:
@@ -109,7 +109,7 @@ class KnownValues:
     __slots__ = ("values",)
 
     def __init__(self, *values: str | int) -> None:
-        self.values = values
+        self.values: tuple[str | int, ...] = values
 
 
 class RequiredMembers:
@@ -118,7 +118,7 @@ class RequiredMembers:
     __slots__ = ("record",)
 
     def __init__(self, record: type) -> None:
-        self.record = record
+        self.record: type = record
 
 
 class NumberFormat:
@@ -127,7 +127,7 @@ class NumberFormat:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
 
 
 if TYPE_CHECKING:
@@ -304,8 +304,8 @@ class Mismatch(ValueError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
+        self.path: str = path
+        self.reason: str = reason
 
 
 def brief(value: Any) -> str:

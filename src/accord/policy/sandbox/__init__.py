@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from accord.policy.sandbox.backend import Backend, ConfinedCommand, SandboxFact, SandboxReport
     from accord.policy.sandbox.command_environment import clean_env, is_credential, without_credentials
     from accord.policy.sandbox.sandbox import Sandbox, choose_backend
@@ -29,7 +31,7 @@ __all__ = [
     "without_credentials",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: "Callable[[str], object]" = lazy_names(
     __name__,
     {
         "accord.policy.sandbox.backend": "Backend ConfinedCommand SandboxFact SandboxReport",

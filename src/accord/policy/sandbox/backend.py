@@ -111,15 +111,15 @@ class PrivateFolder:
     def __init__(self, writable: Sequence[str]) -> None:
         parent = _parent_folder(writable)
         _remove_stale(parent)
-        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        self.path: str = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         self._lock = _lock(os.path.join(self.path, "new"))
         os.rename(os.path.join(self.path, "new"), os.path.join(self.path, _LOCK_NAME))
-        self.home = os.path.join(self.path, "home")
-        self.temp = os.path.join(self.path, "tmp")
+        self.home: str = os.path.join(self.path, "home")
+        self.temp: str = os.path.join(self.path, "tmp")
         self._files_folder = os.path.join(self.path, "own")
         for folder in (self.home, self.temp, self._files_folder):
             os.mkdir(folder, 0o700)
-        self.hidden_file = self.write_file(HIDDEN_TEXT.encode())
+        self.hidden_file: str = self.write_file(HIDDEN_TEXT.encode())
 
     def write_file(self, content: bytes) -> str:
         """Write a file that commands cannot change and return its path. Equal contents share one file."""
@@ -272,7 +272,7 @@ class Backend(Protocol):
 class NoBackend:
     """Runs commands without confinement."""
 
-    name = "none"
+    name: str = "none"
 
     def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         pass

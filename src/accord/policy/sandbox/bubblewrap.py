@@ -30,7 +30,7 @@ _TEMP: Final[tuple[str, ...]] = ("/tmp", "/var/tmp")
 class Bubblewrap:
     """Runs commands in bwrap. `sandbox.bubblewrap` creates it after a test."""
 
-    name = "bubblewrap"
+    name: str = "bubblewrap"
 
     def __init__(
         self, program: str, *, user_namespace: bool, can_disable_userns: bool, signal_resetter: str | None

@@ -28,7 +28,7 @@ class Landlock:
     `sandbox.landlock` creates it after a test. `abi` is the kernel's version.
     """
 
-    name = "landlock"
+    name: str = "landlock"
 
     def __init__(self, landlock_abi: int) -> None:
         self._abi = landlock_abi

@@ -67,8 +67,8 @@ def parse_shell(text: str) -> ParsedLine:
 
 class ShellParser:
     def __init__(self, text: str) -> None:
-        self.result = ParsedLine()
-        self.lexer = ShellLexer(text, self._parse_nested)
+        self.result: ParsedLine = ParsedLine()
+        self.lexer: ShellLexer = ShellLexer(text, self._parse_nested)
         self._depth = 0
         self._succeeded: tuple[SimpleCommand, ...] = ()
 

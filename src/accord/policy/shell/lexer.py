@@ -45,9 +45,9 @@ class ShellLexer:
     """A position in a line. Reads one word at a time."""
 
     def __init__(self, text: str, parse_nested: Callable[["ShellLexer", str], None]) -> None:
-        self.text = text
-        self.position = 0
-        self.end = len(text)
+        self.text: str = text
+        self.position: int = 0
+        self.end: int = len(text)
         self._parse_nested = parse_nested
         self._pending_documents: list[_HereDocument] = []
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from accord.schema.dialects.dialect_table import DIALECTS, Dialect
     from accord.schema.dialects.json_members import (
         RepairedMessage,
@@ -45,7 +47,7 @@ __all__ = [
     "variables",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: "Callable[[str], object]" = lazy_names(
     __name__,
     {
         "accord.schema.dialects.dialect_table": "DIALECTS Dialect",
