@@ -287,7 +287,7 @@ def test_swapping_links_in_a_race_never_creates_a_file_outside(
     roots: Roots, project: Path, outside: Path, swapper: subprocess.Popen[bytes]
 ) -> None:
     def make(folder: Folder, name: str) -> None:
-        os.close(folder.make_file(name, 0o600))
+        os.close(folder.create_file(name, 0o600))
 
     start_swapping(swapper)
     count = 0

@@ -25,7 +25,7 @@ from accord.coder.files.session_files import ReadFiles
 from accord.coder.loop import AgentLoop
 from accord.coder.model_history import ModelHistory, TextPart, note, user
 from accord.coder.models.model import Model, ModelError
-from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, listing
+from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, code_block
 from accord.coder.tools.tool_context import Delegate, Delegation, ToolContext
 from accord.errors import InternalError
 from accord.safe_text import one_line
@@ -108,7 +108,7 @@ class SubagentSteps:
         lines = [f"{_MARKS[step.state]} {step.title}" for step in self._latest]
         if (earlier := self._count - len(self._latest)) > 0:
             lines.insert(0, f"({earlier} earlier)")
-        return [listing("\n".join(lines))]
+        return [code_block("\n".join(lines))]
 
     def progress(self) -> ToolProgress:
         """The list, and the files of the latest call if they changed, for editors that follow the agent."""
@@ -393,7 +393,7 @@ class _TaskDelegate:
         await child.add_message(task.prompt)
         context = replace(
             self._context,
-            ledger=ReadFiles(),
+            read_files=ReadFiles(),
             ask_user=None,
             delegate=None,
             set_plan=None,

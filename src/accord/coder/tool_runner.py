@@ -297,10 +297,10 @@ class ToolRunner:
             return await call.run(report)
         except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect must not end the turn
             _LOG.error("%s failed", tool.name, exc_info=error)
-            from accord.coder.tools.tool import said
+            from accord.coder.tools.tool import text_outcome
 
             failure = f"{tool.name} failed because of an internal error ({type(error).__name__})."
-            return said(failure, failed=True)
+            return text_outcome(failure, failed=True)
 
 
 def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "Ask":

@@ -22,7 +22,7 @@ from textual.widgets import Input, Static
 from accord.safe_text import clean_line, one_line
 from accord.tui.parts.part import strip_of
 from accord.tui.theme import palette_of
-from accord.workspace.file_search import fit
+from accord.workspace.file_search import match_score
 
 if TYPE_CHECKING:
     from textual import events
@@ -86,8 +86,8 @@ def _score(row: ListRow, words: list[str]) -> float | None:
     """Return the score of a row, or None if a word is missing. Matches in the name score higher."""
     points = 0.0
     for word in words:
-        in_name = fit(word, row.name)
-        match = in_name if in_name is not None else fit(word, row.searched)
+        in_name = match_score(word, row.name)
+        match = in_name if in_name is not None else match_score(word, row.searched)
         if match is None:
             return None
         points += match + (2_000 if in_name is not None else 0)

@@ -1,7 +1,8 @@
 """Files and processes within the roots of a session.
 
-`Roots` bounds them, `TextFiles` and `Terminals` work inside, `LocalWorkspace` puts them together. Names are imported on first
-use: an agent that only needs the roots does not pay for processes.
+`Roots` are the folders of a session. `TextFiles` and `Terminals` work within them, and `LocalWorkspace`
+combines both. Names are imported on first use, so that an agent that needs only the roots loads no process
+code.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""Finding a file by a few letters of its name: the files of a folder as git sees them, and how well each fits.
+"""Fuzzy file search for pickers: lists the files of a folder without those that git ignores, and ranks names.
 
-For pickers: blocking, for a thread; bounded in how much it looks at.
+Blocking: run it in a thread. The number of files is bounded.
 """
 
 import os
@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-LOOKED_AT: Final = 50_000
-"""Files that are looked at, at most."""
+MAX_FILES: Final = 50_000
+"""The maximum number of files that a search lists."""
 
-_NEVER: Final = frozenset(
+_SKIPPED_FOLDERS: Final = frozenset(
     (
         ".git",
         ".hg",
@@ -28,30 +28,35 @@ _NEVER: Final = frozenset(
 )
 
 
-def files_of(folder: str, most: int = LOOKED_AT) -> list[str]:
-    """The files below a folder, as paths relative to it; what git ignores is left out where `rignore` is installed."""
-    return list(islice((path for path in paths_of(folder) if not path.endswith("/")), most))
+def files_of(folder: str, max_files: int = MAX_FILES) -> list[str]:
+    """Return the files below a folder as relative paths.
+
+    Leaves out ignored files if `rignore` is installed.
+    """
+    return list(islice((path for path in paths_of(folder) if not path.endswith("/")), max_files))
 
 
-def best_matches(query: str, names: Iterable[str], most: int = 20) -> list[str]:
-    """The names that hold the letters of the query in that order, the best first; without a query, the shallowest."""
+def best_matches(query: str, names: Iterable[str], max_results: int = 20) -> list[str]:
+    """Return the names that contain the letters of the query in order, best match first.
+
+    Without a query, the names in the outermost folders come first.
+    """
     wanted = query.casefold()
     if not wanted:
-        return sorted(names, key=lambda name: (name.count("/"), name))[:most]
+        return sorted(names, key=lambda name: (name.count("/"), name))[:max_results]
     ranked: list[tuple[int, int, str]] = []
     for name in names:
-        score = fit(wanted, name)
+        score = match_score(wanted, name)
         if score is not None:
             ranked.append((-score, len(name), name))
     ranked.sort()
-    return [name for _, _, name in ranked[:most]]
+    return [name for _, _, name in ranked[:max_results]]
 
 
-def fit(wanted: str, name: str) -> int | None:
-    """How well a name fits the letters, which are case-folded; None where it does not hold them in that order."""
+def match_score(wanted: str, name: str) -> int | None:
+    """Return how well a name matches the case-folded letters; None if it does not contain them in order."""
     folded = name.casefold()
-    place = folded.rstrip("/").rfind("/") + 1
-    base = folded[place:]
+    base = folded[folded.rstrip("/").rfind("/") + 1 :]
     if wanted in base:
         return 1000 + (500 if base.startswith(wanted) else 0) + (500 if base == wanted else 0) - len(base)
     if wanted in folded:
@@ -68,7 +73,7 @@ def fit(wanted: str, name: str) -> int | None:
 
 
 def paths_of(folder: str) -> Iterator[str]:
-    """Files and folders below a folder, relative to it, folders with a slash at their end; as `files_of` sees them. Blocking."""
+    """Yield the relative paths of files and folders below a folder. Folders end with a slash. Blocking."""
     try:
         for path in git_paths(folder):
             yield path + "/" if os.path.isdir(os.path.join(folder, path)) else path
@@ -77,8 +82,10 @@ def paths_of(folder: str) -> Iterator[str]:
 
 
 def git_paths(folder: str, depth: int | None = None) -> Iterator[str]:
-    """Everything below a folder that git would look at, relative to it, hidden files included; links are not followed, and names
-    that are no valid text are left out. Blocking. Raises ImportError, before anything else, where `rignore` is not installed.
+    """Yield the relative paths below a folder that git does not ignore, hidden files included. Blocking.
+
+    Does not follow links. Leaves out names that are not valid text. Raises ImportError first if `rignore` is
+    missing.
     """
     import rignore
 
@@ -98,16 +105,16 @@ def git_paths(folder: str, depth: int | None = None) -> Iterator[str]:
         except StopIteration:
             return
         except (ValueError, OSError):
-            continue  # a name that is no text, or a folder that may not be entered
+            continue  # a name that is not valid text, or a folder without access
         if path != os.curdir:
             yield path
 
 
 def _plain_walk(folder: str) -> Iterator[str]:
-    """Without the library that reads what git ignores: what nobody wants to see is left out by name."""
-    for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _NEVER)
+    """Walk without `rignore`: skip common generated folders by name."""
+    for current, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         for name in (*(f"{name}/" for name in folders), *sorted(files)):
-            path = os.path.relpath(os.path.join(here, name), folder) + ("/" if name.endswith("/") else "")
+            path = os.path.relpath(os.path.join(current, name), folder) + ("/" if name.endswith("/") else "")
             if path.isprintable():
                 yield path

@@ -1,7 +1,8 @@
-"""What `terminal/create` asks to run: checked, found on disk, and turned into an argument vector and an environment.
+"""The command of a `terminal/create` request: checks it, finds its program, builds its arguments and
+environment.
 
-The protocol's shape is a program and its arguments. Some agents put a whole shell line into `command` and leave `args`
-empty; when no program of that name exists, such a line goes to the user's shell.
+The protocol sends a program and its arguments. Some agents put a whole shell line into `command` and leave
+`args` empty. If no program has that name, the user's shell runs the line.
 """
 
 import os
@@ -16,15 +17,16 @@ from accord.errors import InvalidParams
 from accord.workspace.roots import AnyPath, Roots, shown
 from accord.workspace.text_files import check_count
 
-# A single word without anything that a shell would act on: a program's name, not a shell line.
+# A single word without shell syntax: the name of a program, not a shell line.
 _PLAIN_WORD: Final = re.compile(r"[\w./\\+@%:,-]+")
-# Shells that read what agents write; in others (fish, nu...) `export A=b && c` means something else or nothing.
+# Shells with POSIX syntax. In others (fish, nu) a line such as `export A=b && c` fails or means something
+# else.
 _POSIX_SHELLS: Final = frozenset(("sh", "ash", "bash", "dash", "ksh", "mksh", "zsh"))
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalCommand:
-    """A request to run something. None, as an agent may send it, means the default everywhere."""
+    """A request to run a command. None means the default for every member."""
 
     command: str
     args: Sequence[str] | None = field(default=None, kw_only=True)
@@ -33,7 +35,7 @@ class TerminalCommand:
     output_byte_limit: int | None = field(default=None, kw_only=True)
 
     def check(self) -> None:
-        """Refuse what is mistyped or cannot be run on any machine."""
+        """Raise InvalidParams for values of a wrong type or that no machine can run."""
         if not _is_text(self.command) or not self.command.strip():
             raise InvalidParams(f"command must be the name of a program, not {shown(self.command)}")
         if not _are_args(self.args):
@@ -47,7 +49,7 @@ class TerminalCommand:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommand:
-    """What is really started."""
+    """The process to start."""
 
     argv: list[str]
     env: dict[str, str]
@@ -55,14 +57,14 @@ class PreparedCommand:
 
 
 def prepare(command: TerminalCommand, roots: Roots, env: Mapping[str, str]) -> PreparedCommand:
-    """Find everything a checked command needs; `env` is what it gets below its own entries. Looks at the disk."""
+    """Prepare a checked command. Its own `env` entries override `env`. Reads the disk."""
     cwd = roots.cwd if command.cwd is None else roots.resolve(command.cwd)
     if not cwd.is_dir():
         raise InvalidParams(
             f"cannot run {shown(command.command)} in {shown(str(cwd))}: it is not an existing folder"
         )
-    full = {**env, "PWD": str(cwd), **(command.env or {})}
-    return PreparedCommand(_argv(command.command, list(command.args or ()), cwd, full), full, cwd)
+    merged_env = {**env, "PWD": str(cwd), **(command.env or {})}
+    return PreparedCommand(_argv(command.command, list(command.args or ()), cwd, merged_env), merged_env, cwd)
 
 
 def _argv(command: str, args: list[str], cwd: Path, env: Mapping[str, str]) -> list[str]:
@@ -73,7 +75,7 @@ def _argv(command: str, args: list[str], cwd: Path, env: Mapping[str, str]) -> l
 
 
 def _program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """The executable file that the name stands for; a name with a slash counts from `cwd`."""
+    """Return the executable of this name. A name with a slash is relative to `cwd`."""
     if os.path.dirname(command):
         return shutil.which(str(cwd / command))
     return shutil.which(command, path=env.get("PATH", os.defpath))
@@ -88,7 +90,7 @@ def _shell(env: Mapping[str, str]) -> list[str]:
 
 
 def _is_text(value: object) -> bool:
-    """A string that can be handed to a process."""
+    """Return whether the value is a string that a process can receive."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:

@@ -19,23 +19,22 @@ from accord.wire.process_tree import ProcessTree, StopTimeouts, start_process
 from accord.workspace.roots import Roots, shown
 from accord.workspace.terminal_command import PreparedCommand, TerminalCommand, prepare
 
-# MERGED workspace.channel: Where a command's output comes out: a pseudo-terminal, so that programs show live and coloured output, or a pipe.
-#
-# Standard output and error share it and so keep their order. Nobody types: standard input is empty in both cases, and
-# the pseudo-terminal is nobody's controlling terminal, so a program that wants to ask something finds out instead of
-# waiting for ever.
-
 
 @dataclass(frozen=True, slots=True)
 class PtySize:
-    """Of a pseudo-terminal, in characters."""
+    """The size of a pseudo-terminal, in characters."""
 
     columns: int = 80
     rows: int = 24
 
 
 def open_channel(pty: PtySize | None) -> tuple[int, int]:
-    """The end to read and the end for the command: of a pseudo-terminal of that size, or of a pipe."""
+    """Return the read end and the command's end of a pseudo-terminal of that size, or of a pipe.
+
+    On a pseudo-terminal, programs print live and colored output. Standard output and error share it and keep
+    their order. Standard input is empty, and the pseudo-terminal controls no session, so a program that
+    prompts for input fails instead of waiting forever.
+    """
     if pty is None:
         return os.pipe()
     if sys.platform == "win32":
@@ -44,50 +43,47 @@ def open_channel(pty: PtySize | None) -> tuple[int, int]:
 
     reader, writer = os.openpty()
     termios.tcsetwinsize(writer, (pty.rows, pty.columns))
-    # Line ends stay as the program wrote them: what an agent reads is text, not a screen.
+    # Keep line ends as the program wrote them: agents read text, not a screen.
     modes = termios.tcgetattr(writer)
     modes[1] &= ~termios.ONLCR
     termios.tcsetattr(writer, termios.TCSANOW, modes)
     return reader, writer
 
 
-def fitting_env(env: Mapping[str, str], pty: PtySize | None) -> dict[str, str]:
-    """The environment for a command on such a channel."""
+def channel_env(env: Mapping[str, str], pty: PtySize | None) -> dict[str, str]:
+    """Return the environment for a command on such a channel."""
     if pty is None:
         return {**env, "TERM": "dumb"}
-    # A pager would wait for a key that nobody presses.
-    fitted = {**env, "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat"}
-    if fitted.get("TERM", "dumb") == "dumb":
-        fitted["TERM"] = "xterm-256color"
-    return fitted
-
-
-# MERGED workspace.output: What a terminal keeps of its command's output: valid text, bounded in bytes, the oldest dropped first.
-#
-# Bytes become text as they arrive, so a character split over two reads comes out whole, bytes that are no UTF-8 become
-# U+FFFD, and the bound holds for what is sent, not for what was read. The cut never splits a character.
+    # Without standard input, a pager would wait forever.
+    adapted = {**env, "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat"}
+    if adapted.get("TERM", "dumb") == "dumb":
+        adapted["TERM"] = "xterm-256color"
+    return adapted
 
 
 class OutputBuffer:
-    """The last `limit` bytes of a stream of text, as UTF-8."""
+    """The last `limit` bytes of a command's output, as valid UTF-8.
+
+    Bytes that are not UTF-8 become U+FFFD. The limit counts the bytes after decoding and never splits a
+    character.
+    """
 
     def __init__(self, limit: int) -> None:
-        self.truncated = False
+        self.truncated: bool = False
         self._limit = limit
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._kept = bytearray()
 
     def feed(self, data: bytes) -> str:
-        """Take in what was read; returns the text that it completed."""
+        """Add output and return the text that it completes."""
         return self._keep(self._decoder.decode(data))
 
     def finish(self) -> str:
-        """The stream is over: half a character that still waited becomes U+FFFD."""
+        """End the stream. An incomplete last character becomes U+FFFD."""
         return self._keep(self._decoder.decode(b"", final=True))
 
     @property
     def text(self) -> str:
-        """What is kept."""
         return self._kept.decode()
 
     def _keep(self, text: str) -> str:
@@ -102,20 +98,13 @@ class OutputBuffer:
         return text
 
 
-# MERGED workspace.terminal: One command in its terminal: the output so far, and how it ended.
-#
-# A command has ended when its process has exited and its output was read to the end. A process left in the background
-# may hold the output open for ever, so after the exit that end is waited for only for a moment; what comes later is still
-# taken in.
-
-_LINGER: Final = (
-    0.25  # seconds that the output may stay open after the exit before the exit is reported all the same
-)
-_DEATH: Final = (
-    5.0  # seconds for killed processes to be gone; only one stuck in the kernel takes more than an instant
-)
-_AT_ONCE: Final = StopTimeouts(leave=0, terminate=0, kill=_DEATH)
-_UNREAD: Final = 1024 * 1024  # more bytes than a pipe or pseudo-terminal holds unread
+_OUTPUT_GRACE: Final = 0.25
+"""Seconds that the output may stay open after the exit before the exit is reported."""
+_KILL_SECONDS: Final = 5.0
+"""The longest wait for killed processes. Only one stuck in the kernel needs that long."""
+_STOP_NOW: Final = StopTimeouts(leave=0, terminate=0, kill=_KILL_SECONDS)
+_MAX_UNREAD: Final = 1024 * 1024
+"""More bytes than a pipe or pseudo-terminal can hold unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +117,7 @@ class ExitStatus:
 
 @dataclass(frozen=True, slots=True)
 class TerminalOutput:
-    """What is kept of the output; `exit_status` only once the command has ended."""
+    """The kept output. `exit_status` is set once the command has ended."""
 
     output: str
     truncated: bool
@@ -136,7 +125,12 @@ class TerminalOutput:
 
 
 class RunningTerminal:
-    """A command, running or ended. Made on the event loop."""
+    """A command, running or ended. Create it on the event loop.
+
+    A command has ended when its process has exited and its output was read to the end. A background process
+    may hold the output open, so after the exit the end of the output is awaited only briefly. Later output is
+    still added.
+    """
 
     def __init__(
         self,
@@ -152,41 +146,40 @@ class RunningTerminal:
         self._on_output = on_output
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._silent: asyncio.Future[None] = self._loop.create_future()  # the output was read to its end
-        self._ended: asyncio.Future[None] = self._loop.create_future()  # silent too, or no longer waited for
-        reader.start(self._arrived, self._output_over)
-        self._watching = asyncio.create_task(self._watch())
+        self._output_closed: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        reader.start(self._add_output, self._end_output)
+        self._exit_task = asyncio.create_task(self._wait_for_exit())
 
     @property
     def output(self) -> TerminalOutput:
-        """The present state; waits for nothing."""
+        """The current output and exit status."""
         status = self._status if self._ended.done() else None
         return TerminalOutput(self._buffer.text, self._buffer.truncated, status)
 
     @property
     def running(self) -> bool:
-        """Whether the command has not ended yet."""
         return not self._ended.done()
 
     async def wait(self) -> ExitStatus | None:
-        """How the command ended, once it has; None if it was given up before anybody knew."""
+        """Wait for the end of the command and return its status; None if it was abandoned before its exit."""
         await asyncio.shield(self._ended)
         return self._status
 
     async def kill(self) -> None:
-        """End the command and everything it started; returns once it has ended, or is stuck beyond reach."""
+        """Kill the command and everything it started. Waits for its end, in bounded time."""
         self._processes.kill()
-        await within(self._clock, _DEATH, self._ended)
+        await within(self._clock, _KILL_SECONDS, self._ended)
 
     async def close(self) -> None:
-        """Kill what still runs, stop reading, and let every waiter go."""
+        """Kill what still runs, stop reading, and release all waiters."""
         if self._processes.exit is None:
             self._processes.kill()
         try:
-            await self._processes.end(_AT_ONCE)
+            await self._processes.end(_STOP_NOW)
         finally:
-            self._watching.cancel()
-            self._read_what_is_there()
+            self._exit_task.cancel()
+            self._read_available()
             self._reader.close()
             self._end()
 
@@ -195,51 +188,50 @@ class RunningTerminal:
         exit = self._processes.exit
         return exit and ExitStatus(exit.code, exit.signal)
 
-    async def _watch(self) -> None:
+    async def _wait_for_exit(self) -> None:
         await self._processes.wait()
-        if not await within(self._clock, _LINGER, self._silent):
-            self._read_what_is_there()
+        if not await within(self._clock, _OUTPUT_GRACE, self._output_closed):
+            self._read_available()
         self._end()
 
     def _end(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
 
-    def _arrived(self, data: bytes) -> None:
-        self._show(self._buffer.feed(data))
+    def _add_output(self, data: bytes) -> None:
+        self._notify(self._buffer.feed(data))
 
-    def _output_over(self) -> None:
-        self._show(self._buffer.finish())
-        self._silent.set_result(None)
+    def _end_output(self) -> None:
+        self._notify(self._buffer.finish())
+        self._output_closed.set_result(None)
 
-    def _show(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         if text:
-            # By way of the loop: a fault in whoever looks on is reported there and stops nothing here.
+            # Through the loop: it reports an error in the callback, and reading goes on.
             self._loop.call_soon(self._on_output, text)
 
-    def _read_what_is_there(self) -> None:
-        if isinstance(self._reader, LoopReader) and not self._silent.done():
-            self._arrived(self._reader.read_available(_UNREAD))
+    def _read_available(self) -> None:
+        if isinstance(self._reader, LoopReader) and not self._output_closed.done():
+            self._add_output(self._reader.read_available(_MAX_UNREAD))
 
 
-# MERGED workspace.terminals: The terminals of one session, by id: create, output, wait, kill, release.
-#
-# The roots bound where a command starts, not what it then does; whether it may run at all is the policy's business. A
-# command gets this process's environment unless `base_env` gives another one, with the request's own entries on top.
-
-DEFAULT_PTY: Final = PtySize() if hasattr(os, "openpty") else None
+DEFAULT_PTY: Final[PtySize | None] = PtySize() if hasattr(os, "openpty") else None
 DEFAULT_OUTPUT_BYTES: Final = 1024 * 1024
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 MAX_RUNNING: Final = 100
-"""Commands that may run at once in one session: more than any agent needs, and fewer than a machine can take."""
+"""The maximum number of commands that run at once in one session."""
 
 
-def _nobody(_id: str, _text: str) -> None:
-    """Looks at no output."""
+def _ignore_output(_id: str, _text: str) -> None:
+    pass
 
 
 class Terminals:
-    """The commands that run for one session. An id is good from `create` to `release`; then every call on it fails."""
+    """The terminals of one session, by id. An id is valid from `create` to `release`.
+
+    The roots bound where a command starts, not what it does; the policy decides whether it may run. A command
+    gets the environment of this process, or `base_env`, with its own entries on top.
+    """
 
     def __init__(
         self,
@@ -247,12 +239,16 @@ class Terminals:
         *,
         pty: PtySize | None = DEFAULT_PTY,
         base_env: Mapping[str, str] | None = None,
-        on_output: Callable[[str, str], None] = _nobody,
+        on_output: Callable[[str, str], None] = _ignore_output,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`pty=None` runs commands on a pipe. `on_output(id, text)` sees output as it comes, on the event loop; the first
-        of it may come before `create` has returned to its caller."""
-        self.roots = roots
+        """Use a pipe if `pty` is None.
+
+        `on_output(id, text)` gets the output as it arrives, on the event loop.
+
+        The first call of `on_output` can come before `create` returns.
+        """
+        self.roots: Roots = roots
         self._pty = pty
         self._base_env = base_env
         self._on_output = on_output
@@ -261,19 +257,21 @@ class Terminals:
         self._closed = False
 
     async def create(self, command: TerminalCommand) -> str:
-        """Start a command and return the id of its terminal at once; raises InvalidParams if it cannot be started, and
-        InternalError while MAX_RUNNING others run.
+        """Start a command and return the id of its terminal without waiting for its end.
 
-        Without a limit of its own a terminal keeps DEFAULT_OUTPUT_BYTES of output, with one at most MAX_OUTPUT_BYTES.
+        Raises InvalidParams if it cannot be started, and InternalError while MAX_RUNNING others run. A
+        terminal keeps the requested bytes of output, at most MAX_OUTPUT_BYTES; by default
+        DEFAULT_OUTPUT_BYTES.
         """
         command.check()
         base = os.environ if self._base_env is None else self._base_env
-        launch = await asyncio.to_thread(prepare, command, self.roots, fitting_env(base, self._pty))
+        launch = await asyncio.to_thread(prepare, command, self.roots, channel_env(base, self._pty))
         if self._closed:
             raise RequestCancelled(f"{shown(command.command)} was not started: the session is closed")
         if sum(terminal.running for terminal in self._terminals.values()) >= MAX_RUNNING:
             raise InternalError(
-                f"{shown(command.command)} was not started: {MAX_RUNNING} commands run in this session; end one first"
+                f"{shown(command.command)} was not started: {MAX_RUNNING} commands run in this session; "
+                "end one first"
             )
         limit = DEFAULT_OUTPUT_BYTES if command.output_byte_limit is None else command.output_byte_limit
         id = f"term_{os.urandom(8).hex()}"
@@ -281,35 +279,35 @@ class Terminals:
         return id
 
     def output(self, id: str) -> TerminalOutput:
-        """What is kept of the output so far, and how the command ended if it has."""
+        """Return the kept output, and the exit status of a command that has ended."""
         return self._terminal(id).output
 
     async def wait(self, id: str) -> ExitStatus:
-        """How the command ended, once it has. A release meanwhile ends it, and the wait."""
+        """Wait for the end of the command and return its status. A release also ends the wait."""
         status = await self._terminal(id).wait()
         if status is None:
             raise _unknown(id)
         return status
 
     async def kill(self, id: str) -> None:
-        """End the command and everything it started; its output and status stay."""
+        """Kill the command and everything it started. Its output and status stay available."""
         await self._terminal(id).kill()
 
     async def release(self, id: str) -> TerminalOutput:
-        """Forget the terminal and end what runs in it; returns what it had to show, for those who go on showing it."""
+        """Kill the command if it runs, forget the terminal, and return its last output."""
         terminal = self._terminal(id)
         del self._terminals[id]
         await terminal.close()
         return terminal.output
 
     async def release_all(self) -> None:
-        """Release every terminal there is."""
+        """Release all terminals."""
         terminals = list(self._terminals.values())
         self._terminals.clear()
         await asyncio.gather(*(terminal.close() for terminal in terminals))
 
     async def aclose(self) -> None:
-        """Release every terminal and start none any more."""
+        """Release all terminals and refuse new ones."""
         self._closed = True
         await self.release_all()
 
@@ -321,19 +319,23 @@ class Terminals:
 
     def _start(self, id: str, launch: PreparedCommand, buffer: OutputBuffer) -> RunningTerminal:
         try:
-            ours, theirs = open_channel(self._pty)
+            read_end, command_end = open_channel(self._pty)
         except OSError as error:
             raise InternalError(f"cannot open a terminal: {error.strerror}") from None
         try:
-            # The seam lays an environment over ours; what is not in this one has to go.
+            # `start_process` merges `env` into our environment. None removes a variable.
             env: dict[str, str | None] = {**dict.fromkeys(os.environ), **launch.env}
-            processes = start_process(launch.argv, cwd=launch.cwd, env=env, stdout=theirs, stderr=theirs)
+            processes = start_process(
+                launch.argv, cwd=launch.cwd, env=env, stdout=command_end, stderr=command_end
+            )
         except NeverStarted as error:
-            os.close(ours)
+            os.close(read_end)
             raise InvalidParams(str(error)) from None
         finally:
-            os.close(theirs)
-        return RunningTerminal(processes, _reader(ours), buffer, partial(self._on_output, id), self._clock)
+            os.close(command_end)
+        return RunningTerminal(
+            processes, _reader(read_end), buffer, partial(self._on_output, id), self._clock
+        )
 
 
 def _reader(descriptor: int) -> PipeReader:

@@ -1,4 +1,9 @@
-"""Read text files by lines, write them whole, in order for each path."""
+"""Text files within the roots: reads them by lines and writes them whole, in order for each path.
+
+Line ends and a byte order mark are kept, and a file that is not UTF-8 is refused, so that writing a text back
+never damages the file. A write replaces the file in one step, keeps its mode, and follows a link within the
+roots.
+"""
 
 import asyncio
 import errno
@@ -13,26 +18,26 @@ from weakref import WeakValueDictionary
 from accord.errors import InternalError, InvalidParams, NotFound, RequestCancelled, RpcError
 from accord.workspace.roots import AnyPath, Folder, Roots, replace_file, shown
 
-# MERGED workspace.lines: Lines of a text as `fs/read_text_file` counts them: the first is 1, and only a line feed ends one.
-#
-# Line ends stay as they are, the last one included, so that parts read one after the other join to the original.
-
 _CHUNK: Final = 256 * 1024
 
 
 class TextTooLong(Exception):
-    """More bytes were asked for than the bound allows."""
+    """The text has more bytes than the bound allows."""
 
 
 def check_count(name: str, value: object) -> None:
-    """Refuse a `line` or `limit` that is no whole number from 0 on."""
+    """Raise InvalidParams if a `line` or `limit` is not a whole number of at least 0."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return
-    raise InvalidParams(f"{name} must be a whole number from 0 on, not {value!r:.80}")
+    raise InvalidParams(f"{name} must be a whole number of at least 0, not {value!r:.80}")
 
 
 def lines_of(text: str, line: int | None, limit: int | None) -> str:
-    """Of a whole text, `limit` lines from `line` on; "" past the end."""
+    """Return `limit` lines of a text from `line` on; "" after the end.
+
+    The first line is 1, and only a line feed ends a line. Line ends are kept, so that parts join to the
+    original.
+    """
     start = _after(text, "\n", max(line or 1, 1) - 1, 0)
     if start is None:
         return ""
@@ -42,9 +47,9 @@ def lines_of(text: str, line: int | None, limit: int | None) -> str:
 def read_lines(
     descriptor: int, line: int | None, limit: int | None, bound: int, stop: threading.Event
 ) -> bytes:
-    """The same out of an open file, in chunks: memory stays within `bound`, however long the file is.
+    """Return the same lines of an open file. Uses at most about `bound` bytes of memory for any file.
 
-    Raises TooLong past the bound, RequestCancelled once `stop` is set.
+    Raises TextTooLong above the bound, and RequestCancelled when `stop` is set.
     """
     skip = max(line or 1, 1) - 1
     kept = bytearray()
@@ -72,7 +77,7 @@ def read_lines(
 
 
 def _after(text: str | bytes, end: str | bytes, count: int, start: int) -> int | None:
-    """The position behind the `count`-th line end from `start` on; None where there are fewer."""
+    """Return the position after the `count`-th line end from `start` on; None if there are fewer."""
     for _ in range(count):
         start = text.find(end, start) + 1  # pyright: ignore[reportArgumentType]
         if not start:
@@ -80,41 +85,41 @@ def _after(text: str | bytes, end: str | bytes, count: int, start: int) -> int |
     return start
 
 
-# MERGED workspace.disk: Blocking work off the event loop, in order for each path: calls on one path take effect in the order they were made,
-# calls on different paths do not wait for each other.
-
 T = TypeVar("T")
 
 Work = Callable[[threading.Event], T]
 
 
 class PathQueue:
-    """Hands out places in the line of each path."""
+    """Runs blocking work in threads: in call order for each path, in parallel for different paths."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def place(self, path: str) -> "AsyncGenerator[PathTicket]":
-        """Wait for the calls made earlier on this path; those made later wait for this one."""
+    async def turn(self, path: str) -> "AsyncGenerator[PathTurn]":
+        """Wait for earlier calls on this path. Later calls wait for this one."""
         lock = self._locks.setdefault(path, asyncio.Lock())
         await lock.acquire()
-        place = PathTicket()
+        turn = PathTurn()
         try:
-            yield place
+            yield turn
         finally:
-            place.when_idle(lock.release)
+            turn.when_idle(lock.release)
 
 
-class PathTicket:
-    """One call's place in the line."""
+class PathTurn:
+    """The turn of one call on a path."""
 
     def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
 
     async def run(self, work: Work[T]) -> T:
-        """Do the work in a thread. A caller that is cancelled leaves at once; the work is told to stop by the event it
-        was given, and keeps its place until it has, so that a late write never lands on top of the next one."""
+        """Run the work in a thread.
+
+        A cancelled caller returns immediately and sets the event of the work. The turn lasts until the work
+        has ended, so that a late write cannot overwrite the next one.
+        """
         stop = threading.Event()
         running = asyncio.get_running_loop().run_in_executor(None, work, stop)
         self._running = running
@@ -125,28 +130,22 @@ class PathTicket:
             raise
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once no work is under way; at once when none is."""
+        """Call back when no work runs; immediately if none does."""
         if self._running is None or self._running.done():
             callback()
             return
 
         def finished(done: asyncio.Future[Any]) -> None:
             if not done.cancelled():
-                done.exception()  # nobody is left to see it
+                done.exception()  # mark it as retrieved; the caller is gone
             callback()
 
         self._running.add_done_callback(finished)
 
 
-# MERGED workspace.files: Text files within the roots: reading by lines, writing whole.
-#
-# The text that comes back is the file: line ends and a byte order mark are kept, and a file that is not UTF-8 is refused
-# rather than repaired, so that writing a text back never damages what was read. A write replaces the file in one step
-# (readers see the old text or the new one), keeps its mode, and goes to the target of a link inside the roots.
-
 DEFAULT_MAX_BYTES: Final = 50 * 1024 * 1024
-# What the caller can do something about; anything else is the machine's trouble.
-_CALLERS_FAULT: Final = frozenset(
+# Errors that the caller can fix. All others are errors of this machine.
+_CALLER_ERRORS: Final = frozenset(
     (
         errno.EACCES,
         errno.EPERM,
@@ -161,14 +160,14 @@ _CALLERS_FAULT: Final = frozenset(
 
 
 class EditorBuffers(Protocol):
-    """Texts that are open in an editor and may differ from the disk. Called on the event loop, with resolved paths."""
+    """Texts that are open in an editor and may be unsaved. Called on the event loop, with resolved paths."""
 
     def read(self, path: Path) -> str | None:
-        """The text as the user sees it, or None where the file is not open."""
+        """Return the text in the editor, or None if the file is not open."""
         ...
 
     def write(self, path: Path, text: str) -> bool:
-        """Take the text over (and save it, if that is the editor's way); False leaves it to the disk."""
+        """Take the text and return True, or return False to have it written to disk."""
         ...
 
 
@@ -183,39 +182,43 @@ class TextFiles:
         max_bytes: int = DEFAULT_MAX_BYTES,
         missing_is_empty: bool = False,
     ) -> None:
-        """`max_bytes` bounds what one read returns; `missing_is_empty` is for agents that read what they will create."""
-        self.roots = roots
+        """Bound one read to `max_bytes`.
+
+        `missing_is_empty` helps agents that read a file before they create it.
+        """
+        self.roots: Roots = roots
         self._buffers = buffers
         self._max_bytes = max_bytes
         self._missing_is_empty = missing_is_empty
-        self._disk = PathQueue()
+        self._queue = PathQueue()
 
     async def read_text(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
-        """The text of a file, or `limit` lines of it from `line` on (the first is 1; 0 counts as 1; "" past the end).
+        """Return the text of a file, or `limit` lines from `line` on (the first is 1, 0 means 1, "" after the
+        end).
 
-        Raises OutsideRoots, NotFound, or InvalidParams for what is no readable UTF-8 text of bearable size.
+        Raises OutsideRoots, NotFound, or InvalidParams if the file is unreadable, too large or not UTF-8.
         """
         check_count("line", line)
         check_count("limit", limit)
-        async with self._disk.place(str(path)) as place:
+        async with self._queue.turn(str(path)) as turn:
             if self._buffers is not None:
-                text = self._buffers.read(await place.run(lambda _: self.roots.resolve(path)))
+                text = self._buffers.read(await turn.run(lambda _: self.roots.resolve(path)))
                 if text is not None:
                     return lines_of(text, line, limit)
-            return await place.run(lambda stop: self._read(path, line, limit, stop))
+            return await turn.run(lambda stop: self._read(path, line, limit, stop))
 
     async def write_text(self, path: AnyPath, content: str) -> None:
-        """Make `content` the whole text of the file; it and its folders are created where they are missing.
+        """Replace the whole text of a file. Creates missing folders.
 
-        Raises OutsideRoots, or InvalidParams for what may not be written.
+        Raises OutsideRoots, or InvalidParams if the file cannot be written.
         """
         data = _encode(path, content)
-        async with self._disk.place(str(path)) as place:
+        async with self._queue.turn(str(path)) as turn:
             if self._buffers is not None:
-                target = await place.run(lambda _: self.roots.resolve(path))
+                target = await turn.run(lambda _: self.roots.resolve(path))
                 if self._buffers.write(target, content):
                     return
-            await place.run(lambda stop: self._write(path, data, stop))
+            await turn.run(lambda stop: self._write(path, data, stop))
 
     def _read(self, path: AnyPath, line: int | None, limit: int | None, stop: threading.Event) -> str:
         try:
@@ -225,7 +228,7 @@ class TextFiles:
                 return ""
             raise NotFound(f"{shown(path)} does not exist", {"uri": _uri(path)}) from None
         except OSError as error:
-            raise _refusal("read", path, error) from None
+            raise _disk_error("read", path, error) from None
         try:
             if line is None and limit is None and os.fstat(descriptor).st_size > self._max_bytes:
                 raise TextTooLong
@@ -233,16 +236,16 @@ class TextFiles:
             return data.decode()
         except TextTooLong:
             raise InvalidParams(
-                f"{shown(path)} is too large: {os.fstat(descriptor).st_size} bytes, and one answer holds at most "
-                f"{self._max_bytes}; ask for fewer lines with line and limit"
+                f"{shown(path)} is too large: {os.fstat(descriptor).st_size} bytes, "
+                f"and one response has at most {self._max_bytes}; read fewer lines with line and limit"
             ) from None
         except UnicodeDecodeError as error:
             raise InvalidParams(
                 f"{shown(path)} is not text: byte {error.object[error.start]:#04x} is not UTF-8 "
-                f"(at {error.start} of what was asked for)"
+                f"(at position {error.start} of the requested text)"
             ) from None
         except OSError as error:
-            raise _refusal("read", path, error) from None
+            raise _disk_error("read", path, error) from None
         finally:
             os.close(descriptor)
 
@@ -250,12 +253,12 @@ class TextFiles:
         try:
             self.roots.reach(path, lambda folder, name: replace_file(folder, name, data, stop), create=True)
         except FileNotFoundError as error:
-            # Folders inside a root are made; the root itself is not ours to make.
+            # Folders inside a root are created, but never the root itself.
             raise NotFound(
                 f"cannot write {shown(path)}: its root folder does not exist", {"uri": _uri(path)}
             ) from error
         except OSError as error:
-            raise _refusal("write", path, error) from None
+            raise _disk_error("write", path, error) from None
 
 
 def _encode(path: AnyPath, content: str) -> bytes:
@@ -265,7 +268,7 @@ def _encode(path: AnyPath, content: str) -> bytes:
         return content.encode()
     except UnicodeEncodeError as error:
         raise InvalidParams(
-            f"cannot write {shown(path)}: the text has half a character (a lone surrogate) at position {error.start}"
+            f"cannot write {shown(path)}: the text has a lone surrogate at position {error.start}"
         ) from None
 
 
@@ -273,6 +276,6 @@ def _uri(path: AnyPath) -> str:
     return Path(path).as_uri()
 
 
-def _refusal(verb: str, path: AnyPath, error: OSError) -> RpcError:
-    kind = InvalidParams if error.errno in _CALLERS_FAULT else InternalError
+def _disk_error(verb: str, path: AnyPath, error: OSError) -> RpcError:
+    kind = InvalidParams if error.errno in _CALLER_ERRORS else InternalError
     return kind(f"cannot {verb} {shown(path)}: {error.strerror or error}")

@@ -1,4 +1,6 @@
-"""Files and processes as one thing: what an agent works on, be it this machine or, by `fs/*` and `terminal/*`, the client's."""
+"""The files and terminals that an agent works with: on this machine, or the client's by `fs/*` and
+`terminal/*`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,14 +12,14 @@ from accord.workspace.text_files import TextFiles
 
 
 class Workspace(Protocol):
-    """What an agent may ask for. Failures are answers of the error tree: InvalidParams, NotFound and the like."""
+    """The file and terminal operations of an agent. They raise errors such as InvalidParams and NotFound."""
 
     async def read_text_file(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
-        """The text of a file, or `limit` lines of it from `line` on; the first line is 1."""
+        """Return the text of a file, or `limit` lines from `line` on. The first line is 1."""
         ...
 
     async def write_text_file(self, path: AnyPath, content: str) -> None:
-        """Make `content` the whole text of a file, which may be new."""
+        """Replace the whole text of a file, or create it."""
         ...
 
     async def create_terminal(
@@ -29,39 +31,42 @@ class Workspace(Protocol):
         cwd: AnyPath | None = None,
         output_byte_limit: int | None = None,
     ) -> str:
-        """Start a command and return the id of its terminal, which has to be released some day."""
+        """Start a command and return the id of its terminal. The caller must release it."""
         ...
 
     async def terminal_output(self, id: str) -> TerminalOutput:
-        """The output so far; waits for nothing."""
+        """Return the output so far."""
         ...
 
     async def wait_for_exit(self, id: str) -> ExitStatus:
-        """How the command ended, once it has."""
+        """Wait for the end of the command and return its status."""
         ...
 
     async def kill_terminal(self, id: str) -> None:
-        """End the command; output and status stay until the release."""
+        """Kill the command. Its output and status stay available until the release."""
         ...
 
     async def release_terminal(self, id: str) -> None:
-        """End the command if it runs, and forget the terminal."""
+        """Kill the command if it runs, and forget the terminal."""
         ...
 
     async def aclose(self) -> None:
-        """End everything that was started here."""
+        """Kill all commands that run."""
         ...
 
 
 class LocalWorkspace:
-    """The roots of one session on this machine. Give `files` or `terminals` where the defaults do not fit."""
+    """A workspace on this machine, within the roots of one session.
+
+    `files` and `terminals` replace the defaults.
+    """
 
     def __init__(
         self, roots: Roots, *, files: TextFiles | None = None, terminals: Terminals | None = None
     ) -> None:
-        self.roots = roots
-        self.files = TextFiles(roots) if files is None else files
-        self.terminals = Terminals(roots) if terminals is None else terminals
+        self.roots: Roots = roots
+        self.files: TextFiles = TextFiles(roots) if files is None else files
+        self.terminals: Terminals = Terminals(roots) if terminals is None else terminals
 
     async def read_text_file(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
         return await self.files.read_text(path, line, limit)

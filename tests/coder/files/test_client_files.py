@@ -89,7 +89,7 @@ async def test_file_that_exists_only_in_the_editor_is_read(project: Path) -> Non
     editor.buffers[str(project / "new")] = "never saved\n"
     harness = tool_harness(editor, project)
     assert "never saved" in (await harness.done("read_file", path="new")).text
-    assert "was not read yet" in await tool_harness(editor, project).refused(
+    assert "was not read" in await tool_harness(editor, project).refused(
         "write_file", path="new", content="x"
     )
 

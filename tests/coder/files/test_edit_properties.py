@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.coder.tools.harness import ToolHarness
 
 from accord.coder.files.text_document import TextEncoding, decode, line_end_of, plain
-from accord.coder.files.text_match import find_all, put, why_missing
+from accord.coder.files.text_match import explain_mismatch, find_all, replace_matches
 
 # Few characters, so that matches, overlaps and mixed line endings are frequent.
 texts = st.text(st.sampled_from("ab \t\n"), max_size=40)
@@ -24,8 +24,8 @@ any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 def test_edit_of_plain_text_equals_str_replace(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
     assert len(matches) == text.count(old)
-    assert put(text, matches, new) == text.replace(old, new)
-    assert put(text, matches[:1], new) == text.replace(old, new, 1)
+    assert replace_matches(text, matches, new) == text.replace(old, new)
+    assert replace_matches(text, matches[:1], new) == text.replace(old, new, 1)
 
 
 @settings(deadline=None)
@@ -38,7 +38,7 @@ def test_any_piece_of_a_text_is_found_and_only_it_is_replaced(text: str, data: s
     assert matches
     for match in matches:
         assert plain(text[match.start : match.end]) == plain(text[start:end])
-    edited = put(text, matches[:1], "XYZ")
+    edited = replace_matches(text, matches[:1], "XYZ")
     assert edited == text[: matches[0].start] + "XYZ" + text[matches[0].end :]
 
 
@@ -47,7 +47,7 @@ def test_any_piece_of_a_text_is_found_and_only_it_is_replaced(text: str, data: s
 def test_both_line_endings_match_and_other_text_stays(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
     assert len(matches) == plain(text).count(old)
-    edited = put(text, matches, new)
+    edited = replace_matches(text, matches, new)
     assert plain(edited) == plain(text).replace(old, plain(new)) or "\r" in text.replace("\r\n", "")
     pieces = [text[before.end : after.start] for before, after in pairwise(matches)]
     if matches:
@@ -61,7 +61,7 @@ def test_both_line_endings_match_and_other_text_stays(text: str, old: str, new: 
 @example("a\nb", "a", "a\n\na")
 def test_crlf_text_keeps_its_line_endings(text: str, old: str, new: str) -> None:
     windows = text.replace("\n", "\r\n")
-    edited = put(windows, find_all(windows, old), new)
+    edited = replace_matches(windows, find_all(windows, old), new)
     assert plain(edited) == text.replace(old, new)
     if line_end_of(windows) == "\r\n":
         assert line_end_of(edited) in ("\r\n", None)
@@ -131,13 +131,13 @@ def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
     else:
         assert count == 1 or everywhere
         matches = find_all(text, old)
-        assert after == form.encode(put(text, matches, new))
+        assert after == form.encode(replace_matches(text, matches, new))
 
 
 @settings(deadline=None, max_examples=60)
 @given(mixed | any_text, st.text(max_size=30))
 def test_missing_text_always_has_a_bounded_reason(text: str, old: str) -> None:
     assume(not find_all(text, old or "x"))
-    reason = why_missing(text, old or "x")
+    reason = explain_mismatch(text, old or "x")
     assert reason
     assert len(reason) < 5000

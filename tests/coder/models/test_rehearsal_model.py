@@ -166,7 +166,7 @@ def test_edit_that_needs_a_read_is_repeated_after_the_read() -> None:
         history.extend((message, result(use, text, failed=failed)))
         return use
 
-    first = step("f.py exists and was not read yet; read it first with read_file", failed=True)
+    first = step("f.py exists but was not read; read it first with read_file", failed=True)
     read = step("a")
     again = step("Edited f.py.")
     then = step("f.py")

@@ -65,7 +65,7 @@ async def test_recreated_file_must_be_read_again(harness: ToolHarness, write: Wr
     await harness.done("read_file", path="a")
     await harness.done("delete_file", path="a")
     write("a", "x")
-    assert "was not read yet" in await harness.refused("write_file", path="a", content="y")
+    assert "was not read" in await harness.refused("write_file", path="a", content="y")
 
 
 async def test_moved_file_keeps_its_mode_and_stays_known(
@@ -107,7 +107,7 @@ async def test_move_never_overwrites(harness: ToolHarness, project: Path, write:
 
 
 async def test_move_does_not_overwrite_a_file_created_meanwhile(harness: ToolHarness, write: Write) -> None:
-    source, destination = await harness.context.place("a"), await harness.context.place("b")
+    source, destination = await harness.context.resolve("a"), await harness.context.resolve("b")
     write("a", "a")
     path = write("b", "b")
     with pytest.raises(DiskRefused, match="exists already"):

@@ -57,7 +57,7 @@ async def test_ambiguous_text_is_refused_without_replace_all(harness: ToolHarnes
 
 async def test_unread_and_changed_files_are_refused(harness: ToolHarness, code: Path, write: Write) -> None:
     other = write("b.py", CODE)
-    assert "was not read yet" in await harness.refused(
+    assert "was not read" in await harness.refused(
         "edit_file", path="b.py", old_text="import os", new_text=""
     )
     assert other.read_text() == CODE
@@ -68,7 +68,7 @@ async def test_unread_and_changed_files_are_refused(harness: ToolHarness, code: 
     await harness.done("read_file", path="a.py")
     await harness.done("edit_file", path="a.py", old_text="import os\n", new_text="")
     assert code.read_text() == CODE.removeprefix("import os\n") + "# more\n"
-    assert "does not exist; make it with write_file" in await harness.refused(
+    assert "does not exist; create it with write_file" in await harness.refused(
         "edit_file", path="c.py", old_text="a", new_text="b"
     )
 
@@ -85,7 +85,7 @@ async def test_edit_without_a_change_is_refused(harness: ToolHarness, code: Path
     [
         (
             "     7\t    return 2",
-            "It carries the line numbers that read_file shows; they are not in the file.",
+            "It contains the line numbers that read_file shows; they are not in the file.",
         ),
         ("  return 2  \n\n", "It has blank lines or spaces around it that are not in the file."),
         ("if a:\\n        return 1", "It is escaped once too often: a \\n in it should be a line end"),
@@ -94,9 +94,9 @@ async def test_edit_without_a_change_is_refused(harness: ToolHarness, code: Path
             "Lines 5-6 differ only in indentation (spaces in the file); the file has:\n     5\t    if a:",
         ),
         ("    if a:\n    return 1\n", "Lines 5-6 differ only in indentation; the file has:"),
-        ("def f(a):  \n    if a:", "Lines 4-5 differ only in blanks at the ends of lines; the file has:"),
+        ("def f(a):  \n    if a:", "Lines 4-5 differ only in spaces at the ends of lines; the file has:"),
         ("def f( a ):", "The nearest lines in the file are:\n     4\tdef f(a):"),
-        ("def  f(a):", "Lines 4-4 differ only in blanks; the file has:\n     4\tdef f(a):"),
+        ("def  f(a):", "Lines 4-4 differ only in whitespace; the file has:\n     4\tdef f(a):"),
         ("IMPORT OS", "Line 1 differs only in upper and lower case; the file has:\n     1\timport os"),
         ("        return 10\n    return 2", "The nearest lines in the file are:"),
         ("nothing of the sort", "Nothing like it is in the file."),
@@ -137,12 +137,12 @@ async def test_utf16_file_keeps_its_encoding_and_mode(harness: ToolHarness, writ
 
 async def test_change_between_read_and_write_is_detected(harness: ToolHarness, code: Path) -> None:
     """The last check happens directly before the replacement."""
-    place = await harness.context.place("a.py")
+    place = await harness.context.resolve("a.py")
     before = await harness.context.files.read(place, 1000)
     code.write_text("somebody else's")
     from accord.coder.files.exact_disk import FileChanged
 
-    with pytest.raises(FileChanged, match="at this very moment"):
+    with pytest.raises(FileChanged, match="by another program just now"):
         await harness.context.files.write(place, "mine", before)
     assert code.read_text() == "somebody else's"
 

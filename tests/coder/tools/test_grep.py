@@ -95,7 +95,7 @@ async def test_literal_patterns_and_patterns_that_look_like_options(
 
 async def test_invalid_pattern_and_missing_path(harness: ToolHarness, tree: Path) -> None:
     text = await harness.refused("grep", pattern="a(b")
-    assert text.startswith("'a(b' is no regular expression that can be searched for: ")
+    assert text.startswith("'a(b' is not a valid regular expression: ")
     assert "does not exist" in await harness.refused("grep", pattern="a", path="nowhere")
 
 
@@ -107,13 +107,13 @@ async def test_results_are_limited_with_a_notice(
         write(name, "hit\n" * 2)
     outcome = await harness.done("grep", pattern="hit")
     assert outcome.text == (
-        "a\n1: hit\n2: hit\n\nb\n1: hit\n(matches beyond these were left out; narrow it with glob or path)"
+        "a\n1: hit\n2: hit\n\nb\n1: hit\n(more matches were left out; narrow it with glob or path)"
     )
     assert outcome.raw_output["complete"] is False
     assert (await harness.done("grep", pattern="hit", mode="files")).text == (
-        "a\nb\nc\n(files beyond these were left out; narrow it with glob or path)"
+        "a\nb\nc\n(more files were left out; narrow it with glob or path)"
     )
-    assert (await harness.done("grep", pattern="hit", limit=1)).text.startswith("a\n1: hit\n(matches beyond")
+    assert (await harness.done("grep", pattern="hit", limit=1)).text.startswith("a\n1: hit\n(more matches")
     write("e", "long " + "x" * 100_000 + "\n")
     assert len((await harness.done("grep", pattern="long")).text) < 500
 
@@ -154,7 +154,7 @@ async def test_endless_expression_is_stopped(project: Path, write: Write) -> Non
     task = asyncio.ensure_future(harness.use("grep", pattern="(a+)+$b|(a|aa)+c"))
     await until(lambda: clock.waiting)
     await clock.advance(31)
-    assert (await task).text == "(not all: the search took more than 30 s; narrow it with glob or path)"
+    assert (await task).text == "(incomplete: the search took more than 30 s; narrow it with glob or path)"
 
 
 async def test_closing_the_search_early_ends_the_process(

@@ -99,12 +99,12 @@ async def test_glob_without_matches_and_with_too_many(
     project: Path, harness: ToolHarness, tree: Path
 ) -> None:
     assert (
-        "no file in . matches *.rs; what git ignores is not searched"
+        "no file in . matches *.rs; files that git ignores are not searched"
         in (await harness.done("glob", pattern="*.rs")).text
     )
     few = ToolHarness(project, limits=ToolLimits(entries=1))
     assert (await few.done("glob", pattern="*.py")).text.endswith(
-        "(1 of 2 files, the newest; ask with a narrower pattern or a folder)"
+        "(1 of 2 files, the newest; use a narrower pattern or a subfolder)"
     )
 
 
@@ -119,7 +119,7 @@ async def test_glob_pattern_outside_the_project_names_the_outside_folder(
         assert (await harness.run(call)).text == f"{tmp_path}/other/z.py"
     with pytest.raises(BadArguments, match="after a wildcard"):
         await harness.prepare("glob", {"pattern": "src/*/../../../*"})
-    with pytest.raises(BadArguments, match="names nothing"):
+    with pytest.raises(BadArguments, match="matches nothing"):
         await harness.prepare("glob", {"pattern": "/"})
 
 
@@ -149,14 +149,14 @@ async def test_folder_replaced_by_a_link_before_the_search_is_not_searched(
     (tree / "src").symlink_to(tmp_path / "other")
     outcome = await harness.run(call)
     assert outcome.failed
-    assert "leads elsewhere now" in outcome.text
+    assert "has become a link" in outcome.text
 
 
 async def test_slow_walk_returns_partial_results() -> None:
     import asyncio
     import threading
 
-    from accord.coder.files.file_search import in_time
+    from accord.coder.files.file_search import run_with_deadline
 
     clock = FakeClock()
     begun = asyncio.Event()
@@ -167,7 +167,7 @@ async def test_slow_walk_returns_partial_results() -> None:
         assert stop.wait(30)
         return ["so far"]
 
-    work = asyncio.ensure_future(in_time(slow, 5, clock))
+    work = asyncio.ensure_future(run_with_deadline(slow, 5, clock))
     await begun.wait()
     await clock.advance(5)
     assert await work == (["so far"], False)

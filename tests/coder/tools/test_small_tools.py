@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.coder.tools.harness import ToolHarness, text_in
 
 from accord.coder.tools import built_in_tools
-from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, said
+from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, text_outcome
 from accord.coder.tools.tool_context import Delegation, UserQuestion
 from accord.schema.updates import PlanEntry
 
@@ -55,7 +55,7 @@ async def test_subagent_reports_progress_and_returns_its_outcome(project: Path) 
     async def delegate(task: Delegation, report: Report) -> ToolOutcome:
         assert task == Delegation("Count files", "How many files are there?")
         await report(ToolProgress(title="Count files (counting)"))
-        return said("42")
+        return text_outcome("42")
 
     harness = ToolHarness(project, delegate=delegate)
     call = await harness.prepare(

@@ -117,7 +117,7 @@ def test_error_names_everything_that_is_wrong() -> None:
     assert error_text(EditFileArguments, {"path": ["a"], "new_text": {"a": 1}, "replace_all": "maybe"}).split(
         "\n"
     ) == [
-        "tool was not run, its arguments do not fit:",
+        "tool was not run: its arguments are invalid:",
         '`path` must be a string, not empty, not ["a"]',
         "`old_text` is missing: a string",
         '`new_text` must be a string, not {"a": 1}',

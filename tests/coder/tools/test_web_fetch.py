@@ -171,7 +171,7 @@ async def test_binary_content_is_not_shown(harness: ToolHarness, project: Path, 
     site.page("/png", b"\x89PNG\r\n\x1a\n123", "image/png")
     base = f"http://site.test:{site.port}"
     assert "is application/zip, not text" in await harness.refused("web_fetch", url=f"{base}/zip")
-    assert "cannot look at pictures" in await harness.refused("web_fetch", url=f"{base}/png")
+    assert "does not accept images" in await harness.refused("web_fetch", url=f"{base}/png")
     seen = await web_harness(project, sees_images=True).done("web_fetch", url=f"{base}/png")
     assert seen.parts[1] == ImagePart(b"\x89PNG\r\n\x1a\n123", "image/png")
 

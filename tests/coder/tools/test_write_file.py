@@ -21,7 +21,7 @@ async def test_new_file_and_its_folders_are_created(harness: ToolHarness, projec
     assert await call.preview() == (Diff(str(project / "src/new/a.py"), "x = 1\n", None),)
     assert not (project / "src").exists()
     outcome = await harness.run(call)
-    assert outcome.text == "Made src/new/a.py, 1 line."
+    assert outcome.text == "Created src/new/a.py, 1 line."
     assert outcome.content == (Diff(str(project / "src/new/a.py"), "x = 1\n", None),)
     assert outcome.raw_output == {"path": str(project / "src/new/a.py"), "created": True, "lines": 1}
     assert (project / "src/new/a.py").read_text() == "x = 1\n"
@@ -29,7 +29,7 @@ async def test_new_file_and_its_folders_are_created(harness: ToolHarness, projec
 
 async def test_unread_file_is_not_overwritten(harness: ToolHarness, write: Write) -> None:
     path = write("a", "old")
-    assert "was not read yet; read it first" in await harness.refused("write_file", path="a", content="new")
+    assert "was not read; read it first" in await harness.refused("write_file", path="a", content="new")
     assert path.read_text() == "old"
     await harness.done("read_file", path="a")
     outcome = await harness.done("write_file", path="a", content="new")
@@ -51,7 +51,7 @@ async def test_own_file_may_be_written_again(harness: ToolHarness, project: Path
     await harness.done("write_file", path="a", content="1")
     await harness.done("write_file", path="a", content="2")
     assert (project / "a").read_text() == "2"
-    assert (await harness.done("write_file", path="a", content="2")).text.endswith("has this text already.")
+    assert (await harness.done("write_file", path="a", content="2")).text.endswith("already has this text.")
 
 
 async def test_mode_line_endings_and_encoding_are_kept(harness: ToolHarness, write: Write) -> None:
@@ -67,7 +67,7 @@ async def test_mode_line_endings_and_encoding_are_kept(harness: ToolHarness, wri
 async def test_text_that_the_encoding_cannot_hold_is_refused(harness: ToolHarness, write: Write) -> None:
     path = write("a", "grün".encode("latin-1"))
     await harness.done("read_file", path="a")
-    assert "kept in latin-1, which has no '→'" in await harness.refused(
+    assert "encoding is latin-1, which has no '→'" in await harness.refused(
         "write_file", path="a", content="a → b"
     )
     assert path.read_bytes() == "grün".encode("latin-1")

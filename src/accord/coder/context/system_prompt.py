@@ -219,7 +219,7 @@ def _bytes(real: str) -> tuple[bytes, int]:
     folder = Folder(Path(path.anchor))
     for name in path.parts[1:-1]:
         with folder:
-            folder = folder.enter(name)
+            folder = folder.open_folder(name)
     with folder:
         descriptor = folder.open_file(path.name)
     with os.fdopen(descriptor, "rb") as file:

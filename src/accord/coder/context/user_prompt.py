@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from accord.coder.bounded_text import capped, fenced
 from accord.coder.model_history import ImagePart, Part, TextPart
-from accord.coder.tools.read_file import picture_type
+from accord.coder.tools.read_file import image_type
 from accord.safe_text import one_line
 from accord.schema.content import (
     AudioContent,
@@ -103,7 +103,7 @@ class _PartConverter:
             return TextPart(
                 f"[file: {_address(resource.uri)}, {_label(mime_type)}, unreadable: its data is not base64]"
             )
-        if picture_type(data):
+        if image_type(data):
             return self._image(resource.blob, mime_type)
         if mime_type.startswith(_TEXT_TYPES) or mime_type.endswith(_TEXT_ENDINGS):
             try:
@@ -126,7 +126,7 @@ class _PartConverter:
             return _no_image(mime_type, "its data is not base64")
         if len(data) > limit:
             return _no_image(mime_type, f"{len(data):,} bytes are too many")
-        found = picture_type(data)
+        found = image_type(data)
         if found is None:
             return _no_image(mime_type, "it is no PNG, JPEG, GIF or WebP")
         self._images += 1

@@ -1,1 +1,1 @@
-"""Files as the tools see them: where a name leads, what is in the file and in which form, and what was read before."""
+"""Files for the tools: path resolution, encodings, search, and the record of what the model has read."""

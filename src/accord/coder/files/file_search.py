@@ -23,44 +23,43 @@ from accord.errors import AccordError, MissingExtra
 from accord.wire.transport import LineFramer
 from accord.workspace.file_search import git_paths
 
-# MERGED coder.search.pattern: Glob patterns over paths: `*`, `?`, `[a-z]`, `{a,b}` and `**` for any number of folders.
-#
-# A pattern without a slash means names at any depth, as in .gitignore; one with a slash, be it `./`, counts from the
-# folder that is searched. Matching takes time linear in pattern and path, whatever the pattern: it comes from a model.
-
-_MOST_VARIANTS: Final = 256
+_MAX_VARIANTS: Final = 256
 _INNERMOST: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class BadPattern(ValueError):
-    """No pattern; says why."""
+    """The text is not a valid pattern."""
 
 
 class Pattern:
-    """A pattern, ready to be matched."""
+    """A glob pattern over paths: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of folders.
+
+    Without a slash it matches names at any depth, as in .gitignore. With a slash (also `./`) it starts at the
+    folder that is searched. Matching takes linear time for every pattern, because patterns come from a model.
+    """
 
     def __init__(self, text: str) -> None:
         if not text.strip("./ "):
-            raise BadPattern(f"{text!r} names nothing")
+            raise BadPattern(f"{text!r} matches nothing")
         self._variants = [self._parts(variant) for variant in _variants(text.strip())]
 
     def matches(self, path: str) -> bool:
-        """Whether a relative path, with slashes, is meant."""
+        """Return whether a relative path with slashes matches."""
         parts = path.split("/")
         return any(_match(variant, parts) for variant in self._variants)
 
     @staticmethod
     def _parts(text: str) -> list[re.Pattern[str] | None]:
-        """One expression for each folder and the name; None for `**`."""
-        named = text.strip("/").split("/")
+        """Return one expression for each folder and the name; None stands for `**`."""
+        names = text.strip("/").split("/")
         if "/" not in text.rstrip("/"):
-            named = ["**", *named]
+            names = ["**", *names]
         if text.endswith("/"):
-            named.append("**")
-        if named[-1] == "**":
-            named.append("*")
+            names.append("**")
+        if names[-1] == "**":
+            names.append("*")
         parts: list[re.Pattern[str] | None] = []
-        for part in named:
+        for part in names:
             if part == "**":
                 if not parts or parts[-1] is not None:
                     parts.append(None)
@@ -75,75 +74,73 @@ def _expression(part: str) -> re.Pattern[str]:
 
 
 def _match(pattern: list[re.Pattern[str] | None], parts: list[str]) -> bool:
-    """By the set of places in the pattern that the path so far can stand at."""
-    reached = _past_any({0}, pattern)
+    """Match by the set of pattern positions that the path can have reached so far."""
+    reached = _skip_any_folders({0}, pattern)
     for part in parts:
         following: set[int] = set()
-        for place in reached:
-            if place == len(pattern):
+        for position in reached:
+            if position == len(pattern):
                 continue
-            expression = pattern[place]
+            expression = pattern[position]
             if expression is None:
-                following.add(place)
+                following.add(position)
             elif expression.match(part):
-                following.add(place + 1)
-        reached = _past_any(following, pattern)
+                following.add(position + 1)
+        reached = _skip_any_folders(following, pattern)
         if not reached:
             return False
     return len(pattern) in reached
 
 
-def _past_any(places: set[int], pattern: list[re.Pattern[str] | None]) -> set[int]:
-    """`**` may also stand for no folder at all."""
-    return places | {place + 1 for place in places if place < len(pattern) and pattern[place] is None}
+def _skip_any_folders(positions: set[int], pattern: list[re.Pattern[str] | None]) -> set[int]:
+    """Add the positions behind `**`, which can also match no folder."""
+    return positions | {
+        position + 1 for position in positions if position < len(pattern) and pattern[position] is None
+    }
 
 
 def _variants(text: str) -> list[str]:
-    """The pattern without braces, once for each choice in them."""
-    waiting, done = [text], list[str]()
-    while waiting:
-        variant = waiting.pop(0)
+    """Expand the braces: one pattern for each choice."""
+    pending, done = [text], list[str]()
+    while pending:
+        variant = pending.pop(0)
         found = _INNERMOST.search(variant)
         if found is None:
             done.append(variant)
             continue
-        waiting += [
+        pending += [
             variant[: found.start()] + choice + variant[found.end() :] for choice in found[1].split(",")
         ]
-        if len(waiting) + len(done) > _MOST_VARIANTS:
-            raise BadPattern(f"{text[:100]!r} stands for more than {_MOST_VARIANTS} patterns")
+        if len(pending) + len(done) > _MAX_VARIANTS:
+            raise BadPattern(f"{text[:100]!r} expands to more than {_MAX_VARIANTS} patterns")
     return done
 
-
-# MERGED coder.search.tree: The files below a folder, in order, without those that git ignores and without git's own.
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file or folder below the one that was walked through."""
+    """A file or folder below the searched folder."""
 
     path: str
     """Relative, with slashes."""
     status: os.stat_result
-    """Of itself, where it is a link."""
+    """The status of a link itself, not of its target."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether others may be below it."""
         return stat.S_ISDIR(self.status.st_mode)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a plain file."""
         return stat.S_ISREG(self.status.st_mode)
 
 
 def walk(folder: str, stop: threading.Event, *, depth: int | None = None) -> Iterator[FoundFile]:
-    """Everything below the folder that git would look at, hidden files included; links are not followed.
+    """Yield all files and folders below a folder, hidden ones included, without those that git ignores.
 
-    Blocking, for a thread; ends early once `stop` is set. Names that are no valid text are left out.
+    Does not follow links. Leaves out names that are not valid text. Blocking; ends early when `stop` is set.
     """
     try:
         for path in git_paths(folder, depth):
@@ -152,14 +149,18 @@ def walk(folder: str, stop: threading.Event, *, depth: int | None = None) -> Ite
             try:
                 yield FoundFile(path.replace(os.sep, "/"), os.lstat(os.path.join(folder, path)))
             except OSError:
-                continue  # gone in the meantime
+                continue  # removed in the meantime
     except ImportError:
-        raise MissingExtra("agent", "looking through folders") from None
+        raise MissingExtra("agent", "searching folders") from None
 
 
-async def in_time(work: Callable[[threading.Event], T], seconds: float, clock: Clock) -> tuple[T, bool]:
-    """Do the work in a thread. When the time is over, or nobody waits any more, it is told to stop by the event it was
-    given; what it has by then is its result. Also says whether it came to its end."""
+async def run_with_deadline(
+    work: Callable[[threading.Event], T], seconds: float, clock: Clock
+) -> tuple[T, bool]:
+    """Run the work in a thread. Return its result and whether it finished in time.
+
+    At the deadline, or when the caller is cancelled, the event is set: the work must then return what it has.
+    """
     stop = threading.Event()
     running = asyncio.get_running_loop().run_in_executor(None, work, stop)
     try:
@@ -171,58 +172,60 @@ async def in_time(work: Callable[[threading.Event], T], seconds: float, clock: C
         running.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-# MERGED coder.search.grep: Searching in the text of files: by ripgrep where it is, else by a process of our own. Both print the same.
-
 _CHUNK: Final = 256 * 1024
-_LONGEST_EVENT: Final = 1024 * 1024
-_LARGEST_FILE: Final = "10M"
-_SCAN: Final = Path(__file__).with_name("grep_script.py")
+_MAX_EVENT: Final = 1024 * 1024
+_MAX_FILE: Final = "10M"
+_GREP_SCRIPT: Final = Path(__file__).with_name("grep_script.py")
 
 
 class BadQuery(AccordError):
-    """The regular expression is none; says why."""
+    """The regular expression is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for, and where."""
+    """What to search for, and where."""
 
     pattern: str
-    place: str
-    """A file or a folder, absolute."""
+    path: str
+    """The absolute path of a file or folder."""
     literal: bool = False
     ignore_case: bool = False
     context: int = 0
-    """Lines around each match."""
+    """The number of lines to return around each match."""
     most_per_file: int = 0
-    """Matches; 0 for all."""
+    """The maximum number of matches per file; 0 means all."""
     wanted: Callable[[str], bool] = lambda path: True
-    """Which files, by their path from the folder."""
+    """Selects files by their path relative to the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line that matches, or one around it."""
+    """A matching line, or a line around a match."""
 
     path: str
-    """From the folder that is searched; of a file, its name."""
+    """Relative to the searched folder; the file's name if one file is searched."""
     number: int
     text: str
     matches: bool
 
 
 def find_ripgrep() -> str | None:
-    """The program, on the path or installed beside this Python."""
+    """Return the path of ripgrep, from PATH or installed beside this Python."""
     return shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
 
 
 async def search(query: Query, ripgrep: str | None) -> AsyncGenerator[Hit]:
-    """The hits, file by file, in the order of paths and lines. Closing it early ends the search. Raises BadQuery."""
-    folder, name = await asyncio.to_thread(_start, query.place)
+    """Yield the hits in the order of paths and lines. Closing the generator ends the search. Raises BadQuery.
+
+    Uses ripgrep if its path is given, else `grep_script`. Both print the same events.
+    """
+    folder, name = await asyncio.to_thread(_split_path, query.path)
     if ripgrep is not None:
-        argv, given = _ripgrep(ripgrep, query, name), b""
+        argv, stdin_data = _ripgrep_command(ripgrep, query, name), b""
     else:
-        argv, given = [sys.executable, "-I", "-S", str(_SCAN)], await _own(query, folder, name)
+        argv = [sys.executable, "-I", "-S", str(_GREP_SCRIPT)]
+        stdin_data = await _script_input(query, folder, name)
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=folder,
@@ -235,33 +238,33 @@ async def search(query: Query, ripgrep: str | None) -> AsyncGenerator[Hit]:
     assert stdin
     assert stdout
     assert stderr
-    giving = asyncio.ensure_future(_give(stdin, given))
-    complaining = asyncio.ensure_future(stderr.read())
+    input_task = asyncio.ensure_future(_send_input(stdin, stdin_data))
+    error_task = asyncio.ensure_future(stderr.read())
     try:
-        framer = LineFramer(_LONGEST_EVENT)
+        framer = LineFramer(_MAX_EVENT)
         while chunk := await stdout.read(_CHUNK):
             for frame in framer.feed(chunk):
                 if isinstance(frame, bytes) and (hit := _hit(json.loads(frame))) and query.wanted(hit.path):
                     yield hit
-        complaint = (await complaining).decode(errors="replace")
-        if await process.wait() == 2 and complaint:
-            raise BadQuery(complaint.strip())
+        error_text = (await error_task).decode(errors="replace")
+        if await process.wait() == 2 and error_text:
+            raise BadQuery(error_text.strip())
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
-        giving.cancel()
-        await asyncio.gather(giving, complaining, return_exceptions=True)
+        input_task.cancel()
+        await asyncio.gather(input_task, error_task, return_exceptions=True)
         await process.wait()
 
 
-def _start(place: str) -> tuple[str, str]:
-    """The folder to begin in, and what to search there."""
-    return (place, ".") if os.path.isdir(place) else os.path.split(place)
+def _split_path(path: str) -> tuple[str, str]:
+    """Return the folder to start in, and the name to search there."""
+    return (path, ".") if os.path.isdir(path) else os.path.split(path)
 
 
-def _ripgrep(program: str, query: Query, name: str) -> list[str]:
-    argv = [program, "--json", "--no-config", "--no-messages", "--sort=path", "--max-filesize", _LARGEST_FILE]
+def _ripgrep_command(program: str, query: Query, name: str) -> list[str]:
+    argv = [program, "--json", "--no-config", "--no-messages", "--sort=path", "--max-filesize", _MAX_FILE]
     argv += ["--hidden", "--no-require-git", "--glob", "!.git", "--max-columns=0"]
     argv += ["--fixed-strings"] * query.literal + ["--ignore-case"] * query.ignore_case
     argv += ["--context", str(query.context)] if query.context else []
@@ -269,8 +272,8 @@ def _ripgrep(program: str, query: Query, name: str) -> list[str]:
     return [*argv, "-e", query.pattern, "--", f"./{name}" if name != "." else "."]
 
 
-async def _own(query: Query, folder: str, name: str) -> bytes:
-    """The query as our own process takes it, with the files to look at."""
+async def _script_input(query: Query, folder: str, name: str) -> bytes:
+    """Return the query and the list of files, as `grep_script` reads them."""
     stop = threading.Event()
     try:
         files = [name] if name != "." else await asyncio.to_thread(_files, query, folder, stop)
@@ -294,14 +297,14 @@ def _files(query: Query, folder: str, stop: threading.Event) -> list[str]:
     return sorted((path for path in found if query.wanted(path)), key=lambda path: path.split("/"))
 
 
-async def _give(stdin: asyncio.StreamWriter, data: bytes) -> None:
+async def _send_input(stdin: asyncio.StreamWriter, data: bytes) -> None:
     try:
         stdin.write(data)
         await stdin.drain()
         stdin.close()
         await stdin.wait_closed()
     except (BrokenPipeError, ConnectionResetError):
-        pass  # it ended before it had read all; its exit code says why
+        pass  # it ended before it read everything; its exit code says why
 
 
 def _hit(event: dict[str, Any]) -> Hit | None:
@@ -313,5 +316,5 @@ def _hit(event: dict[str, Any]) -> Hit | None:
 
 
 def _text(value: dict[str, str]) -> str:
-    """Text as ripgrep writes it: bytes that are no UTF-8 come in base64."""
+    """Return the text of a ripgrep value. Bytes that are not UTF-8 are in base64."""
     return value["text"] if "text" in value else base64.b64decode(value["bytes"]).decode(errors="replace")

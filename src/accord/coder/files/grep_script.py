@@ -1,7 +1,7 @@
-"""Searches files for a regular expression and prints what it finds as ripgrep does with --json. Run as a script.
+"""Searches files for a regular expression and prints the matches as `ripgrep --json` does. Run as a script.
 
-It runs in a process of its own because an expression may take for ever, and Python cannot be stopped in the middle of
-one. It imports nothing of Accord.
+It runs in its own process because an expression may take forever and Python cannot interrupt one. It imports
+nothing from Accord.
 """
 
 import json
@@ -11,15 +11,15 @@ import signal
 import sys
 from typing import Any, Final
 
-_LARGEST: Final = 10 * 1024 * 1024
-_LONGEST: Final = 120
-_LONGEST_LINE: Final = 10_000
+_MAX_FILE: Final = 10 * 1024 * 1024
+_MAX_SECONDS: Final = 120
+_MAX_LINE: Final = 10_000
 
 
 def main() -> int:
-    """Read the query from standard input and answer it; 2 for an expression that is none."""
+    """Read the query from standard input and print the matches. Return 2 for an invalid expression."""
     if hasattr(signal, "alarm"):
-        signal.alarm(_LONGEST)  # ends this process even in the middle of an expression, should nobody else
+        signal.alarm(_MAX_SECONDS)  # ends this process even within an expression
     query: dict[str, Any] = json.load(sys.stdin)
     pattern = re.escape(query["pattern"]) if query["literal"] else query["pattern"]
     try:
@@ -31,7 +31,7 @@ def main() -> int:
     for name in files:
         try:
             with open(os.path.join(query["folder"], name), "rb") as file:
-                data = file.read(_LARGEST + 1)
+                data = file.read(_MAX_FILE + 1)
         except OSError:
             continue
         text = _text(data)
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _text(data: bytes) -> str | None:
-    if len(data) > _LARGEST:
+    if len(data) > _MAX_FILE:
         return None
     for mark, encoding in (
         (b"\xff\xfe", "utf-16-le"),
@@ -57,24 +57,24 @@ def _scan(name: str, text: str, expression: "re.Pattern[str]", context: int, mos
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    told = 0  # lines of this file that were printed or passed
+    printed = 0  # the number of the last printed line
     after = 0  # lines to print after the last match
     for number, line in enumerate(lines):
-        if expression.search(line.removesuffix("\r")[:_LONGEST_LINE]):
-            for before in range(max(told, number - context), number):
+        if expression.search(line.removesuffix("\r")[:_MAX_LINE]):
+            for before in range(max(printed, number - context), number):
                 _print("context", name, before + 1, lines[before])
             _print("match", name, number + 1, line)
-            told, after = number + 1, context
+            printed, after = number + 1, context
             most -= 1
             if not most:
                 return
         elif after:
             _print("context", name, number + 1, line)
-            told, after = number + 1, after - 1
+            printed, after = number + 1, after - 1
 
 
 def _print(kind: str, name: str, number: int, line: str) -> None:
-    data = {"path": {"text": name}, "lines": {"text": line[:_LONGEST_LINE]}, "line_number": number}
+    data = {"path": {"text": name}, "lines": {"text": line[:_MAX_LINE]}, "line_number": number}
     sys.stdout.write(json.dumps({"type": kind, "data": data}) + "\n")
 
 

@@ -1,28 +1,27 @@
-"""The files of a session, through the client's `fs/*` or the disk, and which of them the model has read."""
+"""The files of a session, through the client's `fs/*` or the disk, and which of them the model has read.
+
+The client's methods carry only text, so files that are not UTF-8 are read and written on this machine. If the
+client does not know a file or fails to read it, the file on this machine is used. If the client refuses a
+write, the write fails.
+"""
 
 from typing import Literal, Protocol
 
 from accord.coder.files.exact_disk import DiskRefused, ExactDisk, ResolvedFile
-from accord.coder.files.text_document import MARK, Document, TextEncoding, as_client_gave, decode
+from accord.coder.files.text_document import MARK, Document, TextEncoding, client_document, decode
 from accord.errors import AccordError, BadAnswer, RpcError
-
-# MERGED coder.workspace: The files of a session: through the client's `fs/*` where it offers them, so that unsaved buffers count, else here.
-#
-# The client speaks in text. What text cannot carry stays on this machine: files that are not UTF-8, and bytes. Where the
-# client does not know a file that is here, or fails to read it, the one here counts; what it refuses to write is not
-# written behind its back.
 
 
 class NotText(AccordError):
     """The file is not text."""
 
-    def __init__(self, place: ResolvedFile, data: bytes) -> None:
-        super().__init__(f"{place.path} is not text: {len(data):,} bytes of binary data")
+    def __init__(self, file: ResolvedFile, data: bytes) -> None:
+        super().__init__(f"{file.path} is not text: {len(data):,} bytes of binary data")
         self.data = data
 
 
 class ClientFiles(Protocol):
-    """The files of the client; `SessionClient` is one."""
+    """The client's `fs/*` methods. `SessionClient` implements it."""
 
     @property
     def can_read_files(self) -> bool: ...
@@ -35,116 +34,120 @@ class ClientFiles(Protocol):
 
 
 class SessionFiles:
-    """Texts at the places that the policy has judged."""
+    """Reads and writes text files at the paths that the policy has allowed."""
 
     def __init__(self, client: ClientFiles | None = None) -> None:
         self.disk = ExactDisk()
         self._client = client
 
-    async def read(self, place: ResolvedFile, most: int) -> Document | None:
-        """The text of a file, of at most so many bytes; None if there is none. Raises NoText, TooLarge, DiskRefused."""
-        data = await self.disk.read(place, most)
-        disk = None if data is None else _document(place, data)
+    async def read(self, file: ResolvedFile, max_bytes: int) -> Document | None:
+        """Return the text of a file, or None if there is none. Raises NotText, FileTooLarge, DiskRefused."""
+        data = await self.disk.read(file, max_bytes)
+        disk = None if data is None else _document(file, data)
         client = self._client
         if client is None or not client.can_read_files or (disk and disk.form.encoding != "utf-8"):
             return disk
         try:
-            text = await client.read_text_file(place.path)
+            text = await client.read_text_file(file.path)
         except (RpcError, BadAnswer):
             return disk
         if disk is None and not text:
-            return None  # some clients answer so for a file that does not exist
-        return as_client_gave(text, disk)
+            return None  # some clients send an empty text for a missing file
+        return client_document(text, disk)
 
-    async def read_part(self, place: ResolvedFile, line: int, limit: int, most: int) -> str:
-        """Some lines of a file that is too large to be read whole."""
+    async def read_part(self, file: ResolvedFile, line: int, limit: int, max_bytes: int) -> str:
+        """Return some lines of a file that is too large to be read whole."""
         client = self._client
         if client is not None and client.can_read_files:
             try:
-                text = await client.read_text_file(place.path, line=line, limit=limit)
+                text = await client.read_text_file(file.path, line=line, limit=limit)
             except (RpcError, BadAnswer):
                 pass
             else:
-                return text if len(text) <= most else text[:most]
-        data = await self.disk.read_lines(place, line, limit, most)
+                return text if len(text) <= max_bytes else text[:max_bytes]
+        data = await self.disk.read_lines(file, line, limit, max_bytes)
         if (decoded := decode(data)) is None:
-            raise NotText(place, data)
+            raise NotText(file, data)
         return decoded[0]
 
-    async def write(self, place: ResolvedFile, text: str, before: Document | None) -> Document:
-        """Make this the text of the file, in the form it had `before`; None makes a new one. Raises DiskRefused."""
+    async def write(self, file: ResolvedFile, text: str, before: Document | None) -> Document:
+        """Write the text in the encoding of the file `before`; None creates a new file.
+
+        Raises DiskRefused.
+        """
         form = TextEncoding() if before is None else before.form
         try:
             data = form.encode(text)
         except UnicodeEncodeError as error:
-            raise DiskRefused(_cannot_hold(place, form, text, error)) from None
+            raise DiskRefused(_encoding_error(file, form, text, error)) from None
         client = self._client
         if client is None or not client.can_write_files or form.encoding != "utf-8":
-            await self.disk.write(place, data, None if before is None else before.on_disk)
+            await self.disk.write(file, data, None if before is None else before.on_disk)
             return Document(text, form, data)
         if before is None:
-            await self.disk.make_folder(place)
+            await self.disk.make_folder(file)
         marks = before is not None and (before.client_marks or (form.marked and not before.of_client))
         try:
-            await client.write_text_file(place.path, (MARK if marks else "") + text)
+            await client.write_text_file(file.path, (MARK if marks else "") + text)
         except RpcError as error:
-            raise DiskRefused(f"the editor did not write {place.path}: {error.message}") from None
+            raise DiskRefused(f"the editor did not write {file.path}: {error.message}") from None
         if form.marked and not marks:
-            await self._mark_again(place, data)
+            await self._restore_mark(file, data)
         return Document(text, form, data, of_client=True, client_marks=marks)
 
-    async def _mark_again(self, place: ResolvedFile, data: bytes) -> None:
-        """A client that takes the byte order mark off when it reads may forget to put it back when it writes."""
+    async def _restore_mark(self, file: ResolvedFile, data: bytes) -> None:
+        """Restore the byte order mark if the client removed it on reading and did not write it back."""
         bare = data.removeprefix(MARK.encode())
-        if await self.disk.read(place, len(data)) == bare:
-            await self.disk.write(place, data, bare)
+        if await self.disk.read(file, len(data)) == bare:
+            await self.disk.write(file, data, bare)
 
 
-def _document(place: ResolvedFile, data: bytes) -> Document:
+def _document(file: ResolvedFile, data: bytes) -> Document:
     decoded = decode(data)
     if decoded is None:
-        raise NotText(place, data)
+        raise NotText(file, data)
     text, form = decoded
     return Document(text, form, data)
 
 
-def _cannot_hold(place: ResolvedFile, form: TextEncoding, text: str, error: UnicodeEncodeError) -> str:
+def _encoding_error(file: ResolvedFile, form: TextEncoding, text: str, error: UnicodeEncodeError) -> str:
     if form.encoding.startswith("utf"):
-        return f"cannot write {place.path}: the text has half a character (a lone surrogate) at position {error.start}"
+        return f"cannot write {file.path}: the text has a lone surrogate at position {error.start}"
     return (
-        f"cannot write {place.path}: it is kept in {form.encoding}, which has no {text[error.start]!r}; "
+        f"cannot write {file.path}: its encoding is {form.encoding}, which has no {text[error.start]!r}; "
         "use other characters, or convert the file to UTF-8 first"
     )
 
 
-# MERGED coder.files.ledger: Which files the model has read, and what was in them: nothing is overwritten that it does not know.
-
-Standing = Literal["same", "changed", "unread"]
+ReadState = Literal["same", "changed", "unread"]
 
 
 class ReadFiles:
-    """The digests of texts as the model last saw or wrote them, by real path."""
+    """The texts that the model last read or wrote, as digests by real path.
+
+    The tools use it to refuse changes of files that the model does not know.
+    """
 
     def __init__(self) -> None:
         self._digests: dict[str, str] = {}
 
-    def note(self, place: ResolvedFile, digest: str) -> None:
-        """The model knows this text now."""
-        self._digests[place.real] = digest
+    def note(self, file: ResolvedFile, digest: str) -> None:
+        """Record that the model knows this text."""
+        self._digests[file.real] = digest
 
-    def standing(self, place: ResolvedFile, digest: str) -> Standing:
-        """Whether the text is still the one that the model knows."""
-        known = self._digests.get(place.real)
+    def state(self, file: ResolvedFile, digest: str) -> ReadState:
+        """Return whether the model has read the file, and whether it changed since."""
+        known = self._digests.get(file.real)
         if known is None:
             return "unread"
         return "same" if known == digest else "changed"
 
-    def forget(self, place: ResolvedFile) -> None:
-        """The file is gone."""
-        self._digests.pop(place.real, None)
+    def forget(self, file: ResolvedFile) -> None:
+        """Remove a deleted file."""
+        self._digests.pop(file.real, None)
 
-    def moved(self, source: ResolvedFile, destination: ResolvedFile) -> None:
-        """The file has another name now; so have those below it, if it is a folder."""
+    def move(self, source: ResolvedFile, destination: ResolvedFile) -> None:
+        """Record that a file, or a folder with all files in it, was renamed."""
         below = source.real.rstrip("/") + "/"
         for real, digest in list(self._digests.items()):
             if real == source.real:

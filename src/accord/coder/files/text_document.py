@@ -7,8 +7,6 @@ from typing import Final, Literal
 
 from accord.schema.content import Diff
 
-# MERGED coder.files.form: The form of a text on disk: its encoding and byte order mark. What is decoded here encodes back to the same bytes.
-
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "cp1252", "latin-1"]
 
 _MARKS: Final[tuple[tuple[bytes, Encoding], ...]] = (
@@ -17,11 +15,11 @@ _MARKS: Final[tuple[tuple[bytes, Encoding], ...]] = (
     (b"\xfe\xff", "utf-16-be"),
 )
 _UTF_32: Final = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
-_LOOKED_AT: Final = 64 * 1024
-# Bytes that text in any of the single-byte encodings does not have: controls other than blanks, line ends and escapes.
-_NO_TEXT: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_SAMPLE_SIZE: Final = 64 * 1024
+# Control bytes that never occur in text of a single-byte encoding.
+_BINARY_BYTES: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _C1: Final = re.compile(rb"[\x80-\x9f]")
-_BINARIES: Final = (
+_BINARY_HEADERS: Final = (
     b"%PDF-",
     b"PK\x03\x04",
     b"\x1f\x8b",
@@ -35,14 +33,14 @@ _BINARIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TextEncoding:
-    """How a text is written as bytes."""
+    """The encoding of a file. A decoded file always encodes back to the same bytes."""
 
     encoding: Encoding = "utf-8"
     marked: bool = False
-    """Whether a byte order mark stands before it."""
+    """Whether the file starts with a byte order mark."""
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a file with this text. Raises UnicodeEncodeError."""
+        """Return the bytes of a file with this text. Raises UnicodeEncodeError."""
         mark = (
             next((mark for mark, encoding in _MARKS if encoding == self.encoding), b"")
             if self.marked
@@ -52,25 +50,25 @@ class TextEncoding:
 
 
 def decode(data: bytes) -> tuple[str, TextEncoding] | None:
-    """The text in a file, and its form; None if it is not text."""
-    if data.startswith((*_BINARIES, *_UTF_32)):
+    """Return the text of a file and its encoding; None if it is not text."""
+    if data.startswith((*_BINARY_HEADERS, *_UTF_32)):
         return None
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _tried(data, len(mark), encoding)
-    if b"\0" in data[:_LOOKED_AT]:
+            return _try_decode(data, len(mark), encoding)
+    if b"\0" in data[:_SAMPLE_SIZE]:
         encoding = _unmarked_utf_16(data)
-        return _tried(data, 0, encoding) if encoding else None
-    if (text := _tried(data, 0, "utf-8")) is not None:
+        return _try_decode(data, 0, encoding) if encoding else None
+    if (text := _try_decode(data, 0, "utf-8")) is not None:
         return None if "\0" in text[0] else text
-    if _NO_TEXT.search(data):
+    if _BINARY_BYTES.search(data):
         return None
-    if _C1.search(data) and (text := _tried(data, 0, "cp1252")) is not None:
+    if _C1.search(data) and (text := _try_decode(data, 0, "cp1252")) is not None:
         return text
-    return _tried(data, 0, "latin-1")
+    return _try_decode(data, 0, "latin-1")
 
 
-def _tried(data: bytes, start: int, encoding: Encoding) -> tuple[str, TextEncoding] | None:
+def _try_decode(data: bytes, start: int, encoding: Encoding) -> tuple[str, TextEncoding] | None:
     try:
         text = data[start:].decode(encoding)
     except UnicodeDecodeError:
@@ -80,8 +78,8 @@ def _tried(data: bytes, start: int, encoding: Encoding) -> tuple[str, TextEncodi
 
 
 def _unmarked_utf_16(data: bytes) -> Encoding | None:
-    """UTF-16 of mostly western text has a zero in every other byte, and none in between."""
-    sample = data[:_LOOKED_AT]
+    """Detect UTF-16 without a byte order mark: in western text, every other byte is zero."""
+    sample = data[:_SAMPLE_SIZE]
     if len(data) % 2:
         return None
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
@@ -93,8 +91,6 @@ def _unmarked_utf_16(data: bytes) -> Encoding | None:
     return None
 
 
-# MERGED coder.files.document: The text of a file as the tools work on it, and what is needed to put a changed text back in the same form.
-
 LineEnd = Literal["\n", "\r\n"]
 MARK: Final = "\ufeff"
 _BARE: Final = re.compile(r"(?<!\r)\n")
@@ -102,35 +98,35 @@ _BARE: Final = re.compile(r"(?<!\r)\n")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, with its line ends and without its byte order mark."""
+    """The text of a file, with its line ends and without its byte order mark."""
 
     text: str
     form: TextEncoding = field(default_factory=TextEncoding)
     on_disk: bytes | None = None
-    """The bytes of the file here, if it is here."""
+    """The bytes of the file on this machine, if it exists."""
     of_client: bool = False
-    """Whether the client gave the text: then a changed one goes back to it."""
+    """Whether the text came from the client. A changed text is then written through it."""
     client_marks: bool = False
-    """Whether the client's text had the byte order mark in it."""
+    """Whether the client's text included the byte order mark."""
 
     @property
     def digest(self) -> str:
-        """The same for texts that differ only in line ends and marks, which editors and clients change in passing."""
+        """A hash that ignores line ends and the byte order mark, which editors and clients may change."""
         return hashlib.sha256(plain(self.text).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def line_end(self) -> LineEnd | None:
-        """The one line end of all lines; None for a text that mixes them or has none."""
+        """The line end of all lines; None if they are mixed or there is none."""
         return line_end_of(self.text)
 
 
 def plain(text: str) -> str:
-    """The text with every line end a line feed."""
+    """Return the text with line feeds as line ends."""
     return text.replace("\r\n", "\n")
 
 
 def line_end_of(text: str) -> LineEnd | None:
-    """The one line end of all lines; None for a text that mixes them or has none."""
+    """Return the line end of all lines; None if they are mixed or there is none."""
     windows = "\r\n" in text
     if _BARE.search(text):
         return None if windows else "\n"
@@ -138,14 +134,14 @@ def line_end_of(text: str) -> LineEnd | None:
 
 
 def with_line_end(text: str, end: LineEnd | None) -> str:
-    """The text with these line ends; None, or a line feed, leaves it as it is."""
+    """Return the text with these line ends. None and a line feed change nothing."""
     return plain(text).replace("\n", "\r\n") if end == "\r\n" else text
 
 
-def as_client_gave(text: str, disk: Document | None) -> Document:
-    """The document that the client's text is, where the file here tells in which form it is kept.
+def client_document(text: str, disk: Document | None) -> Document:
+    """Return the document for a text from the client, with the encoding of the file on this machine.
 
-    Clients may hand a text over without its mark and with other line ends; what differs otherwise is not saved yet.
+    Clients may drop the byte order mark and change line ends. Other differences are unsaved changes.
     """
     marks = text.startswith(MARK)
     bare = text.removeprefix(MARK)
@@ -158,16 +154,17 @@ def as_client_gave(text: str, disk: Document | None) -> Document:
     return Document(bare, disk.form, disk.on_disk, True, marks)
 
 
-# MERGED coder.files.change: A change of a file, as clients show it.
-
-_AROUND: Final = 3
+_CONTEXT_LINES: Final = 3
 
 
-def diff_of(path: str, old: str | None, new: str, most: int) -> Diff:
-    """The change with the whole texts; where they have more than `most` characters together, only the changed lines and
-    those around them. No old text means a new file."""
-    if old is None or len(old) + len(new) <= most:
-        return Diff(path, new if len(new) <= most else new[:most], old)
+def diff_of(path: str, old: str | None, new: str, max_chars: int) -> Diff:
+    """Return the change as a diff. Without an old text the file is new.
+
+    If both texts have more than `max_chars` characters together, the diff has only the changed lines and some
+    around.
+    """
+    if old is None or len(old) + len(new) <= max_chars:
+        return Diff(path, new if len(new) <= max_chars else new[:max_chars], old)
     before, after = old.split("\n"), new.split("\n")
     start = 0
     for one, other in zip(before, after, strict=False):
@@ -179,6 +176,6 @@ def diff_of(path: str, old: str | None, new: str, most: int) -> Diff:
         if one != other:
             break
         end += 1
-    first, trailing = max(start - _AROUND, 0), max(end - _AROUND, 0)
+    first, trailing = max(start - _CONTEXT_LINES, 0), max(end - _CONTEXT_LINES, 0)
     cut_old, cut_new = before[first : len(before) - trailing], after[first : len(after) - trailing]
-    return Diff(path, "\n".join(cut_new)[:most], "\n".join(cut_old)[:most])
+    return Diff(path, "\n".join(cut_new)[:max_chars], "\n".join(cut_old)[:max_chars])

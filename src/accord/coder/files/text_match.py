@@ -1,4 +1,8 @@
-"""Finds and replaces text exactly; explains why a text was not found."""
+"""Finds and replaces text exactly; explains why a text was not found.
+
+Both kinds of line ends match each other, because models do not see the difference. A replacement gets the
+line ends around it. All other text stays unchanged.
+"""
 
 import re
 from bisect import bisect_left
@@ -10,31 +14,26 @@ from typing import Final
 
 from accord.coder.files.text_document import LineEnd, line_end_of, plain, with_line_end
 
-# MERGED coder.files.matching: Finding a text inside a text, and putting another in its place, without disturbing anything else.
-#
-# A line end matches a line end of either sort, because models do not see the difference; what is put in takes the sort of
-# its surroundings. Everything outside the places found stays as it is, byte for byte.
-
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stretch of the text."""
+    """The position of a found text."""
 
     start: int
     end: int
 
 
 def find_all(text: str, wanted: str) -> list[Match]:
-    """Every place of `wanted`, which is not empty, none overlapping the one before."""
+    """Return all positions of `wanted`, which must not be empty. Matches do not overlap."""
     if "\r" not in text and "\r\n" not in wanted:
         return [Match(start, start + len(wanted)) for start in _starts(text, wanted)]
     bare = plain(wanted)
     lines = text.split("\r\n")
-    # Where, in the text with plain line ends, a carriage return was left out.
-    left_out = [end - 1 for end in accumulate(len(line) + 1 for line in lines[:-1])]
+    # Positions in the text with plain line ends where a carriage return was removed.
+    removed = [end - 1 for end in accumulate(len(line) + 1 for line in lines[:-1])]
 
     def back(position: int) -> int:
-        return position + bisect_left(left_out, position)
+        return position + bisect_left(removed, position)
 
     found = [Match(back(start), back(start + len(bare))) for start in _starts("\n".join(lines), bare)]
     if not found and "\r" in wanted:
@@ -42,8 +41,8 @@ def find_all(text: str, wanted: str) -> list[Match]:
     return found
 
 
-def put(text: str, matches: list[Match], replacement: str) -> str:
-    """The text with the replacement in each of the places."""
+def replace_matches(text: str, matches: list[Match], replacement: str) -> str:
+    """Return the text with every match replaced."""
     pieces: list[str] = []
     position = 0
     for match in matches:
@@ -54,7 +53,7 @@ def put(text: str, matches: list[Match], replacement: str) -> str:
 
 
 def line_of(text: str, position: int) -> int:
-    """The number of the line that a position is on; the first is 1."""
+    """Return the line number of a position. The first line is 1."""
     return text.count("\n", 0, position) + 1
 
 
@@ -68,7 +67,7 @@ def _starts(text: str, wanted: str) -> list[int]:
 
 
 def _line_end_at(text: str, match: Match) -> LineEnd | None:
-    """The line end in use there: within the match, else the next one, else the one before."""
+    """Return the line end within the match, else the next one, else the previous one."""
     inside = text[match.start : match.end]
     if "\n" in inside:
         return line_end_of(inside)
@@ -76,8 +75,6 @@ def _line_end_at(text: str, match: Match) -> LineEnd | None:
     nearest = after if after >= 0 else text.rfind("\n", 0, match.start)
     return "\r\n" if nearest > 0 and text[nearest - 1] == "\r" else None
 
-
-# MERGED coder.files.mismatch: Why a text is not found in a file: the likeliest slip, and the lines of the file that were probably meant.
 
 _NUMBERED: Final = re.compile(r"^[ \t]*\d+(?:\t|→|\| ?)", re.MULTILINE)
 _TYPOGRAPHY: Final = str.maketrans(
@@ -91,21 +88,25 @@ _ALIKE: Final = 0.6
 
 
 def numbered(lines: Sequence[str], first: int) -> str:
-    """Lines with their numbers, as `read_file` shows them."""
+    """Return the lines with their numbers, as `read_file` shows them."""
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, first))
 
 
-def why_missing(text: str, wanted: str) -> str:
-    """What is wrong with `wanted`, which does not occur in the text."""
+def explain_mismatch(text: str, wanted: str) -> str:
+    """Explain why `wanted` is not in the text: the likely mistake, or the lines that were probably meant."""
     if not text:
         return "The file is empty."
     wanted = plain(wanted)
-    for slip, repair in _SLIPS:
+    for mistake, repair in _MISTAKES:
         repaired = repair(wanted)
         if repaired != wanted and repaired.strip() and (found := find_all(text, repaired)):
-            return f"{slip} Without that it matches at line {line_of(text, found[0].start)}."
+            return f"{mistake} Without that it matches at line {line_of(text, found[0].start)}."
     lines = plain(text).split("\n")
-    return _blanks(lines, wanted) or _spelling(text, wanted) or _nearest(lines, wanted)
+    return (
+        _whitespace_difference(lines, wanted)
+        or _spelling_difference(text, wanted)
+        or _nearest_lines(lines, wanted)
+    )
 
 
 def _without_escapes(text: str) -> str:
@@ -114,9 +115,9 @@ def _without_escapes(text: str) -> str:
     return text
 
 
-_SLIPS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
+_MISTAKES: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
     (
-        "It carries the line numbers that read_file shows; they are not in the file.",
+        "It contains the line numbers that read_file shows; they are not in the file.",
         lambda text: _NUMBERED.sub("", text),
     ),
     ("It has blank lines or spaces around it that are not in the file.", str.strip),
@@ -124,8 +125,8 @@ _SLIPS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
 )
 
 
-def _blanks(lines: Sequence[str], wanted: str) -> str | None:
-    """Lines that are the same but for blanks."""
+def _whitespace_difference(lines: Sequence[str], wanted: str) -> str | None:
+    """Find lines that differ only in whitespace."""
     asked = wanted.strip("\n").split("\n")
     words = [line.split() for line in asked]
     if not any(words):
@@ -136,23 +137,23 @@ def _blanks(lines: Sequence[str], wanted: str) -> str | None:
         ):
             there = lines[start : start + len(asked)]
             return (
-                f"Lines {start + 1}-{start + len(asked)} differ only in {_how(asked, there)}; the file has:\n"
-                + _shown(there, start + 1)
+                f"Lines {start + 1}-{start + len(asked)} differ only in {_kind_of_whitespace(asked, there)}; "
+                "the file has:\n" + _shown(there, start + 1)
             )
     return None
 
 
-def _how(asked: Sequence[str], there: Sequence[str]) -> str:
+def _kind_of_whitespace(asked: Sequence[str], there: Sequence[str]) -> str:
     pairs = list(zip(asked, there, strict=True))
     if all(one.rstrip() == other.rstrip() for one, other in pairs):
-        return "blanks at the ends of lines"
+        return "spaces at the ends of lines"
     if all(one.strip() == other.strip() for one, other in pairs):
         tabs = any("\t" in line[: len(line) - len(line.lstrip())] for line in there)
         asked_tabs = any("\t" in line[: len(line) - len(line.lstrip())] for line in asked)
         return "indentation" + (
             f" ({'tabs' if tabs else 'spaces'} in the file)" if tabs != asked_tabs else ""
         )
-    return "blanks"
+    return "whitespace"
 
 
 def _plain_type(text: str) -> str:
@@ -165,7 +166,7 @@ _SPELLINGS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
 )
 
 
-def _spelling(text: str, wanted: str) -> str | None:
+def _spelling_difference(text: str, wanted: str) -> str | None:
     plain_text = plain(text)
     for what, same in _SPELLINGS:
         position = same(plain_text).find(same(wanted))
@@ -176,8 +177,8 @@ def _spelling(text: str, wanted: str) -> str | None:
     return None
 
 
-def _nearest(lines: Sequence[str], wanted: str) -> str:
-    """The lines around the one that is most like the most telling line of what was wanted."""
+def _nearest_lines(lines: Sequence[str], wanted: str) -> str:
+    """Show the lines around the one that is most similar to the longest line of the wanted text."""
     asked = wanted.strip("\n").split("\n")
     anchor = max(range(len(asked)), key=lambda number: len(asked[number].strip()))
     matcher = SequenceMatcher(autojunk=False)

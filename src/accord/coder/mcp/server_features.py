@@ -33,7 +33,7 @@ from accord.coder.tools.tool import (
     ToolFailure,
     ToolOutcome,
     ToolProgress,
-    said,
+    text_outcome,
 )
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
@@ -115,7 +115,7 @@ class McpTool:
             try:
                 return await self.server.use(ask)
             except McpServerFailure as failure:
-                return said(str(failure), failed=True)
+                return text_outcome(str(failure), failed=True)
             finally:
                 showing.over = True
 
@@ -209,7 +209,7 @@ class Resources:
             try:
                 return await server.use(ask)
             except McpServerFailure as failure:
-                return said(str(failure), failed=True)
+                return text_outcome(str(failure), failed=True)
 
         title = one_line(f"{server.name}: read {arguments.uri}")
         return PreparedCall(title=title, subject=CallSubject(read_only=True), run=run)
@@ -232,7 +232,9 @@ def _listed(servers: list[SessionMcpServer], most: int) -> ToolOutcome:
             kind = " (template)" if one.template else ""
             lines.append(f"{server.name}: {one.uri}{kind}: {about}")
             found.append({"server": server.name, "uri": one.uri, "name": one.name})
-    return said(capped("\n".join(lines) or "There are no resources.", most), raw={"resources": found[:200]})
+    return text_outcome(
+        capped("\n".join(lines) or "There are no resources.", most), raw={"resources": found[:200]}
+    )
 
 
 # MERGED coder.mcp.prompt: A prompt of a server as a slash command: its arguments are taken from the text after the command.

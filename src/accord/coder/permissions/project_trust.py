@@ -18,7 +18,7 @@ import msgspec
 from accord.agent.tool_call_scope import PermissionAnswer
 from accord.agent.turn import Turn
 from accord.clock import SYSTEM_CLOCK, Clock, within
-from accord.coder.tools.tool import listing
+from accord.coder.tools.tool import code_block
 from accord.errors import AccordError, UsageError
 from accord.policy.rules import Rules, read_permissions
 from accord.policy.trust_store import TrustStore
@@ -230,4 +230,4 @@ def _file_content(file: ProjectFile) -> Sequence[ToolCallContent]:
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in file.text
     )
     head = Content(TextContent(f"**{file.name}** ({file.purpose}):"))
-    return (head, listing(text)) if text else (head, Content(TextContent("(empty)")))
+    return (head, code_block(text)) if text else (head, Content(TextContent("(empty)")))

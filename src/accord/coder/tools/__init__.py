@@ -1,6 +1,7 @@
-"""What the model can do, one file a tool, each with its description for the model beside it.
+"""The built-in tools: one file per tool, with its description for the model beside it.
 
-`tool.py` is the seam to the loop, `context.py` what tools work with. Nothing is imported before `built_in_tools`.
+`tool.py` is the contract with the agent loop. `tool_context.py` is what tools work with. `built_in_tools`
+imports the tools.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from accord.coder.tools.tool import Tool
 
-TOOL_NAMES: Final = (
+TOOL_NAMES: Final[tuple[str, ...]] = (
     "read_file",
     "list_files",
     "glob",
@@ -25,11 +26,11 @@ TOOL_NAMES: Final = (
     "leave_plan_mode",
     "ask_user",
 )
-"""The tools of this package. Each stands in a module of its name, under its name in capitals."""
+"""The tools of this package. Each is a constant in the module of its name, with the name in capitals."""
 
 
 def built_in_tools() -> "dict[str, Tool]":
-    """The tools of this package, by name."""
+    """Return the tools of this package, by name."""
     from importlib import import_module
 
     return {name: getattr(import_module(f"{__name__}.{name}"), name.upper()) for name in TOOL_NAMES}

@@ -1,4 +1,4 @@
-"""`agent`: hand a task to a sub-agent with a context of its own."""
+"""`agent`: delegates a task to a sub-agent with its own context."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""`bash`: run a shell line, here or in the client's terminal, to its end or in the background."""
+"""`bash`: runs a shell line, on this machine or in a client's terminal, to its end or in the background."""
 
 import asyncio
 import math
@@ -21,20 +21,20 @@ from accord.coder.tools.tool import (
     ToolFailure,
     ToolOutcome,
     ToolProgress,
-    listing,
-    said,
+    code_block,
+    text_outcome,
 )
 from accord.coder.tools.tool_context import OpenTerminal, ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import Terminal, ToolCallContent
 from accord.workspace.terminals import ExitStatus
 
-_MORE: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
-_KEPT_BY_CLIENT: Final = 1024 * 1024
-_LONGEST_LINE: Final = 100_000
-"""Below what Linux takes as one argument of a program, of which the sandbox needs a little as well."""
-# Nobody sits at the keyboard: nothing may open a pager or wait for a password.
-_UNATTENDED: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_MORE_OUTPUT: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
+_CLIENT_OUTPUT_BYTES: Final = 1024 * 1024
+_MAX_LINE: Final = 100_000
+"""Less than Linux accepts as one argument of a program; the sandbox adds some bytes."""
+# There is no keyboard input: no program may open a pager or wait for a password.
+_NO_INPUT_ENV: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class BashArguments(ToolArguments):
@@ -56,37 +56,38 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
     line = arguments.command
     if "\0" in line:
         raise ToolFailure("bash was not run: there is a NUL character in the command")
-    if len(line.encode()) > _LONGEST_LINE:
+    if len(line.encode()) > _MAX_LINE:
         raise ToolFailure(
-            f"bash was not run: the command is longer than {_LONGEST_LINE:,} bytes; write it to a file and run that"
+            f"bash was not run: the command is longer than {_MAX_LINE:,} bytes; "
+            "write it to a file and run that"
         )
-    where = await context.place(arguments.cwd or ".")
+    folder = await context.resolve(arguments.cwd or ".")
 
     async def run(report: Report) -> ToolOutcome:
-        found = await context.files.disk.look(where) if where.real != "/" else True
-        if not found:
-            raise ToolFailure(f"{where.path} does not exist; `cwd` must be an existing folder")
+        exists = await context.files.disk.stat(folder) if folder.real != "/" else True
+        if not exists:
+            raise ToolFailure(f"{folder.path} does not exist; `cwd` must be an existing folder")
         if arguments.background:
-            return await _leave_running(line, where, arguments, context)
+            return await _run_in_background(line, folder, arguments, context)
         limits = context.limits
-        asked = arguments.timeout
-        if asked is None or math.isnan(asked):
-            asked = limits.command_seconds
-        seconds = min(max(asked, 1), limits.most_command_seconds)
-        launch = _launch(line, where, arguments, context)
+        timeout = arguments.timeout
+        if timeout is None or math.isnan(timeout):
+            timeout = limits.command_seconds
+        seconds = min(max(timeout, 1), limits.most_command_seconds)
+        launch = _launch(line, folder, arguments, context)
         if context.terminal is not None:
-            return await _run_there(context.terminal, launch, seconds, report, context)
-        return await _run_here(launch, seconds, report, context)
+            return await _run_in_client(context.terminal, launch, seconds, report, context)
+        return await _run_locally(launch, seconds, report, context)
 
     async def preview() -> Sequence[ToolCallContent]:
-        """The whole line, where the title is too short for it."""
-        return (listing(line, language="sh"),) if one_line(line) != line else ()
+        """Show the whole line if the title shortens it."""
+        return (code_block(line, language="sh"),) if one_line(line) != line else ()
 
     return PreparedCall(
         title=one_line(line),
         subject=CallSubject(
             command=line,
-            cwd=where.real,
+            cwd=folder.real,
             outside_sandbox=arguments.outside_sandbox and context.sandbox is not None,
             sandboxed=context.sandbox is not None and not arguments.outside_sandbox,
         ),
@@ -95,92 +96,93 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
     )
 
 
-def _launch(line: str, where: ResolvedFile, arguments: BashArguments, context: ToolContext) -> CommandLaunch:
-    env = {**context.environment, **_UNATTENDED}
+def _launch(line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext) -> CommandLaunch:
+    env = {**context.environment, **_NO_INPUT_ENV}
     shell = shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
     argv = [shell, "-c", line]
     if context.sandbox is not None and not arguments.outside_sandbox:
-        confined = context.sandbox.wrap(argv, env=_UNATTENDED, cwd=where.real)
+        confined = context.sandbox.wrap(argv, env=_NO_INPUT_ENV, cwd=folder.real)
         return CommandLaunch(confined.argv, confined.env, confined.cwd, confined=True)
-    return CommandLaunch(argv, env, where.real)
+    return CommandLaunch(argv, env, folder.real)
 
 
-async def _leave_running(
-    line: str, where: ResolvedFile, arguments: BashArguments, context: ToolContext
+async def _run_in_background(
+    line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext
 ) -> ToolOutcome:
-    launch = _launch(line, where, arguments, context)
+    launch = _launch(line, folder, arguments, context)
     job = await context.jobs.start(line, launch, context.limits.output_chars, context.clock)
-    return said(
-        f"Running in the background as {job.id}. Look at its output, wait for it or stop it with the job tool.",
+    return text_outcome(
+        f"Running in the background as {job.id}. See its output, wait for it or stop it with the job tool.",
         raw={"job": job.id},
     )
 
 
-async def _run_here(
+async def _run_locally(
     launch: CommandLaunch, seconds: float, report: Report, context: ToolContext
 ) -> ToolOutcome:
     output = CommandOutput(context.limits.output_chars)
-    news = asyncio.Event()
+    changed = asyncio.Event()
 
-    def arrived(text: str) -> None:
+    def add(text: str) -> None:
         output.add(text)
-        news.set()
+        changed.set()
 
     async def show() -> None:
         while True:
-            await news.wait()
-            news.clear()
-            await report(ToolProgress(content=(listing(output.text()),)))
+            await changed.wait()
+            changed.clear()
+            await report(ToolProgress(content=(code_block(output.text()),)))
             await context.clock.sleep(context.limits.report_seconds)
 
-    async with LocalCommand(launch, arrived, context.clock) as command:
-        showing = asyncio.ensure_future(show())
-        ended = asyncio.ensure_future(command.wait())
+    async with LocalCommand(launch, add, context.clock) as command:
+        update_task = asyncio.ensure_future(show())
+        exit_task = asyncio.ensure_future(command.wait())
         try:
-            in_time = await within(context.clock, seconds, ended)
+            in_time = await within(context.clock, seconds, exit_task)
             if not in_time:
                 await command.kill()
             status = command.status or ExitStatus()
         finally:
-            for task in (showing, ended):
+            for task in (update_task, exit_task):
                 task.cancel()
-            await asyncio.gather(showing, ended, return_exceptions=True)
-    text = output.text(_MORE)
-    said_so = _verdict(text, status, None if in_time else seconds)
+            await asyncio.gather(update_task, exit_task, return_exceptions=True)
+    text = output.text(_MORE_OUTPUT)
+    summary = _summary(text, status, None if in_time else seconds)
     return ToolOutcome(
-        (TextPart(said_so),),
-        (listing(said_so),),
+        (TextPart(summary),),
+        (code_block(summary),),
         _raw(text, status, timed_out=not in_time, truncated=not output.complete),
         failed=not in_time or status.exit_code != 0,
     )
 
 
-async def _run_there(
+async def _run_in_client(
     open_terminal: OpenTerminal, launch: CommandLaunch, seconds: float, report: Report, context: ToolContext
 ) -> ToolOutcome:
     program, *args = launch.argv
-    # The client's terminals hand its own environment down; only a blank keeps a variable of it from a command.
+    # A command inherits the client's environment. Only an empty value hides a variable from it.
     inherited: Mapping[str, str] = launch.env if launch.confined else {}
-    env = {**dict.fromkeys(context.withheld, ""), **_UNATTENDED, **inherited}
-    terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_KEPT_BY_CLIENT)
+    env = {**dict.fromkeys(context.withheld, ""), **_NO_INPUT_ENV, **inherited}
+    terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_CLIENT_OUTPUT_BYTES)
     async with terminal:
         shown = (Terminal(terminal.id),)
         await report(ToolProgress(content=shown))
         result = await terminal.finish(seconds)
-    text = capped(readable(result.output), context.limits.output_chars, _MORE)
+    text = capped(readable(result.output), context.limits.output_chars, _MORE_OUTPUT)
     status = ExitStatus(result.exit_code, result.signal)
     return ToolOutcome(
-        (TextPart(_verdict(text, status, seconds if result.timed_out else None)),),
+        (TextPart(_summary(text, status, seconds if result.timed_out else None)),),
         shown,
         _raw(text, status, timed_out=result.timed_out, truncated=result.truncated),
         failed=result.timed_out or status.exit_code != 0,
     )
 
 
-def _verdict(text: str, status: ExitStatus, stopped_after: float | None) -> str:
+def _summary(text: str, status: ExitStatus, stopped_after: float | None) -> str:
     shown = text.rstrip("\n") or "(no output)"
     if stopped_after is not None:
-        return f"{shown}\n[stopped after {stopped_after:g} s; give it a longer timeout, or run it in the background]"
+        advice = "give it a longer timeout, or run it in the background"
+        return f"{shown}\n[stopped after {stopped_after:g} s; {advice}]"
     if status.signal is not None:
         return f"{shown}\n[ended by {status.signal}]"
     return shown if status.exit_code == 0 else f"{shown}\n[exit code {status.exit_code}]"

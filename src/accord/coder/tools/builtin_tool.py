@@ -1,4 +1,8 @@
-"""A tool of this package: argument type, JSON Schema, argument repair, description file."""
+"""A built-in tool: its argument type with the JSON Schema, the repair of arguments, and its description file.
+
+A repair never changes valid arguments and never guesses. Half an object, two possible readings or a value
+that would lose something are errors.
+"""
 
 import ast
 import json
@@ -21,59 +25,54 @@ from accord.coder.tools.tool import (
     Report,
     ToolFailure,
     ToolOutcome,
-    said,
+    text_outcome,
 )
 from accord.coder.tools.tool_context import ToolContext
 from accord.errors import AccordError, RpcError
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallContent, ToolKind
 
-# MERGED coder.tools.schema: The JSON Schema of a tool's arguments, made from their type: inlined and without `null`, as all providers take it.
-
 
 @cache
 def schema_of(arguments: type[Struct]) -> dict[str, Any]:
-    """The schema of one argument type. Shared: not to be changed."""
+    """Return the JSON Schema of an argument type, inlined and without `null`, as all providers accept it.
+
+    The result is cached: do not change it.
+    """
     (schema,), definitions = msgspec.json.schema_components([arguments])
-    return cast(dict[str, Any], _plain(schema, definitions))
+    return cast(dict[str, Any], _simplify(schema, definitions))
 
 
-def _plain(schema: Any, definitions: dict[str, Any]) -> Any:
+def _simplify(schema: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_plain(item, definitions) for item in cast(list[Any], schema)]
+        return [_simplify(item, definitions) for item in cast(list[Any], schema)]
     if not isinstance(schema, dict):
         return schema
-    found: dict[str, Any] = cast(dict[str, Any], schema)
-    if "$ref" in found:
-        return _plain(definitions[found["$ref"].rpartition("/")[2]], definitions)
-    branches = [branch for branch in found.get("anyOf", ()) if branch != {"type": "null"}]
+    members: dict[str, Any] = cast(dict[str, Any], schema)
+    if "$ref" in members:
+        return _simplify(definitions[members["$ref"].rpartition("/")[2]], definitions)
+    branches = [branch for branch in members.get("anyOf", ()) if branch != {"type": "null"}]
     if len(branches) == 1:
-        rest = {name: value for name, value in found.items() if name != "anyOf"}
-        return _plain({**branches[0], **rest}, definitions)
-    if isinstance(found.get("enum"), list) and "type" not in found:
-        found = {"type": "string", **found}  # all of ours are
+        rest = {name: value for name, value in members.items() if name != "anyOf"}
+        return _simplify({**branches[0], **rest}, definitions)
+    if isinstance(members.get("enum"), list) and "type" not in members:
+        members = {"type": "string", **members}  # all our enums are strings
     return {
-        name: {member: _plain(inner, definitions) for member, inner in value.items()}
+        name: {member: _simplify(inner, definitions) for member, inner in value.items()}
         if name == "properties"
-        else _plain(value, definitions)
-        for name, value in found.items()
+        else _simplify(value, definitions)
+        for name, value in members.items()
         if name != "title" and (name != "default" or value not in (None, [], False))
     }
 
 
-# MERGED coder.tools.arguments: The arguments of a tool call: what the model sent, repaired where its meaning is plain, or an error it can act on.
-#
-# A repair never changes arguments that fit, and never guesses: half an object, two readings or a value that would lose
-# something are errors.
-
-
 class ToolArguments(Struct, omit_defaults=True):
-    """What a tool is called with; each tool has its own."""
+    """The base of the argument types of all tools."""
 
 
 A = TypeVar("A", bound=ToolArguments)
 
-_ALSO_KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
+_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     name: tuple(aliases.split())
     for name, aliases in {
         "path": "file_path filepath filename file absolute_path target_file directory dir folder uri",
@@ -106,93 +105,95 @@ _ALSO_KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
         "plan": "summary",
     }.items()
 }
-"""What models call an argument when they mean it, because other agents do."""
+"""Names that models use for an argument because other agents have them."""
 
 _WRAPPERS: Final = ("arguments", "args", "input", "parameters", "params")
 _FENCE: Final = re.compile(r"\s*```\w*\n(.*)\n```\s*", re.DOTALL)
-_WHOLE: Final = re.compile(r"\s*[+-]?\d{1,18}(?:\.0*)?\s*")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_LONGEST_LITERAL: Final = 200_000
+_INTEGER: Final = re.compile(r"\s*[+-]?\d{1,18}(?:\.0*)?\s*")
+_CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MAX_LITERAL: Final = 200_000
 
 
-def read_arguments(tool: str, cls: type[A], given: Any) -> A:
-    """The arguments as the tool's type. Raises BadArguments, which says what was given and what is expected."""
+def read_arguments(tool: str, cls: type[A], raw: Any) -> A:
+    """Convert the arguments of a model to the tool's type.
+
+    Raises BadArguments, with the received and expected values.
+    """
     properties = schema_of(cls)["properties"]
-    arguments = _fitting(cls, given, properties) or _repaired_to_fit(tool, cls, given, properties)
+    arguments = _convert(cls, raw, properties) or _repair_all(tool, cls, raw, properties)
     try:
         msgspec.json.encode(arguments)
     except UnicodeEncodeError:
-        raise BadArguments(
-            f"{tool} was not run: there is half a character (a lone surrogate) in its arguments"
-        ) from None
+        raise BadArguments(f"{tool} was not run: its arguments contain a lone surrogate") from None
     return arguments
 
 
-def _fitting(cls: type[A], given: Any, properties: Mapping[str, Any]) -> A | None:
-    """The arguments if they are as they should be, which they mostly are."""
-    if isinstance(given, dict) and properties.keys() >= cast(dict[str, Any], given).keys():
+def _convert(cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A | None:
+    """Convert arguments that need no repair; None for others."""
+    if isinstance(raw, dict) and properties.keys() >= cast(dict[str, Any], raw).keys():
         try:
-            return msgspec.convert(given, cls)
+            return msgspec.convert(raw, cls)
         except (msgspec.ValidationError, TypeError):
             pass
     return None
 
 
-def _repaired_to_fit(tool: str, cls: type[A], given: Any, properties: Mapping[str, Any]) -> A:
-    found = _named(_object(tool, cls, given), properties)
+def _repair_all(tool: str, cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A:
+    members = _rename_members(_object(tool, cls, raw), properties)
     values: dict[str, Any] = {}
-    wrong: list[str] = []
+    problems: list[str] = []
     for field in fields(cls):
-        value = found.get(field.name)
+        value = members.get(field.name)
         if value is None or (
             value == "" and not field.required and _type(properties[field.name]) != "string"
         ):
             if field.required:
-                wrong.append(f"`{field.name}` is missing: {_expected(properties[field.name])}")
+                problems.append(f"`{field.name}` is missing: {_expected(properties[field.name])}")
             continue
-        repaired = _repaired(value, properties[field.name])
+        repaired = _repair(value, properties[field.name])
         try:
             values[field.name] = msgspec.convert(repaired, field.type)
         except (msgspec.ValidationError, TypeError) as error:
-            wrong.append(_complaint(field, properties[field.name], value, error))
-    if wrong:
+            problems.append(_problem(field, properties[field.name], value, error))
+    if problems:
         raise BadArguments(
-            "\n".join((f"{tool} was not run, its arguments do not fit:", *wrong, _usage(tool, cls)))
+            "\n".join((f"{tool} was not run: its arguments are invalid:", *problems, _usage(tool, cls)))
         )
     return cls(**values)
 
 
-def _object(tool: str, cls: type[Struct], given: Any) -> dict[str, Any]:
-    """What was sent, as an object: also one in text, in a code block, or inside a wrapper."""
-    value: Any = {} if given is None else given
-    for _ in range(3):  # text in text in text is no accident any more
+def _object(tool: str, cls: type[Struct], raw: Any) -> dict[str, Any]:
+    """Return the arguments as an object. Accepts JSON text, a code block, and an object inside a wrapper."""
+    value: Any = {} if raw is None else raw
+    for _ in range(3):  # at most three levels of encoded text
         if isinstance(value, str):
-            value = _parsed(value) if value.strip() else {}
+            value = _parse(value) if value.strip() else {}
     if not isinstance(value, Mapping):
         raise BadArguments(
-            f"{tool} was not run: its arguments must be one complete JSON object, not {_shown(given)}. {_usage(tool, cls)}"
+            f"{tool} was not run: its arguments must be one complete JSON object, not {_shown(raw)}. "
+            f"{_usage(tool, cls)}"
         )
-    found = {str(name): inner for name, inner in cast(Mapping[Any, Any], value).items()}
-    if len(found) == 1:
-        ((name, inner),) = found.items()
+    members = {str(name): inner for name, inner in cast(Mapping[Any, Any], value).items()}
+    if len(members) == 1:
+        ((name, inner),) = members.items()
         if (
             name in _WRAPPERS
             and name not in schema_of(cls)["properties"]
             and isinstance(inner, Mapping | str)
         ):
             return _object(tool, cls, inner)
-    return found
+    return members
 
 
-def _parsed(text: str) -> Any:
-    """The value that the text stands for; the text itself if it is none."""
+def _parse(text: str) -> Any:
+    """Parse JSON or a Python literal. Return the text itself if it is neither."""
     fenced = _FENCE.fullmatch(text)
     text = fenced[1] if fenced else text
     try:
-        return json.loads(text, strict=False)  # line ends inside strings are a frequent slip
+        return json.loads(text, strict=False)  # models often put line ends into strings
     except (ValueError, RecursionError):
         pass
-    if len(text) > _LONGEST_LITERAL:
+    if len(text) > _MAX_LITERAL:
         return text
     try:
         return ast.literal_eval(text.strip())  # single quotes, True and None
@@ -200,35 +201,35 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _named(found: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The members under the names of the schema; what has no place in it is dropped."""
+def _rename_members(members: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members under the names of the schema. Drops unknown members."""
     plain = {
-        _HUMP.sub("_", name).replace("-", "_").lower(): value
-        for name, value in found.items()
+        _CAMEL_CASE.sub("_", name).replace("-", "_").lower(): value
+        for name, value in members.items()
         if value is not None
-    } | {name: value for name, value in found.items() if name in properties and value is not None}
-    named = {name: value for name, value in plain.items() if name in properties}
+    } | {name: value for name, value in members.items() if name in properties and value is not None}
+    renamed = {name: value for name, value in plain.items() if name in properties}
     for name in properties:
-        if name not in named:
-            aliases = (alias for alias in _ALSO_KNOWN_AS.get(name, ()) if alias not in properties)
+        if name not in renamed:
+            aliases = (alias for alias in _ALIASES.get(name, ()) if alias not in properties)
             alias = next((alias for alias in aliases if alias in plain), None)
             if alias is not None:
-                named[name] = plain[alias]
-    return named
+                renamed[name] = plain[alias]
+    return renamed
 
 
 def _type(schema: Mapping[str, Any]) -> str:
     return cast(str, schema.get("type", ""))
 
 
-def _repaired(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value in the type that the schema wants, if it plainly is one; else the value."""
+def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Convert the value to the type of the schema if its meaning is clear, else return it unchanged."""
     match _type(schema), value:
-        case "integer", str() if _WHOLE.fullmatch(value):
+        case "integer", str() if _INTEGER.fullmatch(value):
             return int(value.partition(".")[0])
         case "integer", float() if value.is_integer():
             return int(value)
-        case "number", str() if _WHOLE.fullmatch(value):
+        case "number", str() if _INTEGER.fullmatch(value):
             return float(value)
         case "boolean", str() if value.strip().lower() in ("true", "false"):
             return value.strip().lower() == "true"
@@ -237,20 +238,18 @@ def _repaired(value: Any, schema: Mapping[str, Any]) -> Any:
         case "string", int() if not isinstance(value, bool):
             return str(value)
         case "array", str():
-            parsed = _parsed(value) if value.lstrip().startswith(("[", "```")) else value
-            return (
-                _repaired(parsed, schema) if isinstance(parsed, list) else [_repaired(value, schema["items"])]
-            )
+            parsed = _parse(value) if value.lstrip().startswith(("[", "```")) else value
+            return _repair(parsed, schema) if isinstance(parsed, list) else [_repair(value, schema["items"])]
         case "array", list():
-            return [_repaired(item, schema["items"]) for item in cast(list[Any], value)]
+            return [_repair(item, schema["items"]) for item in cast(list[Any], value)]
         case "array", dict():
-            return [_repaired(value, schema["items"])]
+            return [_repair(value, schema["items"])]
         case "object", str() if len(schema.get("required", ())) == 1:
             return {schema["required"][0]: value}
         case "object", dict():
-            known = _named(cast(dict[str, Any], value), schema["properties"])
+            known = _rename_members(cast(dict[str, Any], value), schema["properties"])
             return {
-                name: _repaired(inner, schema["properties"][name])
+                name: _repair(inner, schema["properties"][name])
                 for name, inner in known.items()
                 if inner is not None
             }
@@ -258,7 +257,7 @@ def _repaired(value: Any, schema: Mapping[str, Any]) -> Any:
             return value
 
 
-def _complaint(field: FieldInfo, schema: Mapping[str, Any], value: Any, error: Exception) -> str:
+def _problem(field: FieldInfo, schema: Mapping[str, Any], value: Any, error: Exception) -> str:
     where = str(error).partition(" - at `$")[2].rstrip("`")
     inside = f" (at `{field.name}{where}`: {str(error).partition(' - at ')[0]})" if where else ""
     return f"`{field.name}` must be {_expected(schema)}, not {_shown(value)}{inside}"
@@ -297,14 +296,15 @@ def _usage(tool: str, cls: type[Struct]) -> str:
     return f"Arguments of {tool}: {', '.join(named)}."
 
 
-# MERGED coder.tools.builtin: A tool of this package: a type for its arguments, a description beside it, and a function that prepares its calls.
-
 _LOG = logging.getLogger("accord.coder.tools")
 
 
 @dataclass(frozen=True)
 class BuiltInTool(Generic[A]):
-    """A `Tool`. `prepare_call` gets arguments that fit; its calls may raise ToolFailure or any AccordError."""
+    """A `Tool` of this package. `prepare_call` gets valid arguments; its calls may raise any AccordError.
+
+    The description for the model is the file `NAME.md` beside this one.
+    """
 
     name: str
     kind: ToolKind
@@ -321,35 +321,35 @@ class BuiltInTool(Generic[A]):
         return schema_of(self.arguments)
 
     async def prepare(self, arguments: Any, context: ToolContext) -> PreparedCall:
-        read = read_arguments(self.name, self.arguments, arguments)
-        call = await self.prepare_call(read, context)
+        checked = read_arguments(self.name, self.arguments, arguments)
+        call = await self.prepare_call(checked, context)
         run, preview = call.run, call.preview
 
-        async def guarded(report: Report) -> ToolOutcome:
+        async def safe_run(report: Report) -> ToolOutcome:
             try:
                 return await run(report)
             except ToolFailure as failure:
-                return said(str(failure), failed=True)
+                return text_outcome(str(failure), failed=True)
             except RpcError as error:
-                return said(f"{self.name} failed: {error.message}", failed=True)
+                return text_outcome(f"{self.name} failed: {error.message}", failed=True)
             except AccordError as error:
-                return said(f"{self.name} failed: {error}", failed=True)
-            except Exception as error:  # noqa: BLE001 - the boundary of a tool's run: a defect in it must not end the turn
+                return text_outcome(f"{self.name} failed: {error}", failed=True)
+            except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the turn
                 _LOG.error("%s failed", self.name, exc_info=error)
-                return said(
+                return text_outcome(
                     f"{self.name} failed because of an internal error ({type(error).__name__}).", failed=True
                 )
 
-        async def glanced() -> Sequence[ToolCallContent]:
+        async def safe_preview() -> Sequence[ToolCallContent]:
             try:
                 return await preview()
             except (AccordError, OSError):
-                return ()  # the question is asked all the same; the run will say what is wrong
+                return ()  # the request is sent anyway; the run reports the error
 
         return replace(
             call,
-            run=guarded,
-            preview=glanced,
+            run=safe_run,
+            preview=safe_preview,
             category=self.category if call.category == "external" else call.category,
-            arguments=call.arguments or msgspec.to_builtins(read),
+            arguments=call.arguments or msgspec.to_builtins(checked),
         )

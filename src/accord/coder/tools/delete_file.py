@@ -1,4 +1,4 @@
-"""`delete_file`: remove a file or an empty folder."""
+"""`delete_file`: removes a file or an empty folder."""
 
 import os
 import stat
@@ -23,48 +23,51 @@ class DeleteFileArguments(ToolArguments):
 
 
 async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> PreparedCall:
-    place = await context.place(arguments.path, follow=False)
+    file = await context.resolve(arguments.path, follow=False)
 
-    async def lost() -> Sequence[ToolCallContent]:
-        """The text that goes away, for those who look on."""
-        found = await context.files.disk.look(place)
-        if found is None or not stat.S_ISREG(found.st_mode):
+    async def preview() -> Sequence[ToolCallContent]:
+        """Show the text that is removed."""
+        status = await context.files.disk.stat(file)
+        if status is None or not stat.S_ISREG(status.st_mode):
             return ()
         try:
-            document = await context.files.read(place, context.limits.diff_chars)
+            document = await context.files.read(file, context.limits.diff_chars)
         except (NotText, DiskRefused):
             return ()
         return (
             ()
             if document is None
-            else (diff_of(place.path, plain(document.text), "", context.limits.diff_chars),)
+            else (diff_of(file.path, plain(document.text), "", context.limits.diff_chars),)
         )
 
     async def run(report: Report) -> ToolOutcome:
-        await present(place, context)
-        content = await lost()
-        await context.files.disk.remove(place)
-        context.ledger.forget(place)
-        told = f"Deleted {context.shown(place.path)}."
-        return ToolOutcome((TextPart(told),), content or None, {"path": place.path})
+        await require_existing(file, context)
+        content = await preview()
+        await context.files.disk.remove(file)
+        context.read_files.forget(file)
+        text = f"Deleted {context.shown(file.path)}."
+        return ToolOutcome((TextPart(text),), content or None, {"path": file.path})
 
     return PreparedCall(
-        title=f"Delete {one_line(context.shown(place.path))}",
-        subject=CallSubject(paths=(place.real,)),
+        title=f"Delete {one_line(context.shown(file.path))}",
+        subject=CallSubject(paths=(file.real,)),
         run=run,
-        preview=lost,
-        locations=(ToolCallLocation(place.path),),
+        preview=preview,
+        locations=(ToolCallLocation(file.path),),
     )
 
 
-async def present(place: ResolvedFile, context: ToolContext) -> os.stat_result:
-    """What stands there, unless it is nothing, or a link: what was judged is where that leads. Raises ToolFailure."""
-    found = await context.files.disk.look(place)
-    if found is None:
-        raise ToolFailure(f"{place.path} does not exist")
-    if stat.S_ISLNK(found.st_mode):
-        raise ToolFailure(f"{place.path} is a link; use bash for it")
-    return found
+async def require_existing(file: ResolvedFile, context: ToolContext) -> os.stat_result:
+    """Return the status of an existing file or folder.
+
+    Raises ToolFailure for a link: its target was not checked.
+    """
+    status = await context.files.disk.stat(file)
+    if status is None:
+        raise ToolFailure(f"{file.path} does not exist")
+    if stat.S_ISLNK(status.st_mode):
+        raise ToolFailure(f"{file.path} is a link; use bash for it")
+    return status
 
 
 DELETE_FILE: Final = BuiltInTool("delete_file", "delete", "write", DeleteFileArguments, prepare)

@@ -1,4 +1,4 @@
-"""`edit_file`: put one text in the place of another, which must be there exactly, and once unless all are meant."""
+"""`edit_file`: replaces a text that must occur exactly once, or every occurrence of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.coder.files.text_document import diff_of, plain
-from accord.coder.files.text_match import find_all, line_of, put, why_missing
+from accord.coder.files.text_match import explain_mismatch, find_all, line_of, replace_matches
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.tools.write_file import known
+from accord.coder.tools.write_file import read_before_change
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallContent, ToolCallLocation
 
-_PLACES_NAMED: Final = 10
+_MAX_LOCATIONS: Final = 10
 
 
 class EditFileArguments(ToolArguments):
@@ -24,64 +24,64 @@ class EditFileArguments(ToolArguments):
     old_text: Annotated[
         str, Meta(description="The text to replace, exactly as it is in the file, without line numbers.")
     ]
-    new_text: Annotated[str, Meta(description="The text to put in its place; empty to remove it.")]
+    new_text: Annotated[str, Meta(description="The text to put in its file; empty to remove it.")]
     replace_all: Annotated[
         bool, Meta(description="Replace every occurrence; else there must be exactly one.")
     ] = False
 
 
 async def prepare(arguments: EditFileArguments, context: ToolContext) -> PreparedCall:
-    place = await context.place(arguments.path)
+    file = await context.resolve(arguments.path)
 
     async def preview() -> Sequence[ToolCallContent]:
-        before = await context.files.read(place, context.limits.file_bytes)
+        before = await context.files.read(file, context.limits.file_bytes)
         if before is None:
             return ()
-        after, _ = await asyncio.to_thread(_edited, place.path, before.text, arguments)
-        return (diff_of(place.path, plain(before.text), plain(after), context.limits.diff_chars),)
+        after, _ = await asyncio.to_thread(_edited, file.path, before.text, arguments)
+        return (diff_of(file.path, plain(before.text), plain(after), context.limits.diff_chars),)
 
     async def run(report: Report) -> ToolOutcome:
-        before = await known(place, context)
+        before = await read_before_change(file, context)
         if before is None:
-            raise ToolFailure(f"{place.path} does not exist; make it with write_file")
-        text, lines = await asyncio.to_thread(_edited, place.path, before.text, arguments)
-        after = await context.files.write(place, text, before)
-        context.ledger.note(place, after.digest)
+            raise ToolFailure(f"{file.path} does not exist; create it with write_file")
+        text, lines = await asyncio.to_thread(_edited, file.path, before.text, arguments)
+        after = await context.files.write(file, text, before)
+        context.read_files.note(file, after.digest)
         times = "" if len(lines) == 1 else f", {len(lines)} times"
         return ToolOutcome(
-            (TextPart(f"Edited {context.shown(place.path)} at line {lines[0]}{times}."),),
-            (diff_of(place.path, plain(before.text), plain(text), context.limits.diff_chars),),
-            {"path": place.path, "replacements": len(lines), "lines": lines},
-            locations=[ToolCallLocation(place.path, line) for line in lines[:_PLACES_NAMED]],
+            (TextPart(f"Edited {context.shown(file.path)} at line {lines[0]}{times}."),),
+            (diff_of(file.path, plain(before.text), plain(text), context.limits.diff_chars),),
+            {"path": file.path, "replacements": len(lines), "lines": lines},
+            locations=[ToolCallLocation(file.path, line) for line in lines[:_MAX_LOCATIONS]],
         )
 
     return PreparedCall(
-        title=f"Edit {one_line(context.shown(place.path))}",
-        subject=CallSubject(paths=(place.real,)),
+        title=f"Edit {one_line(context.shown(file.path))}",
+        subject=CallSubject(paths=(file.real,)),
         run=run,
         preview=preview,
-        locations=(ToolCallLocation(place.path),),
+        locations=(ToolCallLocation(file.path),),
     )
 
 
 def _edited(path: str, text: str, arguments: EditFileArguments) -> tuple[str, list[int]]:
-    """The text after the edit, and the lines where it was made. Finding out why a text is not there may take a while."""
+    """Return the text after the edit, and the changed lines. Can be slow if it has to explain a mismatch."""
     old, new = arguments.old_text, arguments.new_text
     if not old:
-        raise ToolFailure("old_text is empty: give the text to replace; to make a file, use write_file")
+        raise ToolFailure("old_text is empty: give the text to replace; to create a file, use write_file")
     if plain(old) == plain(new):
         raise ToolFailure("old_text and new_text are the same; there is nothing to change")
     matches = find_all(text, old)
     if not matches:
-        raise ToolFailure(f"old_text is not in {path}. {why_missing(text, old)}")
+        raise ToolFailure(f"old_text is not in {path}. {explain_mismatch(text, old)}")
     lines = [line_of(text, match.start) for match in matches]
     if len(matches) > 1 and not arguments.replace_all:
-        named = ", ".join(map(str, lines[:_PLACES_NAMED])) + (", ..." if len(lines) > _PLACES_NAMED else "")
+        named = ", ".join(map(str, lines[:_MAX_LOCATIONS])) + (", ..." if len(lines) > _MAX_LOCATIONS else "")
         raise ToolFailure(
-            f"old_text is in {path} {len(matches)} times, at lines {named}. Give more of the lines around the one you mean, "
-            "or set replace_all."
+            f"old_text is in {path} {len(matches)} times, at lines {named}. "
+            "Give more of the lines around the one you mean, or set replace_all."
         )
-    return put(text, matches, new), lines
+    return replace_matches(text, matches, new), lines
 
 
 EDIT_FILE: Final = BuiltInTool("edit_file", "edit", "write", EditFileArguments, prepare)

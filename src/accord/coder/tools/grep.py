@@ -1,4 +1,4 @@
-"""`grep`: lines of files by a regular expression."""
+"""`grep`: finds lines of files by a regular expression."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from accord.clock import within
 from accord.coder.bounded_text import capped
-from accord.coder.files.exact_disk import ResolvedFile, insist_on_same
+from accord.coder.files.exact_disk import ResolvedFile, check_unchanged
 from accord.coder.files.file_search import BadPattern, BadQuery, Hit, Pattern, Query, search
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
@@ -23,15 +23,15 @@ from accord.coder.tools.tool import (
     Report,
     ToolFailure,
     ToolOutcome,
-    listing,
+    code_block,
 )
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallLocation
 
-_LONGEST_LINE: Final = 400
-_PLACES: Final = 20
-_COUNTED: Final = 100_000
+_MAX_LINE: Final = 400
+_MAX_LOCATIONS: Final = 20
+_MAX_COUNTED: Final = 100_000
 
 Mode = Literal["content", "files", "count"]
 
@@ -61,36 +61,36 @@ class GrepArguments(ToolArguments):
 
 @dataclass(slots=True)
 class GrepResults:
-    """What a search has found so far."""
+    """The results of a search so far."""
 
     hits: list[Hit] = field(default_factory=list[Hit])
     counts: dict[str, int] = field(default_factory=dict[str, int])
-    """Matches by file."""
+    """The number of matches per file."""
     more: bool = False
-    """There was more than was asked for."""
+    """Whether results were left out because of the limit."""
     complete: bool = True
-    """The time sufficed."""
+    """Whether the search finished in time."""
 
 
 async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCall:
-    place = await context.place(arguments.path or ".")
+    file = await context.resolve(arguments.path or ".")
     try:
         only = Pattern(arguments.glob) if arguments.glob else None
     except BadPattern as error:
         raise BadArguments(f"grep was not run: {error}") from None
 
     async def run(report: Report) -> ToolOutcome:
-        in_folder = await asyncio.to_thread(_is_folder, place)
+        in_folder = await asyncio.to_thread(_is_folder, file)
 
         @cache
         def wanted(path: str) -> bool:
-            # What is found in a file with secrets must not even show by its number.
-            shown = not in_folder or context.may_show(os.path.join(place.real, path))
+            # Of a file with secrets, not even the number of matches may be shown.
+            shown = not in_folder or context.may_show(os.path.join(file.real, path))
             return shown and (only is None or only.matches(path))
 
         query = Query(
             arguments.pattern,
-            place.real,
+            file.real,
             literal=arguments.literal,
             ignore_case=arguments.ignore_case,
             context=arguments.context if arguments.mode == "content" else 0,
@@ -98,23 +98,23 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
             wanted=wanted,
         )
         found = await _find(query, arguments, context)
-        base = place.path if in_folder else os.path.dirname(place.path)
-        return _told(found, arguments, base, context)
+        base = file.path if in_folder else os.path.dirname(file.path)
+        return _outcome(found, arguments, base, context)
 
-    inside = "" if place.path == context.cwd else f" in {context.shown(place.path)}"
+    inside = "" if file.path == context.cwd else f" in {context.shown(file.path)}"
     return PreparedCall(
         title=f"Search for {one_line(arguments.pattern + inside)}",
-        subject=CallSubject(paths=(place.real,)),
+        subject=CallSubject(paths=(file.real,)),
         run=run,
-        locations=(ToolCallLocation(place.path),),
+        locations=(ToolCallLocation(file.path),),
     )
 
 
-def _is_folder(place: ResolvedFile) -> bool:
-    if not os.path.exists(place.real):
-        raise ToolFailure(f"{place.path} does not exist")
-    insist_on_same(place)
-    return os.path.isdir(place.real)
+def _is_folder(file: ResolvedFile) -> bool:
+    if not os.path.exists(file.real):
+        raise ToolFailure(f"{file.path} does not exist")
+    check_unchanged(file)
+    return os.path.isdir(file.real)
 
 
 async def _find(query: Query, arguments: GrepArguments, context: ToolContext) -> GrepResults:
@@ -134,19 +134,17 @@ async def _find(query: Query, arguments: GrepArguments, context: ToolContext) ->
                 if arguments.mode == "content":
                     found.hits.append(hit)
 
-    searching = asyncio.ensure_future(collect())
+    search_task = asyncio.ensure_future(collect())
     try:
-        found.complete = await within(context.clock, limits.search_seconds, searching)
+        found.complete = await within(context.clock, limits.search_seconds, search_task)
     finally:
-        searching.cancel()
-        await asyncio.gather(searching, return_exceptions=True)
+        search_task.cancel()
+        await asyncio.gather(search_task, return_exceptions=True)
     if found.complete:
         try:
-            searching.result()
+            search_task.result()
         except BadQuery as error:
-            raise ToolFailure(
-                f"{arguments.pattern!r} is no regular expression that can be searched for: {error}"
-            ) from None
+            raise ToolFailure(f"{arguments.pattern!r} is not a valid regular expression: {error}") from None
     return found
 
 
@@ -155,10 +153,10 @@ def _enough(found: GrepResults, hit: Hit, new: bool, most: int, mode: Mode) -> b
         return False
     if mode == "content":
         return sum(found.counts.values()) >= most
-    return (new and len(found.counts) >= most) or sum(found.counts.values()) >= _COUNTED
+    return (new and len(found.counts) >= most) or sum(found.counts.values()) >= _MAX_COUNTED
 
 
-def _told(found: GrepResults, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
+def _outcome(found: GrepResults, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
     limits = context.limits
 
     def shown(path: str) -> str:
@@ -172,27 +170,29 @@ def _told(found: GrepResults, arguments: GrepArguments, base: str, context: Tool
         lines = [f"{shown(path)}: {count}" for path, count in found.counts.items()]
     if found.more:
         lines.append(
-            f"({'matches' if arguments.mode == 'content' else 'files'} beyond these were left out; narrow it with glob or path)"
+            f"(more {'matches' if arguments.mode == 'content' else 'files'} were left out; "
+            "narrow it with glob or path)"
         )
     if not found.complete:
         lines.append(
-            f"(not all: the search took more than {limits.search_seconds:g} s; narrow it with glob or path)"
+            f"(incomplete: the search took more than {limits.search_seconds:g} s; "
+            "narrow it with glob or path)"
         )
     if not lines:
         lines.append("(no matches)")
     text = capped("\n".join(lines), limits.output_chars, "narrow it with glob or path")
-    places = [
+    locations = [
         ToolCallLocation(os.path.join(base, hit.path), hit.number) for hit in found.hits if hit.matches
-    ][:_PLACES]
+    ][:_MAX_LOCATIONS]
     raw = {
         "files": {shown(path): count for path, count in found.counts.items()},
         "complete": not found.more and found.complete,
     }
-    return ToolOutcome((TextPart(text),), (listing(text),), raw, locations=places or None)
+    return ToolOutcome((TextPart(text),), (code_block(text),), raw, locations=locations or None)
 
 
 def _grouped(hits: list[Hit], shown: Callable[[str], str], context: int) -> list[str]:
-    """Each file once, with its lines below: `12: a match`, `13- a line around one`."""
+    """Group the lines below their file: `12: a match`, `13- a line around one`."""
     lines: list[str] = []
     last: Hit | None = None
     for hit in hits:
@@ -200,7 +200,7 @@ def _grouped(hits: list[Hit], shown: Callable[[str], str], context: int) -> list
             lines += [""] * (last is not None) + [shown(hit.path)]
         elif context and hit.number > last.number + 1:
             lines.append("--")
-        text = hit.text if len(hit.text) <= _LONGEST_LINE else f"{hit.text[:_LONGEST_LINE]} [...]"
+        text = hit.text if len(hit.text) <= _MAX_LINE else f"{hit.text[:_MAX_LINE]} [...]"
         lines.append(f"{hit.number}{':' if hit.matches else '-'} {text}")
         last = hit
     return lines

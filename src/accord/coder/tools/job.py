@@ -1,4 +1,4 @@
-"""`job`: look at a command that runs in the background, wait for it, or stop it."""
+"""`job`: shows a background command, waits for it, or stops it."""
 
 from typing import Annotated, Final
 
@@ -7,7 +7,7 @@ from msgspec import Meta
 from accord.coder.model_history import TextPart
 from accord.coder.shell_jobs import BackgroundJob
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, listing
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, code_block
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 
@@ -34,9 +34,12 @@ async def prepare(arguments: JobArguments, context: ToolContext) -> PreparedCall
             await job.wait(min(arguments.wait, context.limits.most_command_seconds))
         state = _state(job)
         text = job.new_output("it was printed since the last look")
-        told = f"{text.rstrip(chr(10)) or '(nothing printed since the last look)'}\n[{job.id} {state}]"
+        summary = f"{text.rstrip(chr(10)) or '(nothing printed since the last look)'}\n[{job.id} {state}]"
         return ToolOutcome(
-            (TextPart(told),), (listing(told),), {"job": job.id, "state": state, "output": text}, failed=False
+            (TextPart(summary),),
+            (code_block(summary),),
+            {"job": job.id, "state": state, "output": text},
+            failed=False,
         )
 
     return PreparedCall(

@@ -1,4 +1,4 @@
-"""`leave_plan_mode`: put a plan to the user, and begin with it if the user agrees."""
+"""`leave_plan_mode`: shows a plan to the user, and leaves plan mode if the user agrees."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, said
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, text_outcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.schema.content import Content, TextContent, ToolCallContent
 
@@ -25,7 +25,9 @@ async def prepare(arguments: LeavePlanModeArguments, context: ToolContext) -> Pr
         if context.leave_plan_mode is None:
             raise ToolFailure("the session is not in plan mode; go on")
         mode = await context.leave_plan_mode(arguments.plan)
-        return said(f"The user agreed. The mode is {mode} now: begin with the plan.", raw={"mode": mode})
+        return text_outcome(
+            f"The user agreed. The mode is {mode} now: begin with the plan.", raw={"mode": mode}
+        )
 
     return PreparedCall(title="Leave plan mode and begin", subject=CallSubject(), run=run, preview=preview)
 

@@ -1,4 +1,4 @@
-"""`list_files`: what is in a folder."""
+"""`list_files`: lists the contents of a folder."""
 
 import os
 import stat
@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.exact_disk import ResolvedFile, insist_on_same
-from accord.coder.files.file_search import in_time, walk
+from accord.coder.files.exact_disk import ResolvedFile, check_unchanged
+from accord.coder.files.file_search import run_with_deadline, walk
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, listing
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, code_block
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallLocation
@@ -26,44 +26,44 @@ class ListFilesArguments(ToolArguments):
 
 
 async def prepare(arguments: ListFilesArguments, context: ToolContext) -> PreparedCall:
-    place = await context.place(arguments.path or ".")
+    file = await context.resolve(arguments.path or ".")
 
     async def run(report: Report) -> ToolOutcome:
         most = context.limits.entries
         limits = context.limits
         try:
-            names, complete = await in_time(
-                lambda stop: _names(place, arguments.depth, most + 1, stop),
+            names, complete = await run_with_deadline(
+                lambda stop: _names(file, arguments.depth, most + 1, stop),
                 limits.search_seconds,
                 context.clock,
             )
         except FileNotFoundError:
-            raise ToolFailure(f"{place.path} does not exist") from None
+            raise ToolFailure(f"{file.path} does not exist") from None
         except NotADirectoryError:
-            raise ToolFailure(f"{place.path} is a file, not a folder; use read_file") from None
+            raise ToolFailure(f"{file.path} is a file, not a folder; use read_file") from None
         except OSError as error:
-            raise ToolFailure(f"cannot list {place.path}: {error.strerror}") from None
-        note = "" if complete else f"(not all: it took more than {limits.search_seconds:g} s)"
+            raise ToolFailure(f"cannot list {file.path}: {error.strerror}") from None
+        note = "" if complete else f"(incomplete: it took more than {limits.search_seconds:g} s)"
         if len(names) > most:
             names = names[:most]
             note = f"(the first {most} only; list a folder below, or use glob)"
         elif not names:
             note = "(the folder is empty)"
         text = "\n".join(filter(None, (*names, note)))
-        return ToolOutcome((TextPart(text),), (listing(text),), {"path": place.path, "names": names})
+        return ToolOutcome((TextPart(text),), (code_block(text),), {"path": file.path, "names": names})
 
     return PreparedCall(
-        title=f"List {one_line(context.shown(place.path))}",
-        subject=CallSubject(paths=(place.real,)),
+        title=f"List {one_line(context.shown(file.path))}",
+        subject=CallSubject(paths=(file.real,)),
         run=run,
-        locations=(ToolCallLocation(place.path),),
+        locations=(ToolCallLocation(file.path),),
     )
 
 
-def _names(place: ResolvedFile, depth: int, most: int, stop: threading.Event) -> list[str]:
-    """Sorted, folders with a slash at their end; the first level whole, below it what git does not ignore."""
-    insist_on_same(place)
-    folder = place.real
+def _names(file: ResolvedFile, depth: int, most: int, stop: threading.Event) -> list[str]:
+    """Return sorted names, folders with a slash. Below the first level, leaves out what git ignores."""
+    check_unchanged(file)
+    folder = file.real
     names: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -80,7 +80,7 @@ def _names(place: ResolvedFile, depth: int, most: int, stop: threading.Event) ->
 
 
 def _shown(name: str, mode: int, path: str) -> str:
-    # A name may hold anything, a line end included; what is no text cannot be said to a model otherwise.
+    # A name can contain line ends and bytes that are not text. Escape them for the model.
     name = name if name.isprintable() else ascii(name)[1:-1]
     if stat.S_ISDIR(mode):
         return f"{name}/"

@@ -1,4 +1,4 @@
-"""`move_file`: give a file or folder another name, which must be free."""
+"""`move_file`: renames a file or folder. Never replaces an existing one."""
 
 import stat
 from typing import Annotated, Final
@@ -6,8 +6,8 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.delete_file import present
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, said
+from accord.coder.tools.delete_file import require_existing
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, text_outcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallLocation
@@ -21,23 +21,24 @@ class MoveFileArguments(ToolArguments):
 
 
 async def prepare(arguments: MoveFileArguments, context: ToolContext) -> PreparedCall:
-    source = await context.place(arguments.source, follow=False)
-    destination = await context.place(arguments.destination, follow=False)
+    source = await context.resolve(arguments.source, follow=False)
+    destination = await context.resolve(arguments.destination, follow=False)
     names = f"{context.shown(source.path)} to {context.shown(destination.path)}"
 
     async def run(report: Report) -> ToolOutcome:
-        await present(source, context)
-        there = await context.files.disk.look(destination)
-        if there is not None and stat.S_ISDIR(there.st_mode):
+        await require_existing(source, context)
+        target = await context.files.disk.stat(destination)
+        if target is not None and stat.S_ISDIR(target.st_mode):
             raise ToolFailure(
-                f"{destination.path} is a folder; give the whole new path, such as {destination.path}/{source.name}"
+                f"{destination.path} is a folder; give the whole new path, "
+                f"such as {destination.path}/{source.name}"
             )
-        if there is not None:
+        if target is not None:
             raise ToolFailure(f"{destination.path} exists already; delete it first or choose another name")
         await context.files.disk.move(source, destination)
-        context.ledger.moved(source, destination)
+        context.read_files.move(source, destination)
         raw = {"source": source.path, "destination": destination.path}
-        return said(f"Moved {names}.", raw=raw)
+        return text_outcome(f"Moved {names}.", raw=raw)
 
     return PreparedCall(
         title=f"Move {one_line(names)}",

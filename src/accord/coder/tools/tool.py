@@ -1,8 +1,8 @@
-"""The seam between the loop and a tool.
+"""The contract between the agent loop and a tool.
 
-The loop asks a `Tool` to `prepare` what the model asked for. The `PreparedCall` that comes back says all that the client and
-the policy need to know, paths resolved once and for all; only then, and only if it may, it is `run`. The permission
-question and the updates of the tool call are the loop's.
+The loop calls `Tool.prepare` with the arguments of the model. The `PreparedCall` says what the client and the
+policy need to know, with resolved paths. If the call is allowed, the loop runs it. The loop also sends the
+permission request and the updates of the tool call.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,39 +17,42 @@ if TYPE_CHECKING:
     from accord.coder.tools.tool_context import ToolContext
 
 Category: TypeAlias = Literal["read-only", "write", "execute", "external"]
-"""How much harm a call can do: none, to files, anything; or unknown, because somebody else's tool does it."""
+"""How much a call can change: nothing, files, anything; or unknown, for tools of MCP servers."""
 
 
 class ToolFailure(AccordError):
-    """A tool cannot do what was asked. The message is for the model: what was tried, and what to do instead."""
+    """A tool call failed. The message is for the model: what was tried, and what to do instead."""
 
 
 class BadArguments(ToolFailure):
-    """The arguments do not fit and could not be repaired; nothing was done."""
+    """The arguments are invalid and could not be repaired. Nothing was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSubject:
-    """Everything a call touches, for the policy to judge. Paths are absolute, with links and `..` resolved."""
+    """Everything a call touches, for the policy. Paths are absolute, with links and `..` resolved."""
 
     paths: tuple[str, ...] = ()
-    """What is read, if the call only reads, else what is made, changed, removed or moved; of a folder, all in it."""
+    """The paths that a read-only call reads, or that another call creates, changes, removes or moves.
+
+    A folder stands for everything in it.
+    """
     command: str | None = None
     """The shell line."""
     cwd: str | None = None
-    """Where the shell line starts, and relative paths in it with it."""
+    """The folder in which the shell line runs."""
     url: str | None = None
     outside_sandbox: bool = False
-    """The command is not to be confined although there is a sandbox."""
+    """Whether the command runs without the sandbox although there is one."""
     read_only: bool = False
-    """The tool of somebody else that does it says that it changes nothing."""
+    """Whether the MCP server declares that the tool changes nothing."""
     sandboxed: bool = False
-    """The command will be started in the sandbox; how well that holds is not for the tool to say."""
+    """Whether the command runs in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """What is to be shown of a running call; None leaves what is shown, a list replaces it whole."""
+    """An update of a running call. None keeps the shown value; a list replaces it."""
 
     content: Sequence[ToolCallContent] | None = None
     locations: Sequence[ToolCallLocation] | None = None
@@ -58,51 +61,51 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What came of a call."""
+    """The result of a call."""
 
     parts: Sequence[Part]
     """For the model."""
     content: Sequence[ToolCallContent] | None = None
-    """For the client, in place of what was shown while it ran; None leaves that."""
+    """For the client, in place of the content of the running call; None keeps that."""
     raw_output: Any = None
-    """The same for machines, as JSON."""
+    """The result as JSON, for programs."""
     failed: bool = False
     locations: Sequence[ToolCallLocation] | None = None
-    """None leaves those of the call."""
+    """None keeps the locations of the call."""
 
     @property
     def text(self) -> str:
-        """What the model reads."""
+        """The text for the model."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 Report: TypeAlias = Callable[[ToolProgress], Awaitable[None]]
-"""Shows how far a running call is. Waits while the client reads more slowly than the tool writes."""
+"""Shows the progress of a running call. Waits while the client is slower than the tool."""
 
 
-async def _nothing_to_show() -> Sequence[ToolCallContent]:
+async def _no_preview() -> Sequence[ToolCallContent]:
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
-    """One use of a tool, ready to be judged, shown and run."""
+    """A tool call that is ready for the permission decision, for display, and to run."""
 
     title: str
-    """For people, one line."""
+    """One line, for the user."""
     subject: CallSubject
     run: Callable[[Report], Awaitable[ToolOutcome]]
-    """Do it, once. Cancelling it ends everything it started; it raises nothing else."""
-    preview: Callable[[], Awaitable[Sequence[ToolCallContent]]] = _nothing_to_show
-    """What it would do, for a permission question: the diff of an edit. For the user's eyes only, never the model's."""
+    """Run the call, once. Cancelling it ends everything it started. Raises only CancelledError."""
+    preview: Callable[[], Awaitable[Sequence[ToolCallContent]]] = _no_preview
+    """Return the effect of the call for a permission request, such as a diff. The model never gets it."""
     locations: Sequence[ToolCallLocation] = ()
     category: Category = "external"
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What it was understood to be called with, after repairs."""
+    """The arguments after repairs."""
 
 
 class Tool(Protocol):
-    """Something the model can use. The tools of this package and those of MCP servers look alike to the loop."""
+    """A tool that the model can call. Built-in tools and those of MCP servers implement it."""
 
     @property
     def name(self) -> str: ...
@@ -110,12 +113,12 @@ class Tool(Protocol):
     def kind(self) -> ToolKind: ...
     @property
     def category(self) -> Category:
-        """Of its calls, as a rule; what counts is that of the call."""
+        """The usual category of its calls. The category of the prepared call is the one that counts."""
         ...
 
     @property
     def description(self) -> str:
-        """For the model."""
+        """The description for the model."""
         ...
 
     @property
@@ -124,17 +127,17 @@ class Tool(Protocol):
         ...
 
     async def prepare(self, arguments: Any, context: "ToolContext") -> PreparedCall:
-        """Understand what the model asked for; nothing is done yet. Raises ToolFailure, for the model."""
+        """Check the arguments and prepare the call. Changes nothing. Raises ToolFailure, for the model."""
         ...
 
 
-def said(text: str, *, failed: bool = False, raw: Any = None) -> ToolOutcome:
-    """An outcome that tells model and client the same."""
+def text_outcome(text: str, *, failed: bool = False, raw: Any = None) -> ToolOutcome:
+    """Return an outcome with the same text for the model and the client."""
     return ToolOutcome((TextPart(text),), (Content(TextContent(text)),), raw, failed)
 
 
-def listing(text: str, *, language: str = "") -> Content:
-    """Text that a client shows as it is: clients read the text of tool calls as Markdown."""
+def code_block(text: str, *, language: str = "") -> Content:
+    """Return text in a code block. Clients render the text of tool calls as Markdown."""
     fence = "```"
     while fence in text:
         fence += "`"

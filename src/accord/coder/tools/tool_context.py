@@ -1,6 +1,6 @@
-"""What a tool works with: the session's files and commands, what bounds it, and whom it can ask.
+"""What tools work with: the session's files, jobs, limits and callbacks.
 
-The loop makes one for each session; a sub-agent gets a copy with a ledger of its own (`dataclasses.replace`).
+Each session has one `ToolContext`. A sub-agent gets a copy with its own `read_files` (`dataclasses.replace`).
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from accord.agent.client_services import ClientTerminal
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.files.exact_disk import BadPath, ResolvedFile, locate
+from accord.coder.files.exact_disk import BadPath, ResolvedFile, resolve_path
 from accord.coder.files.file_search import find_ripgrep
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.shell_jobs import BackgroundJobs
@@ -23,26 +23,26 @@ from accord.schema.updates import PlanEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """The bounds of what tools take in, give back and wait for."""
+    """The limits of input, output and time for tools."""
 
     file_bytes: int = 10 * 1024 * 1024
-    """Of a file that is read whole or edited; larger ones are read by lines."""
+    """The largest file that is read whole or edited. Larger ones are read by lines."""
     read_lines: int = 2000
     line_chars: int = 2000
     output_chars: int = 40_000
-    """Of the text that one call gives the model."""
+    """The longest text that one call returns to the model."""
     entries: int = 500
-    """Names that one listing or glob gives."""
+    """The maximum number of names in one code_block or glob."""
     matches: int = 200
-    """Lines, or files, that one search gives."""
+    """The maximum number of lines, or files, in one search."""
     image_bytes: int = 4 * 1024 * 1024
     diff_chars: int = 400_000
-    """Old and new text of a file together; a larger change is shown by its changed part."""
+    """The old and new text of a file together. Of a larger change, only the changed part is shown."""
     command_seconds: float = 120
-    """For a command that asks for no other time."""
+    """The default timeout of a command."""
     most_command_seconds: float = 1800
     report_seconds: float = 0.2
-    """Between two looks at the output of a running command."""
+    """The interval between two updates of a running command."""
     search_seconds: float = 30
     fetch_seconds: float = 30
     fetch_bytes: int = 5 * 1024 * 1024
@@ -50,7 +50,7 @@ class ToolLimits:
 
 
 class SandboxedCommand(Protocol):
-    """What a sandbox makes of a command: `env` is the whole environment."""
+    """A command wrapped by a sandbox. `env` is the whole environment."""
 
     @property
     def argv(self) -> list[str]: ...
@@ -61,17 +61,17 @@ class SandboxedCommand(Protocol):
 
 
 class CommandSandbox(Protocol):
-    """Confines commands; `accord.policy.sandbox.Sandbox` is one."""
+    """Wraps commands in a sandbox. `accord.policy.sandbox.Sandbox` implements it."""
 
     def wrap(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
     ) -> SandboxedCommand:
-        """What to start for this command. `env` is laid over what commands inherit there."""
+        """Return the command to start. `env` overrides the inherited variables."""
         ...
 
 
 class OpenTerminal(Protocol):
-    """Runs a command at the client; `Turn.terminal` is one."""
+    """Runs a command in a terminal of the client. `Turn.terminal` implements it."""
 
     def __call__(
         self,
@@ -86,7 +86,7 @@ class OpenTerminal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """What the user is asked; an answer need not be one of the options."""
+    """A question for the user. The answer need not be one of the options."""
 
     text: str
     options: tuple[str, ...] = ()
@@ -101,14 +101,14 @@ class Delegation:
 
 
 AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[str | None]]
-"""The user's answer; None if the user cannot be reached or does not answer."""
+"""Returns the user's answer; None if the user is unavailable."""
 Delegate: TypeAlias = Callable[[Delegation, Report], Awaitable[ToolOutcome]]
 SetPlan: TypeAlias = Callable[[Sequence[PlanEntry]], Awaitable[None]]
 LeavePlanMode: TypeAlias = Callable[[str], Awaitable[str]]
-"""Takes the plan that was agreed on; returns the name of the mode that is in force now."""
+"""Takes the approved plan and returns the name of the new mode."""
 
 
-def _no_secret(path: str) -> bool:
+def _is_not_secret(path: str) -> bool:
     from accord.policy.secret_files import is_secret
 
     return not is_secret(Path(path))
@@ -121,52 +121,56 @@ def _without_credentials() -> Mapping[str, str]:
 
 
 def _credentials() -> Sequence[str]:
-    passing = _without_credentials()
-    return [name for name in os.environ if name not in passing]
+    allowed = _without_credentials()
+    return [name for name in os.environ if name not in allowed]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """One session, as its tools see it. What is None cannot be done here."""
+    """One session, for its tools. A callback that is None means that the session cannot do it."""
 
     cwd: str
-    """As the client named it; relative paths start here."""
+    """The working folder, as the client sent it. Relative paths start here."""
     files: SessionFiles = field(default_factory=SessionFiles)
-    ledger: ReadFiles = field(default_factory=ReadFiles)
+    read_files: ReadFiles = field(default_factory=ReadFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     limits: ToolLimits = field(default_factory=ToolLimits)
     clock: Clock = SYSTEM_CLOCK
     sees_images: bool = False
-    """Whether the model can look at pictures."""
+    """Whether the model accepts images."""
     environment: Mapping[str, str] = field(default_factory=_without_credentials)
-    """Of commands."""
+    """The environment of commands."""
     withheld: Sequence[str] = field(default_factory=_credentials)
-    """Variables that commands must not see; blanked where a client's terminal would hand its own down."""
+    """Variables that commands must not see. They are set to "" in the client's terminals."""
     sandbox: CommandSandbox | None = None
     terminal: OpenTerminal | None = None
-    """Commands run in the client's terminals, if it has them."""
-    may_show: Callable[[str], bool] = _no_secret
-    """Whether a search through many files may show this one: no secret, nothing that the policy would ask about."""
-    outside: Callable[[str], str] = str
-    """Where an absolute path leads that a command in the sandbox may have used."""
+    """Opens a terminal of the client, if it has terminals."""
+    may_show: Callable[[str], bool] = _is_not_secret
+    """Returns whether a search may show a file: it holds no secrets, and the policy would allow reading it.
+    """
+    host_path: Callable[[str], str] = str
+    """Converts an absolute path inside the sandbox to the path on this machine."""
     ripgrep: Callable[[], str | None] = find_ripgrep
-    """Where ripgrep is; None where it is not."""
+    """Returns the path of ripgrep, or None."""
     web: WebAccess = field(default_factory=WebAccess)
     ask_user: AskUser | None = None
     delegate: Delegate | None = None
     set_plan: SetPlan | None = None
     leave_plan_mode: LeavePlanMode | None = None
 
-    async def place(self, named: str, *, follow: bool = True) -> ResolvedFile:
-        """The file or folder that the model named. Without `follow` a link at its end is meant itself."""
+    async def resolve(self, path: str, *, follow: bool = True) -> ResolvedFile:
+        """Resolve a path from the model.
+
+        Without `follow`, a link at its end stays unresolved. Raises ToolFailure.
+        """
         try:
-            meant = self.outside(named) if os.path.isabs(named) else named
-            return await asyncio.to_thread(locate, meant, self.cwd, follow=follow)
+            on_host = self.host_path(path) if os.path.isabs(path) else path
+            return await asyncio.to_thread(resolve_path, on_host, self.cwd, follow=follow)
         except BadPath as error:
             raise ToolFailure(str(error)) from None
 
     def shown(self, path: str) -> str:
-        """A path as people and the model read it: relative where it is below the session's folder."""
+        """Return a path for display: relative if it is below the working folder."""
         relative = os.path.relpath(path, self.cwd)
         outside = relative == os.pardir or relative.startswith(os.pardir + os.sep)
         return path if outside else relative

@@ -1,4 +1,4 @@
-"""`web_fetch`: a page of the web as text."""
+"""`web_fetch`: fetches a web page as text."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ from accord.clock import within
 from accord.coder import html_markdown
 from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.read_file import picture_type
+from accord.coder.tools.read_file import image_type
 from accord.coder.tools.tool import (
     BadArguments,
     CallSubject,
@@ -24,19 +24,19 @@ from accord.coder.tools.tool import (
     Report,
     ToolFailure,
     ToolOutcome,
-    said,
+    text_outcome,
 )
 from accord.coder.tools.tool_context import ToolContext
 from accord.coder.web_client import BadUrl, HttpResponseHead, WebPage, fetch, parse_url
 from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, TextContent
 
-_READABLE: Final = str(Path(html_markdown.__file__))
+_HTML_SCRIPT: Final = str(Path(html_markdown.__file__))
 _HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
 _TEXT: Final = re.compile(
     r"text/.*|.*[+/](?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|x-javascript|graphql|sql)"
 )
-_META: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
+_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
 
 
 class WebFetchArguments(ToolArguments):
@@ -54,31 +54,31 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
         raise BadArguments(f"web_fetch was not run: {error}") from None
     first = max(arguments.offset or 1, 1)
 
-    async def work() -> ToolOutcome:
+    async def fetch_page() -> ToolOutcome:
         limits = context.limits
         page = await fetch(url, context.web, limit=limits.fetch_bytes, redirects=limits.redirects)
         if page.redirect is not None:
-            told = f"{page.url} redirects to another host: {page.redirect}. To follow it, fetch that address."
-            return said(
-                told, raw={"url": str(page.url), "status": page.answer.status, "location": str(page.redirect)}
+            text = f"{page.url} redirects to another host: {page.redirect}. To follow it, fetch that address."
+            return text_outcome(
+                text, raw={"url": str(page.url), "status": page.answer.status, "location": str(page.redirect)}
             )
-        return await _told(page, first, context)
+        return await _outcome(page, first, context)
 
     async def run(report: Report) -> ToolOutcome:
         seconds = context.limits.fetch_seconds
-        working = asyncio.ensure_future(work())
+        task = asyncio.ensure_future(fetch_page())
         try:
-            if not await within(context.clock, seconds, working):
+            if not await within(context.clock, seconds, task):
                 raise ToolFailure(f"{url} was not fetched: it took more than {seconds:g} s")
-            return working.result()
+            return task.result()
         finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     return PreparedCall(title=f"Fetch {one_line(str(url))}", subject=CallSubject(url=str(url)), run=run)
 
 
-async def _told(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
+async def _outcome(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
     kind = page.answer.type or ("text/plain" if b"\0" not in page.data else "application/octet-stream")
     raw: dict[str, object] = {
         "url": str(page.url),
@@ -87,55 +87,53 @@ async def _told(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
         "bytes": len(page.data),
     }
     failed = page.answer.status >= 400
-    if picture := picture_type(page.data):
-        return _seen(page, picture, raw, context)
+    if mime := image_type(page.data):
+        return _image_outcome(page, mime, raw, context)
     if not _TEXT.fullmatch(kind):
-        raise ToolFailure(
-            f"{page.url} is {kind}, not text: it is not shown. Download it with bash if it is needed."
-        )
-    text = _decoded(page.data, page.answer)
+        raise ToolFailure(f"{page.url} is {kind}, not text. Download it with bash if you need it.")
+    text = _decode(page.data, page.answer)
     if kind in _HTML:
         text = await _as_markdown(text, str(page.url))
     notes = [f"{page.url} answered {page.answer.status}"] if failed else []
     if not page.complete:
         notes.append(f"only the first {len(page.data):,} bytes of the page")
-    return _lines(text, first, notes, raw, failed, context.limits.output_chars)
+    return _lines_outcome(text, first, notes, raw, failed, context.limits.output_chars)
 
 
-def _lines(
-    text: str, first: int, notes: list[str], raw: dict[str, object], failed: bool, most: int
+def _lines_outcome(
+    text: str, first: int, notes: list[str], raw: dict[str, object], failed: bool, max_chars: int
 ) -> ToolOutcome:
     lines = text.split("\n")
     if first > len(lines):
         raise ToolFailure(f"the page has {len(lines)} lines of text; there is no line {first}")
     kept: list[str] = []
-    room = most
+    remaining = max_chars
     for line in lines[first - 1 :]:
-        room -= len(line) + 1
-        if room < 0:
+        remaining -= len(line) + 1
+        if remaining < 0:
             if not kept:
-                kept.append(line[:most] + " [...]")
+                kept.append(line[:max_chars] + " [...]")
             break
         kept.append(line)
     last = first + len(kept) - 1
     if last < len(lines):
         notes.append(f"lines {first}-{last} of {len(lines)}; go on with offset={last + 1}")
     body = "\n".join(kept).strip("\n") or "(no text)"
-    told = "\n\n".join(filter(None, (body, f"({'; '.join(notes)})" if notes else "")))
-    return ToolOutcome((TextPart(told),), (Content(TextContent(told)),), {**raw, "text": body}, failed)
+    shown = "\n\n".join(filter(None, (body, f"({'; '.join(notes)})" if notes else "")))
+    return ToolOutcome((TextPart(shown),), (Content(TextContent(shown)),), {**raw, "text": body}, failed)
 
 
-def _seen(page: WebPage, mime: str, raw: dict[str, object], context: ToolContext) -> ToolOutcome:
+def _image_outcome(page: WebPage, mime: str, raw: dict[str, object], context: ToolContext) -> ToolOutcome:
     if not context.sees_images:
-        raise ToolFailure(f"{page.url} is a picture ({mime}); this model cannot look at pictures")
+        raise ToolFailure(f"{page.url} is an image ({mime}); this model does not accept images")
     if not page.complete or len(page.data) > context.limits.image_bytes:
-        raise ToolFailure(f"{page.url} is a picture of more than {context.limits.image_bytes:,} bytes")
+        raise ToolFailure(f"{page.url} is an image of more than {context.limits.image_bytes:,} bytes")
     shown = ImageContent(base64.b64encode(page.data).decode(), mime)
     return ToolOutcome((TextPart(f"{page.url}: {mime}"), ImagePart(page.data, mime)), (Content(shown),), raw)
 
 
-def _decoded(data: bytes, answer: HttpResponseHead) -> str:
-    named = _META.search(data, 0, 4096)
+def _decode(data: bytes, answer: HttpResponseHead) -> str:
+    named = _META_CHARSET.search(data, 0, 4096)
     for encoding in (answer.charset, named and named[1].decode(), "utf-8"):
         with suppress(LookupError, ValueError):
             if encoding and codecs.lookup(encoding).name not in ("utf-7", "idna", "punycode"):
@@ -145,7 +143,7 @@ def _decoded(data: bytes, answer: HttpResponseHead) -> str:
 
 async def _as_markdown(html: str, base: str) -> str:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", _READABLE, base),
+        *(sys.executable, "-I", "-S", _HTML_SCRIPT, base),
         env={"PATH": os.defpath},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`write_file`: make a text the whole content of a file, new or read before."""
+"""`write_file`: creates a file, or replaces the whole text of a file that the model has read."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -22,60 +22,58 @@ class WriteFileArguments(ToolArguments):
 
 
 async def prepare(arguments: WriteFileArguments, context: ToolContext) -> PreparedCall:
-    place = await context.place(arguments.path)
+    file = await context.resolve(arguments.path)
 
     async def preview() -> Sequence[ToolCallContent]:
-        before = await context.files.read(place, context.limits.file_bytes)
+        before = await context.files.read(file, context.limits.file_bytes)
         old = None if before is None else plain(before.text)
-        return (diff_of(place.path, old, plain(arguments.content), context.limits.diff_chars),)
+        return (diff_of(file.path, old, plain(arguments.content), context.limits.diff_chars),)
 
     async def run(report: Report) -> ToolOutcome:
-        before = await known(place, context)
+        before = await read_before_change(file, context)
         text = arguments.content
         if before is not None:
             text = with_line_end(text, before.line_end)
             if text == before.text:
-                return ToolOutcome(
-                    (TextPart(f"{place.path} has this text already."),), (), {"changed": False}
-                )
-        after = await context.files.write(place, text, before)
-        context.ledger.note(place, after.digest)
+                return ToolOutcome((TextPart(f"{file.path} already has this text."),), (), {"changed": False})
+        after = await context.files.write(file, text, before)
+        context.read_files.note(file, after.digest)
         old = None if before is None else plain(before.text)
+        verb = "Created" if before is None else "Replaced"
         lines = text.count("\n") + (text[-1:] not in ("", "\n"))
         return ToolOutcome(
-            (
-                TextPart(
-                    f"{'Made' if before is None else 'Replaced'} {context.shown(place.path)}, {lines} line{'' if lines == 1 else 's'}."
-                ),
-            ),
-            (diff_of(place.path, old, plain(text), context.limits.diff_chars),),
-            {"path": place.path, "created": before is None, "lines": lines},
+            (TextPart(f"{verb} {context.shown(file.path)}, {lines} line{'' if lines == 1 else 's'}."),),
+            (diff_of(file.path, old, plain(text), context.limits.diff_chars),),
+            {"path": file.path, "created": before is None, "lines": lines},
         )
 
     return PreparedCall(
-        title=f"Write {one_line(context.shown(place.path))}",
-        subject=CallSubject(paths=(place.real,)),
+        title=f"Write {one_line(context.shown(file.path))}",
+        subject=CallSubject(paths=(file.real,)),
         run=run,
         preview=preview,
-        locations=(ToolCallLocation(place.path),),
+        locations=(ToolCallLocation(file.path),),
     )
 
 
-async def known(place: ResolvedFile, context: ToolContext) -> Document | None:
-    """The file that is about to be overwritten, if the model knows it; None for a new one. Raises ToolFailure."""
+async def read_before_change(file: ResolvedFile, context: ToolContext) -> Document | None:
+    """Return the file to be changed, or None for a new one.
+
+    Raises ToolFailure if the model has not read it.
+    """
     try:
-        document = await context.files.read(place, context.limits.file_bytes)
+        document = await context.files.read(file, context.limits.file_bytes)
     except NotText as error:
         raise ToolFailure(f"{error}; it can only be replaced with bash") from None
     except FileTooLarge as error:
         raise ToolFailure(f"{error}, more than can be edited; use bash") from None
     if document is None:
         return None
-    match context.ledger.standing(place, document.digest):
+    match context.read_files.state(file, document.digest):
         case "unread":
-            raise ToolFailure(f"{place.path} exists and was not read yet; read it first with read_file")
+            raise ToolFailure(f"{file.path} exists but was not read; read it first with read_file")
         case "changed":
-            raise ToolFailure(f"{place.path} has changed since it was read; read it again, then repeat this")
+            raise ToolFailure(f"{file.path} has changed since it was read; read it again, then repeat this")
         case "same":
             return document
 

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from accord.safe_text import clean_line
 from accord.tui.theme import palette_of
-from accord.workspace.file_search import LOOKED_AT, best_matches, paths_of
+from accord.workspace.file_search import MAX_FILES, best_matches, paths_of
 
 if TYPE_CHECKING:
     from textual import events
@@ -142,7 +142,7 @@ def list_files(folder: str) -> list[str]:
 
     Folders end with a slash. In very large trees, some files are missing.
     """
-    return sorted(islice(paths_of(folder), LOOKED_AT), key=lambda path: (path.count("/"), path))
+    return sorted(islice(paths_of(folder), MAX_FILES), key=lambda path: (path.count("/"), path))
 
 
 def best_completions(texts: Iterable[str], query: str, limit: int = 50) -> list[str]:
