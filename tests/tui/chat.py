@@ -29,7 +29,7 @@ class Chat:
 
     @property
     def view(self) -> SessionView:
-        """The session that is shown."""
+        """The visible session."""
         return self.app.view
 
     @property

@@ -77,7 +77,7 @@ async def test_a_refusal_of_the_agent_is_one_line_without_escape_sequences(tmp_p
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: "your plan" in chat.screen)
         assert chat.app.screen is screen
-        assert "Model is as it was: your plan does not have it evil" in chat.screen
+        assert "Model was not changed: your plan does not have it evil" in chat.screen
         assert "second line" not in chat.screen
         assert "\x1b" not in chat.screen
         assert "owned" not in chat.screen
@@ -130,7 +130,7 @@ async def test_the_command_palette_opens_the_options(tmp_path: Path) -> None:
         await chat.wait_ready()
         await chat.pilot.press("ctrl+p")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 2)
-        await chat.type("options of")
+        await chat.type("agent opt")
         await chat.wait_until(lambda: "Agent options" in chat.screen)
         await chat.pilot.press("down", "enter")
         await wait_for_list(chat, OptionsScreen)
