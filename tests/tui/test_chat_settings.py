@@ -80,7 +80,7 @@ def test_a_file_that_is_too_long_or_unreadable_is_refused() -> None:
         read_settings(NAMES)
     path.unlink()
     path.mkdir()
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read the file"):
         read_settings(NAMES)
 
 
