@@ -84,7 +84,7 @@ def test_an_invalid_config_is_refused_with_its_file_and_key(tmp_path: Path) -> N
     config.write_text('[permissions]\nallow = [{ tol = "bash" }]\n')
     assert f"{config}: permissions.allow" in refused(home=tmp_path)
     config.write_text('mode = "yolo"\n')
-    assert f"{config}: mode: 'yolo' is none of" in refused(home=tmp_path)
+    assert f"{config}: mode: 'yolo' is not one of" in refused(home=tmp_path)
 
 
 def test_an_unusable_store_is_refused_unchanged(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_model_without_its_key_is_reported(home: Path) -> None:
     [
         ("model = [", "not valid TOML"),
         ('modle = "x"', "modle"),
-        ('mode = "yolo"', "mode: 'yolo' is none of"),
+        ('mode = "yolo"', "mode: 'yolo' is not one of"),
         ('[permissions]\nallow = [{tol = "bash"}]', "permissions"),
     ],
 )
