@@ -105,7 +105,7 @@ async def test_the_session_is_exported_to_a_new_file(tmp_path: Path) -> None:
         assert again.line.value == str(tmp_path / "fix-the-parser-2.md")
         again.line.value = str(tmp_path / "fix-the-parser.md")
         await chat.pilot.press("enter")
-        await chat.wait_until(lambda: "is there already" in str(again.message.render()))
+        await chat.wait_until(lambda: "already exists" in str(again.message.render()))
         again.line.value = str(tmp_path / "nowhere" / "x.md")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: "cannot write" in str(again.message.render()))
