@@ -6,7 +6,7 @@ client. The packages (`accord.agent`, `accord.client`, `accord.schema`, ...) hav
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import lazy_names
+from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from accord.agent import (
@@ -150,7 +150,7 @@ __all__ = [
     "unknown_session",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.agent": (

@@ -3,10 +3,13 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
+
+LazyGetattr: TypeAlias = Callable[[str], Any]
+"""The `__getattr__` of a package."""
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, str]) -> LazyGetattr:
     """Return the `__getattr__` of a package. `modules` maps each module to its names, separated by spaces."""
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 

@@ -8,7 +8,7 @@ calls does not load them.
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import lazy_names
+from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ __all__ = [
     "remember",
 ]
 
-__getattr__: "Callable[[str], object]" = lazy_names(
+__getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.policy.audit_log": "AuditFailed DecisionLog redacted",

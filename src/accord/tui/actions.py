@@ -155,7 +155,7 @@ _KEY_COLUMN_WIDTH: Final = 33
 class HelpScreen(ModalScreen[None]):
     """Lists all keys."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     HelpScreen { align: center middle; }
     HelpScreen > VerticalScroll {
         width: 84; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 class ChatApp(App[int]):
     """`accord chat` on a terminal."""
 
-    TITLE = "Accord"
-    ENABLE_COMMAND_PALETTE = True
-    COMMAND_PALETTE_BINDING = "ctrl+p"
-    CSS = """
+    TITLE: str | None = "Accord"
+    ENABLE_COMMAND_PALETTE: ClassVar[bool] = True
+    COMMAND_PALETTE_BINDING: ClassVar[str] = "ctrl+p"
+    CSS: ClassVar[str] = """
     Screen { background: $background; }
     ModalScreen { background: $background 60%; }
     """

@@ -8,7 +8,7 @@ Imported on first use: it loads Textual.
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.text import Text
 from textual import on
@@ -39,7 +39,7 @@ TOO_SMALL: Final = "make the window larger: "
 class Dialog(Vertical, can_focus=True):
     """One question. `answer` is done when it is answered, with None if the user canceled it."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     Dialog {
         height: auto; max-height: 100%; margin: 0; padding: 0 1; background: $surface;
         border: round $warning; border-title-color: $warning; border-title-style: bold;
@@ -64,7 +64,7 @@ class Dialog(Vertical, can_focus=True):
     # -- visibility --
 
     def on_mount(self) -> None:
-        self.border_subtitle = UNARMED
+        self.border_subtitle: str = UNARMED
         self.call_after_refresh(self._check_visible)
 
     def _check_visible(self) -> None:
@@ -95,7 +95,7 @@ class Dialog(Vertical, can_focus=True):
 
     def _update_title(self) -> None:
         small = self.is_on_screen and not self._fits
-        self.border_title = TOO_SMALL + self._title if small else self._title
+        self.border_title: str = TOO_SMALL + self._title if small else self._title
 
     def resume(self) -> None:
         """Check the visibility again. Called when the session is shown again."""
@@ -189,7 +189,7 @@ _INDENT: Final = 5
 class AnswerList(Widget):
     """Numbered answers. The dialog handles the keys; no answer is selected at first."""
 
-    DEFAULT_CSS = "AnswerList { height: auto; margin: 1 0 0 0; }"
+    DEFAULT_CSS: ClassVar[str] = "AnswerList { height: auto; margin: 1 0 0 0; }"
 
     class Clicked(Message):
         """An answer was clicked."""
@@ -201,7 +201,7 @@ class AnswerList(Widget):
 
     def __init__(self, names: Sequence[str], tones: Sequence[str] = ()) -> None:
         super().__init__()
-        self.names = [one_line(name) for name in names]
+        self.names: list[str] = [one_line(name) for name in names]
         self._tones = list(tones)
         self.selected: int | None = None
 
@@ -274,7 +274,7 @@ def digit(key: str) -> int | None:
 class DialogText(TranscriptView, can_focus=False):
     """The text above the answers."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     DialogText { height: auto; min-height: 1; background: $surface; scrollbar-gutter: auto; }
     """
 
@@ -298,8 +298,8 @@ class ChoiceDialog(Dialog):
         self, title: str, items: "Sequence[Item]", names: Sequence[str], tones: Sequence[str] = ()
     ) -> None:
         super().__init__(title)
-        self.text = DialogText(items)
-        self.options = AnswerList(names, tones)
+        self.text: DialogText = DialogText(items)
+        self.options: AnswerList = AnswerList(names, tones)
 
     def compose(self) -> "ComposeResult":
         yield self.text

@@ -97,7 +97,7 @@ def _score(row: ListRow, words: list[str]) -> float | None:
 class ListRows(ScrollView, can_focus=False):
     """Draws only the visible rows of a list; one row is selected. The screen handles the keys."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     ListRows {
         height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; background: $surface;
         scrollbar-background: $surface; scrollbar-background-hover: $surface;
@@ -118,7 +118,7 @@ class ListRows(ScrollView, can_focus=False):
     def __init__(self, *, empty: str = "No matches") -> None:
         super().__init__()
         self.rows: Sequence[Any] = ()
-        self.selected_index = 0
+        self.selected_index: int = 0
         self.empty = empty
 
     # -- selection --
@@ -164,7 +164,7 @@ class ListRows(ScrollView, can_focus=False):
             self.selected_index += by
 
     def _update_size(self) -> None:
-        self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows))
+        self.virtual_size: Size = Size(self.scrollable_content_region.width, len(self.rows))
 
     def _scroll_into_view(self) -> None:
         top, height = self.scroll_offset.y, max(self.size.height, 1)
@@ -236,7 +236,7 @@ def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Te
 class ListScreen(ModalScreen[Any]):
     """A list with a filter. Its result is the value of the chosen row, or None."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     ListScreen { align: center middle; }
     ListScreen > #frame {
         width: 90%; max-width: 120; height: 80%; max-height: 40; padding: 0 1; background: $surface;
@@ -268,9 +268,9 @@ class ListScreen(ModalScreen[Any]):
         super().__init__()
         self.all_rows: Sequence[ListRow] = rows
         self._title = title
-        self.list = self.make_rows(empty)
-        self.filter_input = Input(placeholder=placeholder, id="filter", compact=True)
-        self.message = Static(id="message", markup=False)
+        self.list: ListRows = self.make_rows(empty)
+        self.filter_input: Input = Input(placeholder=placeholder, id="filter", compact=True)
+        self.message: Static = Static(id="message", markup=False)
 
     def make_rows(self, empty: str) -> ListRows:
         """Return the widget that shows the rows."""
@@ -358,7 +358,7 @@ class ListScreen(ModalScreen[Any]):
 class LineScreen(ModalScreen[None]):
     """Asks for one line of text. `submit` gets it and returns an error message or None."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     LineScreen { align: center middle; }
     LineScreen > Vertical {
         width: 90%; max-width: 100; height: auto; padding: 0 1; background: $surface; border: round $primary;
@@ -374,8 +374,8 @@ class LineScreen(ModalScreen[None]):
         super().__init__()
         self._title = title
         self._submit = submit
-        self.line = Input(text, compact=True, select_on_focus=False)
-        self.message = Static(markup=False)
+        self.line: Input = Input(text, compact=True, select_on_focus=False)
+        self.message: Static = Static(markup=False)
 
     def compose(self) -> "ComposeResult":
         with Vertical() as frame:

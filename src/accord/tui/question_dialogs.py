@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from rich.text import Text
 from textual import on
@@ -96,7 +96,7 @@ def _ignore_interrupt(number: int, frame: object) -> None:
 class FormDialog(Dialog):
     """A form of the agent. The answer is the values, or DECLINED."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     FormDialog > #fields { height: auto; max-height: 1fr; }
     FormDialog .problem { color: $error; display: none; height: auto; }
     FormDialog .problem.some { display: block; }
@@ -229,7 +229,7 @@ class SubjectItem(Item):
 
     def __init__(self, parts: Sequence[DrawnPart]) -> None:
         super().__init__()
-        self.parts = list(parts)
+        self.parts: list[DrawnPart] = list(parts)
 
 
 class OptionDialog(ChoiceDialog):
@@ -238,7 +238,7 @@ class OptionDialog(ChoiceDialog):
     def __init__(self, title: str, parts: Sequence[DrawnPart], options: Sequence[PermissionOption]) -> None:
         names = [option.name or option.option_id for option in options]
         super().__init__(title, [SubjectItem(parts)], names, [option.kind for option in options])
-        self.offered = list(options)
+        self.offered: list[PermissionOption] = list(options)
 
     def choose(self, index: int) -> None:
         self.set_answer(self.offered[index])
@@ -326,8 +326,8 @@ class QuestionDialog(Dialog):
         super().__init__("The agent asks")
         self._text = text
         self._answers = list(options)
-        self.options = AnswerList(self._answers)
-        self.input = Input(
+        self.options: AnswerList = AnswerList(self._answers)
+        self.input: Input = Input(
             placeholder="a number, or your own answer" if options else "your answer", compact=True
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -72,7 +72,7 @@ class Status:
 class TitleLine(Widget):
     """The line above the transcript: agent, title and folder."""
 
-    DEFAULT_CSS = "TitleLine { height: 1; padding: 0 2; background: $surface; }"
+    DEFAULT_CSS: ClassVar[str] = "TitleLine { height: 1; padding: 0 2; background: $surface; }"
 
     def __init__(self, status: Status) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class TitleLine(Widget):
 class StatusLine(Widget):
     """The line below the prompt: activity, model, mode, context usage and cost."""
 
-    DEFAULT_CSS = "StatusLine { height: 1; padding: 0 2; }"
+    DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 1; padding: 0 2; }"
 
     def __init__(self, status: Status) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ MAX_STEPS: Final = 8
 class PlanPanel(Widget):
     """The plan of the agent: beside the transcript or above the prompt. Folded, it takes one line."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     PlanPanel { display: none; height: auto; margin: 1 1 0 1; padding: 0 1; }
     PlanPanel.some { display: block; }
     PlanPanel.beside { width: 40; height: 1fr; margin: 0; padding: 1 2; border-left: solid $panel; }
@@ -180,7 +180,7 @@ class PlanPanel(Widget):
         super().__init__(classes="beside" if beside else None)
         self._beside = beside
         self.steps: Sequence[PlanEntry] = ()
-        self.folded = False
+        self.folded: bool = False
 
     def show(self, steps: "Sequence[PlanEntry]") -> None:
         """Show these steps."""

@@ -6,7 +6,7 @@ Loaded before the first paint: keep the client out.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -146,7 +146,7 @@ class Tab:
 class TabBar(Widget):
     """The line with the tabs; hidden while there is only one."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     TabBar { height: 1; display: none; background: $panel; }
     TabBar.some { display: block; }
     """
@@ -233,7 +233,7 @@ class MainScreen(Screen[None]):
 class SessionTabs(Vertical):
     """The open sessions; one is visible."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     SessionTabs { height: 1fr; }
     SessionTabs > ContentSwitcher { height: 1fr; }
     """

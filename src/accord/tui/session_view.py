@@ -6,7 +6,7 @@ Loaded before the first paint: keep the client out.
 import asyncio
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.app import SuspendNotSupported
@@ -157,7 +157,7 @@ PLAN_BESIDE_WIDTH: Final = 120
 class SessionView(Vertical):
     """A session: title, transcript, plan, question, queue, prompt and status line."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     SessionView { height: 1fr; }
     SessionView > #middle { height: 1fr; }
     SessionView > #question { height: auto; }

@@ -45,7 +45,7 @@ class SessionCatalog:
         self.asked: set[str] = set()
         """Names of the agents that have been asked."""
         try:
-            self.records = RecordedSessions.open()
+            self.records: RecordedSessions = RecordedSessions.open()
         except StoreError as error:
             note(f"cannot read the recorded sessions: {error}")
             self.records = RecordedSessions(MemoryStore())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from accord.tui.chat_types import Attachment
+from accord.tui.parts.part import DrawnPart
 from accord.tui.parts.tool_parts import CallPart, OutputPart
 from accord.tui.theme import count
 from accord.tui.transcript.transcript_layout import Item
@@ -24,12 +25,12 @@ class ShellItem(Item):
     def __init__(self, command: str) -> None:
         super().__init__()
         self.command = command
-        self.running = True
+        self.running: bool = True
         self._pieces: list[str] = []
         self._head = CallPart()
         self._head.status, self._head.kind, self._head.title = "in_progress", "execute", f"! {command}"
         self._output = OutputPart()
-        self.parts = [self._head, self._output]
+        self.parts: list[DrawnPart] = [self._head, self._output]
 
     def add_output(self, text: str) -> None:
         self._pieces.append(text)

@@ -166,7 +166,7 @@ def show_wire(app: "ChatApp") -> None:
 class WireScreen(Screen[None]):
     """Follows new messages until the user selects an earlier one."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     WireScreen { background: $background; }
     WireScreen #head { height: 1; padding: 0 2; background: $surface; }
     WireScreen #filter { height: 1; border: none; padding: 0 2; background: $background; }
@@ -198,8 +198,8 @@ class WireScreen(Screen[None]):
         self._following = True
         self._update_scheduled = False
         self._shown_entry: RingEntry | None = None
-        self.list = FrameRows(empty="No matches")
-        self.filter_input = Input(
+        self.list: FrameRows = FrameRows(empty="No matches")
+        self.filter_input: Input = Input(
             placeholder="Filter: words, -word, > sent, < received, ! failed", id="filter", compact=True
         )
         self._whole = Static(id="text", markup=False)

@@ -7,6 +7,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 import msgspec
@@ -91,7 +92,7 @@ class InvalidMessage(Exception):
         return "Parse error" if self.code == PARSE_ERROR else "Invalid request"
 
 
-decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_envelope: Callable[[bytes], Envelope] = msgspec.json.Decoder(Envelope).decode
 """Decode a well-formed line. Lines it refuses go to `decode_tolerantly`."""
 
 

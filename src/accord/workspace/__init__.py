@@ -7,7 +7,7 @@ code.
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import lazy_names
+from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from accord.workspace.roots import OutsideRoots, Roots
@@ -30,7 +30,7 @@ __all__ = [
     "Workspace",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.workspace.roots": "OutsideRoots Roots",

@@ -25,7 +25,7 @@ ALL_CAPABILITIES: Final[dict[str, Any]] = {
 }
 """The capabilities of an agent that supports everything."""
 
-MODES: Final = {
+MODES: Final[dict[str, Any]] = {
     "currentModeId": "ask",
     "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
 }

@@ -6,7 +6,7 @@ package are imported on first use.
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import lazy_names
+from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from accord.coder.library_imports import preload_provider, preload_provider_in_background
@@ -67,7 +67,7 @@ __all__ = [
     "save_key",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.coder.library_imports": "preload_provider preload_provider_in_background",

@@ -290,7 +290,7 @@ class Http1Exchange(HttpExchange):
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         if self.answered:
             return
-        self.answered = True
+        self.answered: bool = True
         if status not in (204, 304):
             headers = [*headers, ("Content-Length", str(len(body)))]
         events: list[Any] = [self._head(status, headers)]

@@ -211,7 +211,7 @@ class WebSocketClientConnection(ResumableConnection):
             return
         self._stream.put(frame)
         if not self.dirty:
-            self.dirty = True
+            self.dirty: bool = True
             self._connections.flush_soon(self)
 
     def flush(self) -> None:
@@ -229,7 +229,7 @@ class WebSocketClientConnection(ResumableConnection):
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
         """Carry the connection on this socket, after the client's last received message."""
-        self.detached_since = None
+        self.detached_since: float | None = None
         self._stream.attach(outlet, received)
 
     def missing(self, received: int) -> int | None:
@@ -318,7 +318,7 @@ class HttpStreamConnection(ResumableConnection):
             return
         target.put(frame)
         if not self.dirty:
-            self.dirty = True
+            self.dirty: bool = True
             self._connections.flush_soon(self)
 
     def stream(self, session: str | None) -> FrameStream | None:

@@ -6,7 +6,7 @@ imported on first use, so that an agent that runs no command does not load them.
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import lazy_names
+from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ __all__ = [
     "without_credentials",
 ]
 
-__getattr__: "Callable[[str], object]" = lazy_names(
+__getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.policy.sandbox.backend": "Backend ConfinedCommand SandboxFact SandboxReport",

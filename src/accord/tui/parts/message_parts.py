@@ -237,8 +237,8 @@ class CodePart(DrawnPart):
 
     def __init__(self, segment: Segment) -> None:
         super().__init__()
-        self.text = segment.text
-        self.language = segment.language
+        self.text: str = segment.text
+        self.language: str = segment.language
         self.gap = 1 if segment.first else 0
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 from rich.text import Text
 from textual.message import Message
@@ -62,7 +62,7 @@ MAX_ROWS: Final = 8
 class CompletionPopup(Widget):
     """Shows completions; the editor handles the keys."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     CompletionPopup { display: none; height: auto; max-height: 8; margin: 0 1; padding: 0 1;
         background: $surface; }
     CompletionPopup.open { display: block; }
@@ -78,7 +78,7 @@ class CompletionPopup(Widget):
     def __init__(self) -> None:
         super().__init__()
         self.completions: list[Completion] = []
-        self.selected = 0
+        self.selected: int = 0
 
     @property
     def open(self) -> bool:

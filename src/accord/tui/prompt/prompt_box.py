@@ -5,7 +5,7 @@ Loaded before the first paint: keep the client out.
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.containers import Vertical
@@ -38,7 +38,7 @@ _REREAD_AFTER: Final = 20
 class PromptBox(Vertical):
     """The editor and everything around it."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     PromptBox { height: auto; max-height: 60%; }
     PromptBox > #frame {
         height: auto; border: round $foreground 25%; padding: 0 1; margin: 0;
@@ -66,15 +66,15 @@ class PromptBox(Vertical):
 
     def __init__(self, cwd: str, commands: "Callable[[], Sequence[AvailableCommand]]") -> None:
         super().__init__()
-        self.history = PromptHistory(cwd)
+        self.history: PromptHistory = PromptHistory(cwd)
         self.attachments: list[Attachment] = []
         self._cwd = cwd
         self._commands = commands
         self._files: list[str] | None = None
         self._completions_used = 0
         self._file_worker: Worker[None] | None = None
-        self.popup = CompletionPopup()
-        self.editor = Editor(self.history, self.popup)
+        self.popup: CompletionPopup = CompletionPopup()
+        self.editor: Editor = Editor(self.history, self.popup)
         self.editor.placeholder = PLACEHOLDER
 
     def compose(self) -> "ComposeResult":

@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -165,7 +165,7 @@ def recognize_alt_enter() -> None:
 class Editor(TextArea):
     """The text area of the prompt. Enter sends; up and down browse the history."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     Editor {
         height: auto; max-height: 12; min-height: 1; padding: 0; border: none; background: transparent;
         scrollbar-size-vertical: 1;

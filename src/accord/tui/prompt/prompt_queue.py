@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class PromptQueue(Widget, can_focus=True):
     """Shows the queued prompts."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     PromptQueue { display: none; height: auto; max-height: 6; margin: 0 1; padding: 0 1; }
     PromptQueue.some { display: block; }
     """
@@ -42,7 +42,7 @@ class PromptQueue(Widget, can_focus=True):
     def __init__(self, queue: DraftQueue) -> None:
         super().__init__()
         self.queue = queue
-        self.selected = 0
+        self.selected: int = 0
 
     def update(self) -> None:
         """Redraw after a change of the queue."""

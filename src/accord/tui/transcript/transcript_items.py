@@ -35,7 +35,7 @@ class MessageItem(Item):
         super().__init__()
         self._message = message
         self._part = part
-        self.parts = [part]
+        self.parts: list[DrawnPart] = [part]
         self.refresh()
 
     def refresh(self) -> bool:
@@ -76,7 +76,7 @@ class AnswerItem(Item):
     def refresh(self) -> bool:
         self._text = content_text(self._message)
         changed = self._streaming.show(self._text)
-        self.parts = self._streaming.parts
+        self.parts: list[DrawnPart] = self._streaming.parts
         return changed
 
     @property
@@ -111,7 +111,7 @@ class CompactionItem(Item):
         self._compaction = compaction
         self._part = NotePart("")
         self._folded = True
-        self.parts = [self._part]
+        self.parts: list[DrawnPart] = [self._part]
         self.refresh()
 
     def refresh(self) -> bool:
@@ -149,7 +149,7 @@ class CallItem(Item):
     def __init__(self, call: ToolCallState, context: ItemContext) -> None:
         super().__init__()
         self.call = call
-        self.folded = True
+        self.folded: bool = True
         self._context = context
         self._head = CallPart()
         self._started_at = context.clock.now() if context.live else None
@@ -181,7 +181,7 @@ class CallItem(Item):
         )
         if state != self._last_state:
             self._last_state = state
-            self.parts = [self._head, *self._details()]
+            self.parts: list[DrawnPart] = [self._head, *self._details()]
             changed = True
         return changed
 

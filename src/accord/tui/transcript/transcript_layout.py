@@ -341,7 +341,7 @@ class NoteItem(Item):
     def __init__(self, text: str, tone: Tone = "quiet", details: str = "") -> None:
         super().__init__()
         self.note: NotePart = NotePart(text, tone, details)
-        self.parts = [self.note]
+        self.parts: list[DrawnPart] = [self.note]
 
     @property
     def text(self) -> str:

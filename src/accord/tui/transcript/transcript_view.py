@@ -71,7 +71,7 @@ Older: TypeAlias = Callable[[], Sequence[Item]]
 class VirtualScroll(ScrollView):
     """Shows items and draws only the visible lines."""
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS: ClassVar[str] = """
     VirtualScroll {
         height: 1fr;
         padding: 0;
@@ -87,7 +87,7 @@ class VirtualScroll(ScrollView):
         overflow-x: hidden;
     }
     """
-    ALLOW_SELECT = True
+    ALLOW_SELECT: ClassVar[bool] = True
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -100,7 +100,7 @@ class VirtualScroll(ScrollView):
         self._needs_layout = False
         self._frame_scheduled = False
         self._frame_seconds = 0.0
-        self.background = Style()
+        self.background: Style = Style()
 
     # -- items --
 
@@ -387,7 +387,7 @@ class TranscriptView(VirtualScroll, can_focus=True):
         if first is not None:
             height = self.scrollable_content_region.height
             if not self.scroll_offset.y <= first < self.scroll_offset.y + height:
-                self.following = False
+                self.following: bool = False
                 self.go_to(first - 2)
         self.refresh()
 
