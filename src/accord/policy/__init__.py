@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from accord.policy.audit_log import AuditFailed, DecisionLog, redacted
     from accord.policy.policy import Policy
     from accord.policy.request import (

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from accord.policy.sandbox.backend import Backend, ConfinedCommand, SandboxFact, SandboxReport
     from accord.policy.sandbox.command_environment import clean_env, is_credential, without_credentials
     from accord.policy.sandbox.sandbox import Sandbox, choose_backend
