@@ -88,7 +88,7 @@ def test_a_sign_in_program_runs_on_the_terminal(tmp_path: Path, home: Path) -> N
         tmux.type("1")
         tmux.wait_for_text(f"{shlex.join(command)[:40]}", "the word, please:")
         tmux.type("open", "Enter")
-        tmux.wait_for_text("that is not the word", "It exited with 3. Enter returns")
+        tmux.wait_for_text("that is not the word", "It exited with code 3. Press Enter to return")
         tmux.type("Enter")
         tmux.wait_for_text("the program exited with 3", "1-2 choose")
         tmux.type("1")
