@@ -29,7 +29,7 @@ async def test_server_that_exits_on_discovery_gets_the_old_handshake(tmp_path: P
         assert json.loads(await session.done("old__echo", a=1)) == {"a": 1}
         roots = json.loads(await session.done("old__roots"))["roots"]
         assert [root["uri"] for root in roots] == [tmp_path.as_uri()]
-        assert "not what MCP says" in await session.refused("old__broken")
+        assert "does not follow MCP" in await session.refused("old__broken")
 
 
 async def test_names_fit_every_provider_and_hidden_characters_are_removed(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_server_that_keeps_failing_is_not_restarted_again(tmp_path: Path) 
             return
 
         text = (await call.run(report)).text
-        assert text.startswith("old is not started again, it failed too often: it exited with code 7")
+        assert text.startswith("old is not started again because it failed too often: it exited with code 7")
         assert session.host.restart("old")
         assert not session.host.restart("other")
         await session.ready()
@@ -171,7 +171,7 @@ async def test_silent_call_times_out_and_is_cancelled_at_the_server(tmp_path: Pa
         await clock.advance(10)
         outcome = await calling
         assert outcome.failed
-        assert outcome.text == "old: no sign of life for 10 s; the call was cancelled"
+        assert outcome.text == "old: no response for 10 s; the call was cancelled"
         await wait_for_text(tmp_path / "mark", "cancelled")
 
 
@@ -237,11 +237,11 @@ async def test_crashed_server_fails_the_call_and_restarts_for_the_next(tmp_path:
         await session.ready()
         said = await session.refused("old__die")
         assert said == (
-            "old ended before it answered, so that this may or may not have had effects: "
-            "it exited with code 7; its last words: out of memory. "
+            "old ended before it answered; the call may or may not have had effects: "
+            "it exited with code 7; its last line on stderr: out of memory. "
             "It will be started again for the next call."
         )
-        assert session.failures == [("old", "it exited with code 7; its last words: out of memory")]
+        assert session.failures == [("old", "it exited with code 7; its last line on stderr: out of memory")]
         assert session.status == {"old": "failed"}
         assert "old__echo" in session.host.tools
         assert await session.done("old__echo") == "{}"

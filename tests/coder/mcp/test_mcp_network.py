@@ -118,7 +118,7 @@ async def test_stopped_server_fails_the_call_in_one_line(tmp_path: Path) -> None
         assert session.status == {"web": "ready"}
     async with session:
         text = await session.refused("web__echo", text="1")
-        assert text.startswith("web ended before it answered, so that this may or may not have had effects: ")
+        assert text.startswith("web ended before it answered; the call may or may not have had effects: ")
         assert "\n" not in text
         text = await session.refused("web__echo", text="1")
         assert (
@@ -152,9 +152,7 @@ async def test_headers_are_sent_and_never_shown(tmp_path: Path, caplog: pytest.L
     assert "Bearer s3cr3t-t0k3n" in seen
     why = dict(session.failures)
     assert (
-        why["a"]
-        == why["b"]
-        == "it refused us with HTTP 401; check the headers (a token?) that are sent to it"
+        why["a"] == why["b"] == "it refused the request with HTTP 401; check its headers, such as the token"
     )
     assert why["d"] == "its address is no http or https address; correct it"
     assert "s3cr3t" not in repr(session.failures)

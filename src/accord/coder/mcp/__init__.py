@@ -1,7 +1,7 @@
-"""MCP servers of a session: started and reached, their tools, resources and prompts put to use.
+"""The MCP servers of a session: connections, tools, resources and prompts.
 
-`McpHost` is the way in; what the session gives it is in `hooks.py`. The `mcp` package is imported only by `live/`, in a
-thread, when the first session has servers.
+`McpHost` is the entry point; `McpHooks` is what the session does for its servers. The `mcp` package is
+imported in a thread, when the first session with servers starts.
 """
 
 from accord.coder.mcp.host import McpHost

@@ -1,4 +1,6 @@
-"""The MCP servers of one session: starts them, names what they offer, connects them to session and user."""
+"""The MCP servers of one session: starts them, names their features, and connects them to the session and its
+user.
+"""
 
 import asyncio
 import hashlib
@@ -34,61 +36,54 @@ if TYPE_CHECKING:
     from accord.coder.coder_session import CoderSession
 
 
-# MERGED coder.mcp.names: Names for what servers offer, fit for every model provider and for slash commands, unique and the same all session.
-#
-# Letters, digits, `_` and `-`, 64 at most, not beginning with a digit or a dash. Whoever comes first gets the plain name;
-# one that would be the same, or too long, ends with a few digits of a hash.
-
-LONGEST: Final = 64
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
-_HASH: Final = 6
+_MAX_NAME: Final = 64
+_INVALID: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_HASH_DIGITS: Final = 6
+_MAX_SERVER_NAME: Final = 40
+_RESOURCE_TOOLS: Final = frozenset(("list_mcp_resources", "read_mcp_resource"))
 
 
 class FeatureNames:
-    """The names given out in one session."""
+    """Unique names for the tools or prompts of servers, stable during a session.
+
+    A name has letters, digits, `_` and `-`, at most 64, and starts with a letter or `_`, as every model
+    provider accepts it. A name that is taken or too long ends with some digits of a hash.
+    """
 
     def __init__(self, separator: str, taken: frozenset[str] = frozenset()) -> None:
         self._separator = separator
-        self._given: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str], str] = {}
         self._taken = set(taken)
 
     def of(self, server: str, offered: str) -> str:
-        """The name for what this server calls so. Asked again, the same."""
-        given = self._given.get((server, offered))
-        if given is None:
-            given = self._given[server, offered] = self._new(server, offered)
-            self._taken.add(given)
-        return given
+        """Return our name for a feature of a server; always the same one."""
+        name = self._names.get((server, offered))
+        if name is None:
+            name = self._names[server, offered] = self._new(server, offered)
+            self._taken.add(name)
+        return name
 
     def _new(self, server: str, offered: str) -> str:
-        plain = f"{fit(server)}{self._separator}{fit(offered)}"
-        if len(plain) <= LONGEST and plain not in self._taken:
+        plain = f"{_valid(server)}{self._separator}{_valid(offered)}"
+        if len(plain) <= _MAX_NAME and plain not in self._taken:
             return plain
         number = 0
         while True:
-            mark = hashlib.sha256(f"{number}\0{server}\0{offered}".encode(errors="replace")).hexdigest()[
-                :_HASH
-            ]
-            name = f"{plain[: LONGEST - _HASH - 1]}_{mark}"
+            digest = hashlib.sha256(f"{number}\0{server}\0{offered}".encode(errors="replace")).hexdigest()
+            name = f"{plain[: _MAX_NAME - _HASH_DIGITS - 1]}_{digest[:_HASH_DIGITS]}"
             if name not in self._taken:
                 return name
             number += 1
 
 
-def fit(name: str) -> str:
-    """The name in the characters that are allowed."""
-    fitting = _UNFIT.sub("_", name).strip("_-") or "unnamed"
-    return fitting if fitting[0].isalpha() else f"_{fitting}"
-
-
-# MERGED coder.mcp.host: The MCP servers of one session: started together, each on its own, and all they offer under names of ours.
-
-_LONGEST_NAME: Final = 40
-_RESOURCE_TOOLS: Final = frozenset(("list_mcp_resources", "read_mcp_resource"))
+def _valid(name: str) -> str:
+    """Replace characters that are not allowed."""
+    valid = _INVALID.sub("_", name).strip("_-") or "unnamed"
+    return valid if valid[0].isalpha() else f"_{valid}"
 
 
 class McpHost:
-    """Whatever its servers do, it raises nothing: who fails is told to the hooks, and has nothing to offer."""
+    """All MCP servers of one session. It never raises: a server that fails is reported to the hooks."""
 
     def __init__(
         self,
@@ -108,7 +103,7 @@ class McpHost:
         self._servers: dict[str, SessionMcpServer] = {}
         for server in servers:
             name = self._unique(server.name)
-            terms = ServerContext(
+            server_context = ServerContext(
                 name=name,
                 cwd=cwd,
                 roots=tuple(roots),
@@ -118,30 +113,30 @@ class McpHost:
                 environment=environment,
                 secrets=_secrets(server),
                 acp=acp,
-                lost=_nothing,
-                stale=_nothing,
+                lost=_no_connection,
+                stale=_no_connection,
             )
-            self._servers[name] = SessionMcpServer(server, terms)
+            self._servers[name] = SessionMcpServer(server, server_context)
         self._tool_names = FeatureNames("__", _RESOURCE_TOOLS)
         self._command_names = FeatureNames(":")
         self._resources = Resources(self._with_resources)
 
     def start(self) -> None:
-        """Start all of them, at once and in the background."""
+        """Start all servers in the background."""
         if self._servers:
             preload_mcp_in_background()
         for server in self._servers.values():
             server.start()
 
     def restart(self, name: str) -> bool:
-        """Start a server again that failed, in the background; whether there is one of that name."""
+        """Restart a failed server in the background. Return whether there is one of that name."""
         server = self._servers.get(name)
         if server is not None:
             server.restart()
         return server is not None
 
     async def settled(self, seconds: float) -> None:
-        """Return when every server is ready or has failed, at the latest after so many seconds."""
+        """Wait until every server is ready or has failed, at most `seconds`."""
         deadline = self._clock.now() + seconds
         for server in self._servers.values():
             if not await server.settled(deadline - self._clock.now()):
@@ -149,10 +144,10 @@ class McpHost:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """What the servers offer now, by names that are the same all session."""
+        """The current tools of all servers, by names that are stable during the session."""
         tools: dict[str, Tool] = {}
         for server in self._servers.values():
-            for offered in server.offers.tools:
+            for offered in server.features.tools:
                 name = self._tool_names.of(server.name, offered.name)
                 tools[name] = McpTool(name, server, offered)
         if self._with_resources():
@@ -161,7 +156,7 @@ class McpHost:
 
     @property
     def prompts(self) -> Sequence[McpPrompt]:
-        """The servers' prompts, to be used as slash commands."""
+        """The prompts of all servers, for use as slash commands."""
         return [
             McpPrompt(
                 self._command_names.of(server.name, offered.name),
@@ -172,32 +167,32 @@ class McpHost:
                 self._tool_limits.image_bytes,
             )
             for server in self._servers.values()
-            for offered in server.offers.prompts
+            for offered in server.features.prompts
         ]
 
     @property
     def states(self) -> Sequence[ServerState]:
-        """How the servers stand, in the order they were given."""
+        """The states of the servers, in their configured order."""
         return [server.state for server in self._servers.values()]
 
     @property
     def instructions(self) -> Mapping[str, str]:
-        """What servers want the model to know about using them, by server; their words, not ours."""
+        """The instructions of the servers for the model, by server. The text comes from the servers."""
         return {
-            server.name: server.offers.instructions
+            server.name: server.features.instructions
             for server in self._servers.values()
-            if server.offers.instructions
+            if server.features.instructions
         }
 
     async def aclose(self) -> None:
-        """End all connections and programs; bounded. May be called twice."""
+        """End all connections and processes, in bounded time. Can be called twice."""
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
     def _with_resources(self) -> Mapping[str, SessionMcpServer]:
-        return {name: server for name, server in self._servers.items() if server.offers.has_resources}
+        return {name: server for name, server in self._servers.items() if server.features.has_resources}
 
     def _unique(self, name: str) -> str:
-        shown = clean_line(name, _LONGEST_NAME) or "server"
+        shown = clean_line(name, _MAX_SERVER_NAME) or "server"
         unique, number = shown, 2
         while unique in self._servers:
             unique, number = f"{shown}-{number}", number + 1
@@ -212,11 +207,8 @@ def _secrets(server: McpServer) -> Secrets:
     return Secrets()
 
 
-def _nothing(*_: object) -> None:
-    """Stands in where there is no connection yet."""
-
-
-# MERGED coder.servers: The MCP servers of a session: started in its background, and what they want of the session and its user.
+def _no_connection(*_: object) -> None:
+    """Does nothing: there is no connection yet."""
 
 
 def start_servers(session: "CoderSession") -> McpHost:
@@ -241,7 +233,7 @@ class _Hooks:
         self._session = session
 
     def changed(self) -> None:
-        """Their prompts are slash commands: these may be others now."""
+        """Update the slash commands: they include the prompts of the servers."""
         self._session.spawn(self._offer())
 
     async def _offer(self) -> None:
@@ -250,12 +242,15 @@ class _Hooks:
             await runtime.offer_commands()
 
     def failed(self, name: str, why: str) -> None:
-        """The user is told; everything else goes on."""
+        """Show the user a notice. The session goes on."""
         notice = self._session.agent_session.notice(f"MCP server {name} failed", why, severity="warning")
         self._session.spawn(notice)
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        """A server asks by a form; without a turn, or a client that shows forms, nobody is there to be asked."""
+        """Show the user a form of a server.
+
+        Declines without a running turn, or if the client shows no forms.
+        """
         turn = self._turn()
         if turn is None or not turn.client.can_show_forms:
             return "decline", None
@@ -263,11 +258,11 @@ class _Hooks:
             form = read(ElicitationSchema, schema)
             answer = await turn.elicit(message, form)
         except (Mismatch, AccordError):
-            return "decline", None  # a form that cannot be shown, or one that asks for a secret
+            return "decline", None  # a form that cannot be shown, or that asks for a secret
         return _action(answer), dict(answer.content) if answer else None
 
     async def elicit_url(self, message: str, url: str) -> str:
-        """A server wants a page to be opened."""
+        """Ask the user to open a page for a server."""
         turn = self._turn()
         if turn is None or not turn.client.can_open_urls:
             return "decline"

@@ -1,4 +1,4 @@
-"""One MCP server over all its connections: connect on demand, retry, give up."""
+"""One MCP server of a session: connects on demand, reconnects, and gives up after too many failures."""
 
 import asyncio
 import logging
@@ -25,361 +25,369 @@ if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import Mode, ServerConnection
 
 
-# MERGED coder.mcp.life: One connection to a server from its beginning to its end, in a task of its own: what it opened, it closes.
-
 _LOG: Final = logging.getLogger("accord.coder.mcp")
 
 
 class ConnectionTask:
-    """A connection being made, standing, or over."""
+    """One connection to a server in its own task, from its start to its end."""
 
     def __init__(
         self,
         server: McpServer,
-        terms: "Callable[[ConnectionTask], ServerContext]",
+        server_context: "Callable[[ConnectionTask], ServerContext]",
         mode: "Mode",
-        on_offers: "Callable[[ConnectionTask, OfferedFeatures], None]",
+        on_features: "Callable[[ConnectionTask, OfferedFeatures], None]",
         on_end: "Callable[[ConnectionTask], None]",
     ) -> None:
         self._server = server
-        self._terms = terms(self)
+        self._context = server_context(self)
         self._mode: Mode = mode
-        self._on_offers = on_offers
+        self._on_features = on_features
         self._on_end = on_end
         self._lost: str | None = None
         self._stale = False
-        self.closing = False
-        """Whether we end it ourselves."""
-        self._stir = asyncio.Event()
+        self.closing: bool = False
+        """Whether we are closing it."""
+        self._wake = asyncio.Event()
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done once it stands, or has failed."""
-        self.link: ServerConnection | None = None
-        """The connection, while it stands."""
-        self.why = ""
-        """How it ended, once it has; one line."""
-        self.task = asyncio.create_task(self._run(), name=f"mcp {self._terms.name}")
-
-    # -- what others do with it ---------------------------------------------------------------------------------
+        """Done when it is connected or has failed."""
+        self.connection: ServerConnection | None = None
+        """The connection, while it is open."""
+        self.why: str = ""
+        """Why it ended, in one line; empty before."""
+        self.task: asyncio.Task[None] = asyncio.create_task(self._run(), name=f"mcp {self._context.name}")
 
     @property
     def over(self) -> bool:
-        """Whether nothing can be asked over it any more."""
+        """Whether it can no longer be used."""
         return self._lost is not None or self.closing or self.task.done()
 
     async def ready(self) -> "ServerConnection":
-        """The connection, once its server has said what it offers. Raises McpFailure."""
+        """Wait until the server has listed its features, and return the connection.
+
+        Raises McpServerFailure.
+        """
         await asyncio.shield(self.settled)
-        if self.link is None or self.over:
+        if self.connection is None or self.over:
             raise McpServerFailure(self.why or self._lost or "it is closed")
-        return self.link
+        return self.connection
 
     def lost(self, why: str) -> None:
-        """The connection is over; the first word counts, it knows most."""
+        """Record why the connection was lost. The first reason counts."""
         if self._lost is None:
             self._lost = why
-            self._stir.set()
+            self._wake.set()
 
     def stale(self) -> None:
-        """What the server offers has changed."""
+        """Record that the features of the server have changed."""
         self._stale = True
-        self._stir.set()
+        self._wake.set()
 
     def close(self) -> None:
-        """End it, in order."""
+        """Close it in order."""
         self.closing = True
-        self._stir.set()
+        self._wake.set()
         if not self.settled.done():
             self.task.cancel()
 
-    # -- its course ---------------------------------------------------------------------------------------------
-
     async def _run(self) -> None:
         limit = self._limits.connect_seconds
-        timer = self._clock.call_later(limit, self._too_slow)
+        timer = self._clock.call_later(limit, self._connect_timeout)
         try:
-            await self._connected()
+            await self._connect()
             self.why = self._lost or "it was closed"
         except asyncio.CancelledError:
             self.why = self._lost or "it was closed"
         except AccordError as error:
             self.why = self._lost or str(error)
-        except Exception as error:  # noqa: BLE001  (the top of a task: one server must not harm the others)
-            _LOG.error("the connection to %s failed by a defect", self._terms.name, exc_info=error)
-            self.why = f"the connection failed by a defect of ours ({type(error).__name__})"
+        except Exception as error:  # noqa: BLE001  (the top of a task: one server must not stop the others)
+            _LOG.error(
+                "the connection to %s failed because of an internal error", self._context.name, exc_info=error
+            )
+            self.why = f"the connection failed because of an internal error ({type(error).__name__})"
         finally:
             timer.cancel()
-            self.link = None
+            self.connection = None
             if self._lost is None:
                 self._lost = self.why
             if not self.settled.done():
                 self.settled.set_result(None)
             self._on_end(self)
 
-    async def _connected(self) -> None:
-        link_type = await server_connection_type()
-        # Some older servers leave when the first thing they hear is not the greeting they know. A program that did so
-        # is started once more, and greeted the old way.
-        second = self._mode == "auto" and isinstance(self._server, McpServerStdio)
-        for mode in (self._mode, "legacy") if second else (self._mode,):
+    async def _connect(self) -> None:
+        connection_type = await server_connection_type()
+        # Some older servers exit if the first message is not the `initialize` that they know. Such a process
+        # is
+        # started again, with the older handshake.
+        retry = self._mode == "auto" and isinstance(self._server, McpServerStdio)
+        for mode in (self._mode, "legacy") if retry else (self._mode,):
             self._lost = None
             try:
-                async with link_type.open(self._server, self._terms, mode) as link:
-                    await self._stand(link)
+                async with connection_type.open(self._server, self._context, mode) as connection:
+                    await self._serve(connection)
                 return
             except McpServerFailure as failure:
                 if self.settled.done() or mode == "legacy" or self._lost is None or self.closing:
                     raise McpServerFailure(self._lost or str(failure)) from None
 
-    async def _stand(self, link: "ServerConnection") -> None:
-        offers = await self._listed(link)
-        self.link = link
+    async def _serve(self, connection: "ServerConnection") -> None:
+        features = await self._list_features(connection)
+        self.connection = connection
         self.settled.set_result(None)
-        self._on_offers(self, offers)
-        listening = asyncio.create_task(link.listen())
-        looked = self._clock.now()
+        self._on_features(self, features)
+        listen_task = asyncio.create_task(connection.listen())
+        listed_at = self._clock.now()
         try:
             while self._lost is None and not self.closing:
-                await self._stir.wait()
-                self._stir.clear()
+                await self._wake.wait()
+                self._wake.clear()
                 if self._stale and self._lost is None and not self.closing:
-                    await self._clock.sleep(max(looked + self._limits.refresh_seconds - self._clock.now(), 0))
+                    await self._clock.sleep(
+                        max(listed_at + self._limits.refresh_seconds - self._clock.now(), 0)
+                    )
                     self._stale = False
-                    looked = self._clock.now()
-                    await self._look_again(link)
+                    listed_at = self._clock.now()
+                    await self._refresh(connection)
         finally:
-            listening.cancel()
-            await asyncio.wait({listening})
+            listen_task.cancel()
+            await asyncio.wait({listen_task})
 
-    async def _look_again(self, link: "ServerConnection") -> None:
+    async def _refresh(self, connection: "ServerConnection") -> None:
         try:
-            self._on_offers(self, await self._listed(link))
+            self._on_features(self, await self._list_features(connection))
         except McpServerFailure as failure:
-            _LOG.warning("%s did not list its changed offers: %s", self._terms.name, failure)
+            _LOG.warning("%s did not list its changed features: %s", self._context.name, failure)
 
-    async def _listed(self, link: "ServerConnection") -> OfferedFeatures:
-        listing = asyncio.ensure_future(link.offers())
+    async def _list_features(self, connection: "ServerConnection") -> OfferedFeatures:
+        list_task = asyncio.ensure_future(connection.features())
         try:
-            if await within(self._clock, self._limits.list_seconds, listing):
-                return listing.result()
+            if await within(self._clock, self._limits.list_seconds, list_task):
+                return list_task.result()
         finally:
-            listing.cancel()
-        raise McpServerFailure(f"it did not say within {self._limits.list_seconds:g} s what it offers")
+            list_task.cancel()
+        raise McpServerFailure(f"it did not list its features within {self._limits.list_seconds:g} s")
 
-    def _too_slow(self) -> None:
+    def _connect_timeout(self) -> None:
         if not self.settled.done():
             self.lost(f"it was not ready within {self._limits.connect_seconds:g} s")
             self.task.cancel()
 
     @property
     def _limits(self) -> McpLimits:
-        return self._terms.limits
+        return self._context.limits
 
     @property
     def _clock(self) -> Clock:
-        return self._terms.clock
+        return self._context.clock
 
-
-# MERGED coder.mcp.server: One server of a session through all its connections: connected when needed, used within limits, given up in the end.
 
 T = TypeVar("T")
-Ask: TypeAlias = "Callable[[ServerConnection, Callable[[], None]], Awaitable[T]]"
-"""Asks something over a connection, and calls what it is given at every sign of life."""
+ServerCall: TypeAlias = "Callable[[ServerConnection, Callable[[], None]], Awaitable[T]]"
+"""Sends a request over a connection. Calls its second argument whenever the server reports progress."""
 
 
 class SessionMcpServer:
-    """A server; `offers` is what it offered when it was last asked."""
+    """An MCP server of a session. `features` is its last list of features."""
 
-    def __init__(self, server: McpServer, terms: ServerContext) -> None:
-        self.name = terms.name
-        self.offers = OfferedFeatures()
+    def __init__(self, server: McpServer, server_context: ServerContext) -> None:
+        self.name: str = server_context.name
+        self.features: OfferedFeatures = OfferedFeatures()
         self._server = server
-        self._terms = terms
-        self._limits = terms.limits
-        self._life: ConnectionTask | None = None
+        self._context = server_context
+        self._limits = server_context.limits
+        self._connection_task: ConnectionTask | None = None
         self._mode: Mode = "auto"
-        self._losses = 0  # connections that ended by themselves, in a row
+        self._losses = 0  # lost connections in a row
         self._why = ""
         self._closed = False
-        self._leaving: set[asyncio.Future[Any]] = set()
+        self._calls: set[asyncio.Future[Any]] = set()
 
     @property
     def state(self) -> ServerState:
-        """How it stands."""
-        offers = self.offers
+        features = self.features
         return ServerState(
             self.name,
             _transport(self._server),
             self._status,
             self._why if self._status == "failed" else "",
-            len(offers.tools),
-            len(offers.prompts),
-            len(offers.resources),
+            len(features.tools),
+            len(features.prompts),
+            len(features.resources),
         )
 
     @property
     def _status(self) -> Status:
         if self._closed:
             return "closed"
-        if self._life is not None and self._life.why:
+        if self._connection_task is not None and self._connection_task.why:
             return "failed"
-        return "ready" if self._life is not None and not self._life.over and self._life.link else "connecting"
-
-    # -- its connections ----------------------------------------------------------------------------------------
+        return (
+            "ready"
+            if self._connection_task is not None
+            and not self._connection_task.over
+            and self._connection_task.connection
+            else "connecting"
+        )
 
     def start(self) -> None:
-        """Begin to connect, if nobody has."""
-        if self._life is None and not self._closed:
-            self._begin()
+        """Start to connect, unless that has happened already."""
+        if self._connection_task is None and not self._closed:
+            self._start_task()
 
     def restart(self) -> None:
-        """Connect anew, also if it was given up; nothing if it stands."""
-        if not self._closed and (self._life is None or self._life.task.done()):
+        """Connect again, also after giving up. Does nothing while it is connected."""
+        if not self._closed and (self._connection_task is None or self._connection_task.task.done()):
             self._losses = 0
-            self._begin()
-            self._tell(self._terms.hooks.changed)
+            self._start_task()
+            self._notify(self._context.hooks.changed)
 
-    def _begin(self) -> ConnectionTask:
-        self._life = ConnectionTask(self._server, self._terms_of, self._mode, self._offered, self._ended)
-        return self._life
+    def _start_task(self) -> ConnectionTask:
+        self._connection_task = ConnectionTask(
+            self._server, self._context_of, self._mode, self._features_listed, self._connection_ended
+        )
+        return self._connection_task
 
     async def settled(self, seconds: float) -> bool:
-        """Whether it is ready or has failed, at the latest after so many seconds."""
-        if self._life is None or self._life.settled.done():
-            return self._life is not None
-        return seconds > 0 and await within(self._terms.clock, seconds, self._life.settled)
+        """Wait at most `seconds` until it is ready or has failed, and return whether it is."""
+        if self._connection_task is None or self._connection_task.settled.done():
+            return self._connection_task is not None
+        return seconds > 0 and await within(self._context.clock, seconds, self._connection_task.settled)
 
     async def aclose(self) -> None:
-        """End it; bounded."""
+        """Close the connection, in bounded time."""
         self._closed = True
-        life = self._life
-        if life is not None and not life.task.done():
-            life.close()
-            patience = 2 * self._limits.leave_seconds + 2
-            if not await within(self._terms.clock, patience, life.task):
-                life.task.cancel()
-                await within(self._terms.clock, patience, life.task)
-        for call in list(self._leaving):
+        connection_task = self._connection_task
+        if connection_task is not None and not connection_task.task.done():
+            connection_task.close()
+            timeout = 2 * self._limits.leave_seconds + 2
+            if not await within(self._context.clock, timeout, connection_task.task):
+                connection_task.task.cancel()
+                await within(self._context.clock, timeout, connection_task.task)
+        for call in list(self._calls):
             call.cancel()
 
-    def _terms_of(self, life: ConnectionTask) -> ServerContext:
-        return replace(self._terms, lost=life.lost, stale=life.stale)
+    def _context_of(self, connection_task: ConnectionTask) -> ServerContext:
+        return replace(self._context, lost=connection_task.lost, stale=connection_task.stale)
 
-    def _offered(self, life: ConnectionTask, offers: OfferedFeatures) -> None:
-        self.offers = offers
-        self._tell(self._terms.hooks.changed)
+    def _features_listed(self, connection_task: ConnectionTask, features: OfferedFeatures) -> None:
+        self.features = features
+        self._notify(self._context.hooks.changed)
 
-    def _ended(self, life: ConnectionTask) -> None:
-        if self._closed or life.closing or life is not self._life:
+    def _connection_ended(self, connection_task: ConnectionTask) -> None:
+        if self._closed or connection_task.closing or connection_task is not self._connection_task:
             return
         self._losses += 1
-        self._why = life.why
-        if self._given_up:
-            self.offers = OfferedFeatures()
-        self._tell(self._terms.hooks.failed, self.name, life.why)
-        self._tell(self._terms.hooks.changed)
+        self._why = connection_task.why
+        if self._gave_up:
+            self.features = OfferedFeatures()
+        self._notify(self._context.hooks.failed, self.name, connection_task.why)
+        self._notify(self._context.hooks.changed)
 
-    def _tell(self, hook: Callable[..., None], *args: str) -> None:
+    def _notify(self, hook: Callable[..., None], *args: str) -> None:
         try:
             hook(*args)
-        except Exception as error:  # noqa: BLE001  (the session's side must not break the connection)
-            _LOG.error("telling the session about %s failed", self.name, exc_info=error)
+        except Exception as error:  # noqa: BLE001  (an error in the session must not break the connection)
+            _LOG.error("a hook of the session failed for %s", self.name, exc_info=error)
 
     @property
-    def _given_up(self) -> bool:
+    def _gave_up(self) -> bool:
         return self._losses > self._limits.restarts
 
-    async def _alive(self) -> "tuple[ConnectionTask, ServerConnection]":
-        """A connection that stands; made anew if it has to be, so often at most."""
+    async def _open_connection(self) -> "tuple[ConnectionTask, ServerConnection]":
+        """Return an open connection. Reconnects if needed, a limited number of times."""
         if self._closed:
             raise McpServerFailure(f"{self.name} is closed")
-        life = self._life
-        if life is None or life.over:
-            if life is not None:
-                await asyncio.wait({life.task})  # its program is seen out before the next is started
-            if self._given_up:
-                raise McpServerFailure(f"{self.name} is not started again, it failed too often: {self._why}")
-            if life is not self._life and self._life is not None:
-                life = self._life  # somebody else did, meanwhile
+        connection_task = self._connection_task
+        if connection_task is None or connection_task.over:
+            if connection_task is not None:
+                await asyncio.wait({connection_task.task})  # the old process ends before a new one starts
+            if self._gave_up:
+                raise McpServerFailure(
+                    f"{self.name} is not started again because it failed too often: {self._why}"
+                )
+            if connection_task is not self._connection_task and self._connection_task is not None:
+                connection_task = self._connection_task  # another call has reconnected meanwhile
             else:
-                life = self._begin()
-                self._tell(self._terms.hooks.changed)
+                connection_task = self._start_task()
+                self._notify(self._context.hooks.changed)
         try:
-            link = await life.ready()
+            connection = await connection_task.ready()
         except McpServerFailure as failure:
             raise McpServerFailure(f"{self.name} is not available: {failure}") from None
-        self._mode = link.mode
-        return life, link
+        self._mode = connection.mode
+        return connection_task, connection
 
-    # -- using it -----------------------------------------------------------------------------------------------
-
-    async def use(self, ask: "Ask[T]") -> T:
-        """Ask it something. Raises McpFailure; cancelling it tells the server so."""
+    async def use(self, ask: "ServerCall[T]") -> T:
+        """Send a request. Raises McpServerFailure. A cancel is also sent to the server."""
         try:
             return await self._use_once(ask)
         except SessionExpired:
             return await self._use_once(ask)
 
-    async def _use_once(self, ask: "Ask[T]") -> T:
-        life, link = await self._alive()
+    async def _use_once(self, ask: "ServerCall[T]") -> T:
+        connection_task, connection = await self._open_connection()
         try:
-            result = await self._limited(link, ask)
+            result = await self._call_with_limits(connection, ask)
         except SessionExpired:
-            life.close()
+            connection_task.close()
             self._losses += 1
             raise
         except ServerConnectionLost as failure:
-            life.lost(str(failure))
-            await within(self._terms.clock, 2 * self._limits.leave_seconds, life.task)
+            connection_task.lost(str(failure))
+            await within(self._context.clock, 2 * self._limits.leave_seconds, connection_task.task)
             if self._closed:
                 raise McpServerFailure(f"{self.name} was closed before it answered") from None
-            again = "not be used again" if self._given_up else "be started again for the next call"
+            again = "not be used again" if self._gave_up else "be started again for the next call"
             raise McpServerFailure(
-                f"{self.name} ended before it answered, so that this may or may not have had effects: "
-                f"{life.why or failure}. It will {again}."
+                f"{self.name} ended before it answered; the call may or may not have had effects: "
+                f"{connection_task.why or failure}. It will {again}."
             ) from None
         except McpServerFailure as failure:
             raise McpServerFailure(f"{self.name}: {failure}") from None
         self._losses = 0
         return result
 
-    async def _limited(self, link: "ServerConnection", ask: "Ask[T]") -> T:
-        clock, limits = self._terms.clock, self._limits
-        begun = heard = clock.now()
+    async def _call_with_limits(self, connection: "ServerConnection", ask: "ServerCall[T]") -> T:
+        clock, limits = self._context.clock, self._limits
+        started = last_sign = clock.now()
 
         def alive() -> None:
-            nonlocal heard
-            heard = clock.now()
+            nonlocal last_sign
+            last_sign = clock.now()
 
-        asking = asyncio.ensure_future(ask(link, alive))
-        self._leaving.add(asking)
-        asking.add_done_callback(self._left)
+        call_task = asyncio.ensure_future(ask(connection, alive))
+        self._calls.add(call_task)
+        call_task.add_done_callback(self._call_done)
         try:
             while not await within(
                 clock,
-                max(min(heard + limits.call_seconds, begun + limits.most_call_seconds) - clock.now(), 0.0),
-                asking,
+                max(
+                    min(last_sign + limits.call_seconds, started + limits.most_call_seconds) - clock.now(),
+                    0.0,
+                ),
+                call_task,
             ):
-                if link.asking:  # the user may take their time
-                    begun = heard = clock.now()
-                elif clock.now() >= min(heard + limits.call_seconds, begun + limits.most_call_seconds):
-                    await self._leave(asking)
+                if connection.waits_for_user:  # the time of the user does not count
+                    started = last_sign = clock.now()
+                elif clock.now() >= min(last_sign + limits.call_seconds, started + limits.most_call_seconds):
+                    await self._cancel_call(call_task)
                     raise McpServerFailure(
-                        f"no sign of life for {clock.now() - heard:g} s; the call was cancelled"
+                        f"no response for {clock.now() - last_sign:g} s; the call was cancelled"
                     )
         except asyncio.CancelledError:
-            await self._leave(asking)
+            await self._cancel_call(call_task)
             raise
-        return asking.result()
+        return call_task.result()
 
-    async def _leave(self, asking: "asyncio.Future[Any]") -> None:
-        """Cancel a call, and let the word that it is leave; whatever still happens in it, nobody waits for."""
-        asking.cancel()
-        await within(self._terms.clock, self._limits.cancel_seconds, asking)
+    async def _cancel_call(self, call_task: "asyncio.Future[Any]") -> None:
+        """Cancel a call, and wait briefly so that the cancellation reaches the server."""
+        call_task.cancel()
+        await within(self._context.clock, self._limits.cancel_seconds, call_task)
 
-    def _left(self, asking: "asyncio.Future[Any]") -> None:
-        self._leaving.discard(asking)
-        if not asking.cancelled():
-            asking.exception()  # it was told, or nobody is left to be
+    def _call_done(self, call_task: "asyncio.Future[Any]") -> None:
+        self._calls.discard(call_task)
+        if not call_task.cancelled():
+            call_task.exception()  # mark it as retrieved
 
 
 def _transport(server: McpServer) -> str:

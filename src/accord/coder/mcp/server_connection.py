@@ -1,4 +1,5 @@
-"""One connection to one server by the `mcp` package: calls, requests from the server, errors in one line.
+"""One connection to one MCP server through the `mcp` package: calls, requests of the server, errors in one
+line.
 
 Imported on first use: it loads mcp.
 """
@@ -54,79 +55,80 @@ from accord.coder.tools.tool_context import ToolContext
 from accord.errors import NeverStarted
 from accord.schema.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
 
-# MERGED coder.mcp.live.asking: What servers ask us: the user's word by a form or a page, and the folders of the session. In doubt, the answer is no.
-
 _LOG: Final = logging.getLogger("accord.coder.mcp")
-_LONGEST_QUESTION: Final = 2000
-_LONGEST_URL: Final = 2000
-_MOST_FIELDS: Final = 50
-_FIELDS: Final = frozenset(("string", "number", "integer", "boolean", "array"))
-_NO: Final = ElicitResult(action="decline")
+_MAX_QUESTION: Final = 2000
+_MAX_URL: Final = 2000
+_MAX_FIELDS: Final = 50
+_FIELD_TYPES: Final = frozenset(("string", "number", "integer", "boolean", "array"))
+_DECLINE: Final = ElicitResult(action="decline")
 
 
 class ServerRequests:
-    """Takes the questions of one server to the session."""
+    """Answers the requests of one server: questions to the user, and the roots of the session.
 
-    def __init__(self, terms: ServerContext) -> None:
-        self._terms = terms
-        self.open = 0
-        """Questions that the user has before them."""
+    Declines whatever is unclear.
+    """
+
+    def __init__(self, server_context: ServerContext) -> None:
+        self._context = server_context
+        self.open: int = 0
+        """The number of questions that are shown to the user."""
 
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        """The user's answer to a question of the server."""
+        """Return the user's answer to a question of the server."""
         return await self.answer(params)
 
     async def answer(self, params: ElicitRequestParams) -> ElicitResult:
-        """The same, whatever it came with."""
-        message = f"{self._terms.name} asks: {clean(params.message, _LONGEST_QUESTION)}"
+        """Return the user's answer to a question."""
+        message = f"{self._context.name} asks: {clean(params.message, _MAX_QUESTION)}"
         self.open += 1
         try:
             if isinstance(params, ElicitRequestFormParams):
                 return await self._form(message, params)
             return await self._page(message, params)
-        except Exception as error:  # noqa: BLE001  (whatever the session's side does wrong, the server gets a no)
-            _LOG.error("a question of %s could not be asked (%s)", self._terms.name, type(error).__name__)
-            return _NO
+        except Exception as error:  # noqa: BLE001  (an error in the session declines the question)
+            _LOG.error("a question of %s could not be asked (%s)", self._context.name, type(error).__name__)
+            return _DECLINE
         finally:
             self.open -= 1
 
     async def _form(self, message: str, params: ElicitRequestFormParams) -> ElicitResult:
-        schema = clean_schema(params.requested_schema, _LONGEST_QUESTION)
-        refused = why_not(schema, params.message)
+        schema = clean_schema(params.requested_schema, _MAX_QUESTION)
+        refused = form_problem(schema, params.message)
         if refused is not None:
-            _LOG.warning("a form of %s was declined unseen: %s", self._terms.name, refused)
-            return _NO
-        action, content = await self._terms.hooks.elicit_form(message, schema)
+            _LOG.warning("a form of %s was declined without showing it: %s", self._context.name, refused)
+            return _DECLINE
+        action, content = await self._context.hooks.elicit_form(message, schema)
         if action == "accept" and isinstance(content, dict):
             return ElicitResult(action="accept", content=content)
-        return ElicitResult(action="cancel") if action == "cancel" else _NO
+        return ElicitResult(action="cancel") if action == "cancel" else _DECLINE
 
     async def _page(self, message: str, params: ElicitRequestURLParams) -> ElicitResult:
         if not is_openable(params.url):
-            _LOG.warning("%s wanted an address opened that is none; declined", self._terms.name)
-            return _NO
-        action = await self._terms.hooks.elicit_url(message, params.url)
-        return ElicitResult(action=action) if action in ("accept", "cancel") else _NO
+            _LOG.warning("%s asked to open an invalid address; declined", self._context.name)
+            return _DECLINE
+        action = await self._context.hooks.elicit_url(message, params.url)
+        return ElicitResult(action=action) if action in ("accept", "cancel") else _DECLINE
 
     async def roots(self, context: ClientRequestContext) -> ListRootsResult:
-        """The folders of the session."""
+        """Return the roots of the session."""
         return ListRootsResult(
             roots=[
                 Root(uri=FileUrl(Path(root).as_uri()), name=clean_line(Path(root).name, 100) or None)
-                for root in self._terms.roots
+                for root in self._context.roots
             ]
         )
 
 
-def why_not(schema: dict[str, Any], message: str) -> str | None:
-    """Why a form is not shown, if it is not: it is no flat form, or it asks for a secret."""
+def form_problem(schema: dict[str, Any], message: str) -> str | None:
+    """Return why a form is not shown: it is not flat, or it asks for a secret. None if it is fine."""
     fields = cast(dict[str, Any], schema["properties"])
-    if len(fields) > _MOST_FIELDS:
+    if len(fields) > _MAX_FIELDS:
         return "it has too many fields"
     for name, described in fields.items():
         field = cast(dict[str, Any], described) if isinstance(described, dict) else {}
-        if field.get("type") not in _FIELDS:
-            return "it is no flat form"
+        if field.get("type") not in _FIELD_TYPES:
+            return "it is not a flat form"
         if field["type"] != "string" or "enum" in field or "oneOf" in field:
             continue
         hints = (name, field.get("title"), field.get("description"), message)
@@ -136,8 +138,8 @@ def why_not(schema: dict[str, Any], message: str) -> str | None:
 
 
 def is_openable(url: str) -> bool:
-    """Whether a user may be sent there: https, or this machine, without a password in it."""
-    if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable():
+    """Return whether a user may open the URL: https, or this machine, without a password."""
+    if len(url) > _MAX_URL or not url.isascii() or not url.isprintable():
         return False
     try:
         parts = urlsplit(url)
@@ -150,18 +152,19 @@ def is_openable(url: str) -> bool:
     )
 
 
-# MERGED coder.mcp.live.explaining: What went wrong between us and a server, as one line that carries no secrets.
+_MAX_REASON: Final = 300
+# the text of the `mcp` package for most statuses
+_ERROR_RESPONSE: Final = "Server returned an error response"
 
-_LONGEST: Final = 300
-_REFUSED: Final = "Server returned an error response"  # the package's own word for most statuses
 
-
-def explained(error: BaseException, terms: ServerContext, clients: HttpClients | None) -> McpServerFailure:
-    """The same error as ours, told in one line without the name of the server."""
+def explain_error(
+    error: BaseException, server_context: ServerContext, clients: HttpClients | None
+) -> McpServerFailure:
+    """Convert an error to a McpServerFailure: one line without secrets and without the server's name."""
     leaf = _leaf(error)
     if isinstance(leaf, McpServerFailure):
         return leaf
-    why = clean_line(terms.secrets.masked(_said(leaf, clients)), _LONGEST)
+    why = clean_line(server_context.secrets.masked(_reason(leaf, clients)), _MAX_REASON)
     if isinstance(leaf, MCPError) and leaf.code == types.CONNECTION_CLOSED:
         return ServerConnectionLost(why)
     if isinstance(leaf, MCPError) and clients is not None and clients.forgotten:
@@ -170,17 +173,17 @@ def explained(error: BaseException, terms: ServerContext, clients: HttpClients |
 
 
 def _leaf(error: BaseException) -> BaseException:
-    """The first plain error of a group."""
+    """Return the first single error of a group."""
     while isinstance(error, BaseExceptionGroup):
         inside = cast(BaseExceptionGroup[BaseException], error).exceptions
         error = next((one for one in inside if isinstance(one, Exception)), inside[0])
     return error
 
 
-def _said(error: BaseException, clients: HttpClients | None) -> str:
+def _reason(error: BaseException, clients: HttpClients | None) -> str:
     match error:
         case MCPError():
-            if error.message == _REFUSED and clients is not None and clients.refused is not None:
+            if error.message == _ERROR_RESPONSE and clients is not None and clients.refused is not None:
                 return _status(clients.refused)
             return error.message or f"it answered with error {error.code}"
         case NeverStarted():
@@ -190,17 +193,17 @@ def _said(error: BaseException, clients: HttpClients | None) -> str:
         case ResponseTooLarge():
             return "its answer is too large"
         case httpx2.ConnectError():
-            return "nothing answers at its address; check that it runs, and the address"
+            return "nothing answers at its address; check the address and that the server runs"
         case httpx2.TimeoutException():
             return "its address does not answer in time"
         case httpx2.HTTPError() | httpx2.InvalidURL():
             return f"the connection failed ({type(error).__name__})"
         case ValidationError():
             return (
-                f"its answer is not what MCP says ({error.error_count()} faults, the first: {_first(error)})"
+                f"its answer does not follow MCP ({error.error_count()} errors, the first: {_first(error)})"
             )
         case UnicodeError():
-            return "an address or header of it has characters that cannot be sent"
+            return "its address or a header has characters that cannot be sent"
         case _:
             return f"{type(error).__name__}: {error}"
 
@@ -212,79 +215,84 @@ def _first(error: ValidationError) -> str:
 
 def _status(status: int) -> str:
     if status in (401, 403):
-        return f"it refused us with HTTP {status}; check the headers (a token?) that are sent to it"
+        return f"it refused the request with HTTP {status}; check its headers, such as the token"
     if status == 404:
         return "there is nothing at its address (HTTP 404); check the address"
     return f"it answered with HTTP {status}"
 
 
-# MERGED coder.mcp.live.link: One connection to one server, by the `mcp` package: made, listed, used, and explained when it fails.
-
 Mode: TypeAlias = Literal["auto", "legacy"]
-"""Whether to ask first which generation of MCP a server speaks, or to take it for one of the older."""
+"""`auto` asks the server for its MCP version first; `legacy` uses the older handshake."""
 T = TypeVar("T")
 
 
 class OnProgress(Protocol):
-    """Hears how far a call is."""
+    """Gets the progress of a call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
-_LONGEST_LOGGED: Final = 1000
-_RELISTENS: Final = 5
-_MOST_PAGES_TO_OPEN: Final = 3
+_MAX_LOG_TEXT: Final = 1000
+_LISTEN_ATTEMPTS: Final = 5
+_MAX_URLS: Final = 3
 
 
 class ServerConnection:
-    """A connection that works."""
+    """An open connection to a server."""
 
     def __init__(
-        self, client: Client, asking: ServerRequests, terms: ServerContext, clients: HttpClients | None
+        self,
+        client: Client,
+        requests: ServerRequests,
+        server_context: ServerContext,
+        clients: HttpClients | None,
     ) -> None:
         self._client = client
-        self._asking = asking
-        self._terms = terms
+        self._requests = requests
+        self._context = server_context
         self._clients = clients
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, server: McpServer, terms: ServerContext, mode: Mode
+        cls, server: McpServer, server_context: ServerContext, mode: Mode
     ) -> AsyncGenerator["ServerConnection", None]:
-        """Connect. What goes wrong, then or later, is raised as McpFailure: one line, without the server's name."""
-        clients = HttpClients(server, terms) if isinstance(server, McpServerHttp | McpServerSse) else None
-        asking = ServerRequests(terms)
+        """Connect.
+
+        Raises every error, now or later, as McpServerFailure: one line without the server's name.
+        """
+        clients = (
+            HttpClients(server, server_context) if isinstance(server, McpServerHttp | McpServerSse) else None
+        )
+        requests = ServerRequests(server_context)
         client = Client(
-            _watched(_streams(server, clients, terms), terms),
+            _watched(_streams(server, clients, server_context), server_context),
             mode=mode,
             cache=None,
             client_info=types.Implementation(name="accord", version=__version__),
-            elicitation_callback=asking.elicit,
-            list_roots_callback=asking.roots,
-            logging_callback=_Log(terms),
+            elicitation_callback=requests.elicit,
+            list_roots_callback=requests.roots,
+            logging_callback=_Log(server_context),
             log_level="info",
-            message_handler=_News(terms),
+            message_handler=_ChangeHandler(server_context),
         )
         try:
             async with client:
-                yield cls(client, asking, terms, clients)
+                yield cls(client, requests, server_context, clients)
         except Exception as error:  # noqa: BLE001  (the package's tasks raise anything, in groups)
-            raise explained(error, terms, clients) from None
-
-    # -- what it offers -----------------------------------------------------------------------------------------
+            raise explain_error(error, server_context, clients) from None
 
     @property
     def mode(self) -> Mode:
-        """How to connect to it the next time."""
+        """The mode for the next connection."""
         return "auto" if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
 
-    async def offers(self) -> OfferedFeatures:
-        """Everything it offers now. Raises McpFailure."""
-        return await self._told(FeatureListing(self._client, self._terms).offers())
+    async def features(self) -> OfferedFeatures:
+        """Return its current features. Raises McpServerFailure."""
+        return await self._explain_errors(FeatureListing(self._client, self._context).features())
 
     async def listen(self) -> None:
-        """Have it tell when that changes, for as long as this runs. Older servers do so unasked."""
+        """Subscribe to changes of its features until cancelled. Older servers report them without that."""
         capabilities = self._client.server_capabilities
         changing = [
             bool(kind and kind.list_changed)
@@ -293,112 +301,113 @@ class ServerConnection:
         if self.mode == "legacy" or not any(changing):
             return
         tools, prompts, resources = changing
-        for attempt in range(_RELISTENS):
+        for attempt in range(_LISTEN_ATTEMPTS):
             try:
                 async with self._client.listen(
                     tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
                 ) as events:
                     if attempt:
-                        self._terms.stale()  # what happened meanwhile, nobody told
+                        self._context.stale()  # changes may have been missed
                     async for _ in events:
-                        pass  # each is heard by `_News` as well
+                        pass  # `_ChangeHandler` handles them
             except (MCPError, SubscriptionLost, TimeoutError) as error:
-                _LOG.debug("%s stopped telling what changes (%s)", self._terms.name, type(error).__name__)
-            await self._terms.clock.sleep(2.0**attempt)
-
-    # -- using it -----------------------------------------------------------------------------------------------
+                _LOG.debug("%s stopped reporting changes (%s)", self._context.name, type(error).__name__)
+            await self._context.clock.sleep(2.0**attempt)
 
     @property
-    def asking(self) -> bool:
-        """Whether the user has a question of the server before them."""
-        return self._asking.open > 0
+    def waits_for_user(self) -> bool:
+        """Whether a question of the server is shown to the user."""
+        return self._requests.open > 0
 
     async def call(
         self, tool: str, arguments: dict[str, Any], context: ToolContext, on_progress: OnProgress
     ) -> ToolOutcome:
-        """Call a tool. Raises McpFailure."""
+        """Call a tool. Raises McpServerFailure."""
         try:
             result = await self._client.call_tool(tool, arguments, progress_callback=on_progress)
         except MCPError as error:
             if error.code != types.URL_ELICITATION_REQUIRED:
-                raise explained(error, self._terms, self._clients) from None
-            raise McpServerFailure(await self._pages_first(error)) from None
-        except Exception as error:  # noqa: BLE001  (results that break the server's own schema, and worse)
-            raise explained(error, self._terms, self._clients) from None
+                raise explain_error(error, self._context, self._clients) from None
+            raise McpServerFailure(await self._open_urls(error)) from None
+        except Exception as error:  # noqa: BLE001  (such as results that break the server's own schema)
+            raise explain_error(error, self._context, self._clients) from None
         return outcome(result, context)
 
     async def read(self, uri: str, context: ToolContext) -> ToolOutcome:
-        """Read a resource. Raises McpFailure."""
-        result = await self._told(self._client.read_resource(uri))
+        """Read a resource. Raises McpServerFailure."""
+        result = await self._explain_errors(self._client.read_resource(uri))
         return contents(result.contents, context)
 
     async def prompt(self, name: str, arguments: dict[str, str], bounds: ContentLimits) -> tuple[Part, ...]:
-        """The parts of a prompt. Raises McpFailure."""
-        result = await self._told(self._client.get_prompt(name, arguments or None))
+        """Return the parts of a prompt. Raises McpServerFailure."""
+        result = await self._explain_errors(self._client.get_prompt(name, arguments or None))
         return prompt_parts(result.messages, bounds)
 
-    async def _pages_first(self, error: MCPError) -> str:
-        """A call that wants the user to do something on a page before: ask them."""
-        told: Any = error.data
-        data = cast(dict[str, Any], told) if isinstance(told, dict) else {}
+    async def _open_urls(self, error: MCPError) -> str:
+        """Ask the user to open the pages that a call requires. Return the message for the model."""
+        error_data: Any = error.data
+        data = cast(dict[str, Any], error_data) if isinstance(error_data, dict) else {}
         actions: list[str] = []
-        for wanted in list(data.get("elicitations") or ())[:_MOST_PAGES_TO_OPEN]:
+        for wanted in list(data.get("elicitations") or ())[:_MAX_URLS]:
             try:
                 params = types.ElicitRequestURLParams.model_validate(wanted)
             except ValueError:
                 continue
-            actions.append((await self._asking.answer(params)).action)
+            actions.append((await self._requests.answer(params)).action)
         if actions and all(action == "accept" for action in actions):
-            return "it needs the user to finish something on a web page first, which they agreed to open; try again when they say it is done"
-        return "it needs the user to do something on a web page first, and they did not agree to"
+            return (
+                "the user must first finish something on a web page, which they agreed to open; "
+                "try again when they say it is done"
+            )
+        return "the user must first do something on a web page, and they did not agree to"
 
-    async def _told(self, work: Awaitable[T]) -> T:
+    async def _explain_errors(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except Exception as error:  # noqa: BLE001  (the boundary to the package)
-            raise explained(error, self._terms, self._clients) from None
+            raise explain_error(error, self._context, self._clients) from None
 
 
 def _streams(
-    server: McpServer, clients: HttpClients | None, terms: ServerContext
+    server: McpServer, clients: HttpClients | None, server_context: ServerContext
 ) -> AbstractAsyncContextManager[tuple[Any, Any]]:
     if isinstance(server, McpServerHttp) and clients is not None:
-        return http_streams(server, clients, terms)
+        return http_streams(server, clients, server_context)
     if isinstance(server, McpServerSse) and clients is not None:
         return sse_streams(server, clients)
     if isinstance(server, McpServerAcp):
-        return acp_streams(server, terms)
-    return stdio_streams(cast(McpServerStdio, server), terms)
+        return acp_streams(server, server_context)
+    return stdio_streams(cast(McpServerStdio, server), server_context)
 
 
 @asynccontextmanager
 async def _watched(
-    streams: AbstractAsyncContextManager[tuple[Any, Any]], terms: ServerContext
+    streams: AbstractAsyncContextManager[tuple[Any, Any]], server_context: ServerContext
 ) -> AsyncGenerator[tuple[Any, Any], None]:
     async with streams as (reading, writing):
-        yield WatchedStream(reading, lambda: terms.lost("it closed the connection")), writing
+        yield WatchedStream(reading, lambda: server_context.lost("it closed the connection")), writing
 
 
 class _Log:
-    """Takes what a server logs into our log, as much as there is room for."""
+    """Writes log messages of a server to our log, up to a limit."""
 
-    def __init__(self, terms: ServerContext) -> None:
-        self._terms = terms
-        self._left = terms.limits.log_lines
+    def __init__(self, server_context: ServerContext) -> None:
+        self._context = server_context
+        self._left = server_context.limits.log_lines
 
     async def __call__(self, params: types.LoggingMessageNotificationParams) -> None:
         level = logging.DEBUG if params.level == "debug" else logging.INFO
         if self._left > 0 and _LOG.isEnabledFor(level):
             self._left -= 1
-            said = clean_line(self._terms.secrets.masked(str(params.data)[:_LONGEST_LOGGED]), _LONGEST_LOGGED)
-            _LOG.log(level, "%s, %s: %s", self._terms.name, params.level, said)
+            text = clean_line(self._context.secrets.masked(str(params.data)[:_MAX_LOG_TEXT]), _MAX_LOG_TEXT)
+            _LOG.log(level, "%s, %s: %s", self._context.name, params.level, text)
 
 
-class _News:
-    """Hears what changes at a server."""
+class _ChangeHandler:
+    """Marks the features as changed when the server reports it."""
 
-    def __init__(self, terms: ServerContext) -> None:
-        self._terms = terms
+    def __init__(self, server_context: ServerContext) -> None:
+        self._context = server_context
 
     async def __call__(self, message: IncomingMessage) -> None:
         if isinstance(
@@ -407,4 +416,4 @@ class _News:
             | types.PromptListChangedNotification
             | types.ResourceListChangedNotification,
         ):
-            self._terms.stale()
+            self._context.stale()

@@ -1,4 +1,5 @@
-"""What servers list and return, bounded, as content for the client and parts for the model.
+"""Converts the lists and results of MCP servers to content for the client and parts for the model, within
+limits.
 
 Imported on first use: it loads mcp.
 """
@@ -42,22 +43,20 @@ from accord.schema.content import (
     TextResourceContents,
 )
 
-# MERGED coder.mcp.live.content: What servers give, as content for the client and as parts for the model; bounded for both.
-
-_PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
-_MOST_BLOCKS: Final = 200
-_MOST_PICTURES: Final = 20
-_LONGEST_NAME: Final = 500
+_IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+_MAX_BLOCKS: Final = 200
+_MAX_IMAGES: Final = 20
+_MAX_NAME: Final = 500
 
 Block: TypeAlias = types.ContentBlock
 
 
 @dataclass(slots=True)
 class ContentLimits:
-    """How much of one answer is passed on."""
+    """The limits of one answer."""
 
     chars: int
-    picture_bytes: int
+    image_bytes: int
     sees_images: bool
 
     @classmethod
@@ -66,18 +65,18 @@ class ContentLimits:
 
 
 @dataclass(slots=True)
-class _Passing:
-    """What of an answer has been passed on so far."""
+class _ContentBuilder:
+    """Collects the parts and blocks of an answer within the limits."""
 
     bounds: ContentLimits
     parts: list[Part] = field(default_factory=list[Part])
     blocks: list[ContentBlock] = field(default_factory=list[ContentBlock])
     chars: int = 0
     taken: int = 0
-    pictures: int = 0
+    images: int = 0
 
     def text(self, text: str, *, show: bool = True) -> str:
-        """Pass on text, as far as there is room for it."""
+        """Add text up to the limit. Return the added text."""
         text = clean_result(text)
         kept = TruncatedText(max(self.bounds.chars - self.chars, 0))
         kept.add(text)
@@ -90,138 +89,140 @@ class _Passing:
         return shown
 
     def note(self, text: str, *, show: bool = False) -> None:
-        """Tell the model, and the client if it gets nothing else, about what is not passed on as it is."""
+        """Add a note for the model, and with `show` also for the client."""
         self.text(f"[{text}]", show=show)
 
     def data(self, encoded: str) -> bytes | None:
-        """The bytes, if they are such and there is room for them."""
-        if self.taken + len(encoded) * 3 // 4 > 2 * self.bounds.picture_bytes:
+        """Decode base64 data. Return None if it is invalid or exceeds the limit."""
+        if self.taken + len(encoded) * 3 // 4 > 2 * self.bounds.image_bytes:
             return None
         try:
             decoded = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             return None
-        if len(decoded) > self.bounds.picture_bytes:
+        if len(decoded) > self.bounds.image_bytes:
             return None
         self.taken += len(decoded)
         return decoded
 
-    def picture(self, decoded: bytes, mime_type: str) -> None:
-        """Show the model a picture, if it can see."""
-        self.pictures += 1
-        if self.bounds.sees_images and mime_type in _PICTURES and self.pictures <= _MOST_PICTURES:
+    def image(self, decoded: bytes, mime_type: str) -> None:
+        """Add an image for the model, or a note if the model does not accept it."""
+        self.images += 1
+        if self.bounds.sees_images and mime_type in _IMAGE_TYPES and self.images <= _MAX_IMAGES:
             self.parts.append(ImagePart(decoded, mime_type))
         else:
             self.note(f"image: {mime_type}")
 
 
 def outcome(result: types.CallToolResult, context: ToolContext) -> ToolOutcome:
-    """What came of a call."""
-    passing = _passed(result.content, ContentLimits.of(context))
+    """Convert the result of a tool call."""
+    builder = _build(result.content, ContentLimits.of(context))
     structured = result.structured_content
     raw = _bounded_json(structured, context.limits.output_chars)
-    if structured is not None and not passing.parts:
-        passing.text(msgspec.json.encode(raw).decode())
-    if not passing.parts:
-        passing.note("no output")
+    if structured is not None and not builder.parts:
+        builder.text(msgspec.json.encode(raw).decode())
+    if not builder.parts:
+        builder.note("no output")
     if raw is None:
-        raw = {"content": [_summary(block) for block in passing.blocks]}
+        raw = {"content": [_summary(block) for block in builder.blocks]}
     return ToolOutcome(
-        tuple(passing.parts), tuple(Content(block) for block in passing.blocks), raw, result.is_error
+        tuple(builder.parts), tuple(Content(block) for block in builder.blocks), raw, result.is_error
     )
 
 
 def contents(
     found: Sequence[types.TextResourceContents | types.BlobResourceContents], context: ToolContext
 ) -> ToolOutcome:
-    """What was read of a resource."""
-    passing = _Passing(ContentLimits.of(context))
-    for resource in found[:_MOST_BLOCKS]:
-        _resource(passing, resource)
-    if not passing.parts:
-        passing.note("empty", show=True)
-    raw = {"contents": [_summary(block) for block in passing.blocks]}
-    return ToolOutcome(tuple(passing.parts), tuple(Content(block) for block in passing.blocks), raw)
+    """Convert the contents of a resource."""
+    builder = _ContentBuilder(ContentLimits.of(context))
+    for resource in found[:_MAX_BLOCKS]:
+        _resource(builder, resource)
+    if not builder.parts:
+        builder.note("empty", show=True)
+    raw = {"contents": [_summary(block) for block in builder.blocks]}
+    return ToolOutcome(tuple(builder.parts), tuple(Content(block) for block in builder.blocks), raw)
 
 
 def prompt_parts(messages: Iterable[types.PromptMessage], bounds: ContentLimits) -> tuple[Part, ...]:
-    """The messages of a prompt, as parts of one message of the user."""
-    passing = _Passing(bounds)
-    for message in list(messages)[:_MOST_BLOCKS]:
+    """Convert the messages of a prompt to parts of one user message."""
+    builder = _ContentBuilder(bounds)
+    for message in list(messages)[:_MAX_BLOCKS]:
         if message.role == "assistant":
-            passing.note("the assistant said before:")
-        _block(passing, message.content)
-    return tuple(passing.parts)
+            builder.note("the assistant said before:")
+        _block(builder, message.content)
+    return tuple(builder.parts)
 
 
-def _passed(blocks: Sequence[Block], bounds: ContentLimits) -> _Passing:
-    passing = _Passing(bounds)
-    for block in blocks[:_MOST_BLOCKS]:
-        _block(passing, block)
-    if len(blocks) > _MOST_BLOCKS:
-        passing.note(f"{len(blocks) - _MOST_BLOCKS} more blocks left out", show=True)
-    return passing
+def _build(blocks: Sequence[Block], bounds: ContentLimits) -> _ContentBuilder:
+    builder = _ContentBuilder(bounds)
+    for block in blocks[:_MAX_BLOCKS]:
+        _block(builder, block)
+    if len(blocks) > _MAX_BLOCKS:
+        builder.note(f"{len(blocks) - _MAX_BLOCKS} more blocks left out", show=True)
+    return builder
 
 
-def _block(passing: _Passing, block: Block) -> None:
+def _block(builder: _ContentBuilder, block: Block) -> None:
     match block:
         case types.TextContent():
-            passing.text(block.text)
+            builder.text(block.text)
         case types.ImageContent():
             mime_type = _name(block.mime_type)
-            decoded = passing.data(block.data)
+            decoded = builder.data(block.data)
             if decoded is None:
-                passing.note(f"image: {mime_type}, unusable or too large", show=True)
+                builder.note(f"image: {mime_type}, unusable or too large", show=True)
             else:
-                passing.blocks.append(ImageContent(block.data, mime_type))
-                passing.picture(decoded, mime_type)
+                builder.blocks.append(ImageContent(block.data, mime_type))
+                builder.image(decoded, mime_type)
         case types.AudioContent():
             mime_type = _name(block.mime_type)
-            if passing.data(block.data) is None:
-                passing.note(f"audio: {mime_type}, unusable or too large", show=True)
+            if builder.data(block.data) is None:
+                builder.note(f"audio: {mime_type}, unusable or too large", show=True)
             else:
-                passing.blocks.append(AudioContent(block.data, mime_type))
-                passing.note(f"audio: {mime_type}")
+                builder.blocks.append(AudioContent(block.data, mime_type))
+                builder.note(f"audio: {mime_type}")
         case types.ResourceLink():
             link = ResourceLink(_name(block.title or block.name), _name(block.uri))
             if block.mime_type:
                 link.mime_type = _name(block.mime_type)
             if block.description:
                 link.description = _name(block.description)
-            passing.blocks.append(link)
-            passing.note(
+            builder.blocks.append(link)
+            builder.note(
                 f"resource {link.uri}: {link.name}{f', {link.description}' if link.description else ''}"
             )
         case types.EmbeddedResource():
-            _resource(passing, block.resource)
+            _resource(builder, block.resource)
 
 
-def _resource(passing: _Passing, resource: types.TextResourceContents | types.BlobResourceContents) -> None:
+def _resource(
+    builder: _ContentBuilder, resource: types.TextResourceContents | types.BlobResourceContents
+) -> None:
     uri, mime_type = _name(resource.uri), _name(resource.mime_type or "")
     if isinstance(resource, types.TextResourceContents):
-        passing.note(f"resource {uri}")
-        shown = passing.text(resource.text, show=False)
+        builder.note(f"resource {uri}")
+        shown = builder.text(resource.text, show=False)
         inside = TextResourceContents(uri, shown)
     else:
-        decoded = passing.data(resource.blob)
+        decoded = builder.data(resource.blob)
         if decoded is None:
-            passing.note(f"resource {uri}: {mime_type or 'binary'}, unusable or too large", show=True)
+            builder.note(f"resource {uri}: {mime_type or 'binary'}, unusable or too large", show=True)
             return
-        passing.note(f"resource {uri}: {mime_type or 'binary'}, {len(decoded):,} bytes")
-        if mime_type in _PICTURES:
-            passing.picture(decoded, mime_type)
+        builder.note(f"resource {uri}: {mime_type or 'binary'}, {len(decoded):,} bytes")
+        if mime_type in _IMAGE_TYPES:
+            builder.image(decoded, mime_type)
         inside = BlobResourceContents(uri, resource.blob)
     if mime_type:
         inside.mime_type = mime_type
-    passing.blocks.append(EmbeddedResource(inside))
+    builder.blocks.append(EmbeddedResource(inside))
 
 
 def _name(text: str) -> str:
-    return clean_line(text, _LONGEST_NAME)
+    return clean_line(text, _MAX_NAME)
 
 
 def _summary(block: ContentBlock) -> dict[str, Any]:
-    """A block without its bytes."""
+    """Return a block as JSON without its bytes."""
     match block:
         case TextContent():
             return {"type": "text", "text": block.text}
@@ -240,62 +241,62 @@ def _bounded_json(value: Any, most: int) -> Any:
     try:
         text = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
-        return {"truncated": "it could not be passed on"}
+        return {"truncated": "it is not valid JSON"}
     return (
         value if len(text) <= 2 * most else {"truncated": clean_result(text[:most].decode("utf-8", "ignore"))}
     )
 
 
-# MERGED coder.mcp.live.listing: What a server lists, page by page, taken over as far as it is usable and fits.
-
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("accord.coder.mcp")
-_MOST_PAGES: Final = 50
-_LONGEST_TITLE: Final = 120
-_LONGEST_LISTED_NAME: Final = 256  # of a name that is sent back to the server; a longer one is no honest name
-_LONGEST_URI: Final = 2000
-_MOST_ARGUMENTS: Final = 20
+_MAX_PAGES: Final = 50
+_MAX_TITLE: Final = 120
+_MAX_LISTED_NAME: Final = 256  # of names that are sent back to the server
+_MAX_URI: Final = 2000
+_MAX_ARGUMENTS: Final = 20
 
 
 class FeatureListing:
-    """Asks one server for all its lists."""
+    """Fetches all lists of one server, page by page, and leaves out unusable entries."""
 
-    def __init__(self, client: Client, terms: ServerContext) -> None:
+    def __init__(self, client: Client, server_context: ServerContext) -> None:
         self._client = client
-        self._terms = terms
-        self._limits = terms.limits
+        self._context = server_context
+        self._limits = server_context.limits
 
-    async def offers(self) -> OfferedFeatures:
-        """Everything. Only a failing list of tools is a failure: without the others a server is still of use."""
+    async def features(self) -> OfferedFeatures:
+        """Return all features. Raises only if the list of tools fails: the other lists are optional."""
         can = self._client.server_capabilities
         client, limits = self._client, self._limits
         tools = prompts = resources = templates = ()
         if can.tools is not None:
             tools = await self._paged(client.list_tools, lambda page: page.tools, limits.tools)
         if can.prompts is not None:
-            prompts = await self._if_any(client.list_prompts, lambda page: page.prompts, limits.prompts)
+            prompts = await self._optional(client.list_prompts, lambda page: page.prompts, limits.prompts)
         if can.resources is not None:
-            resources = await self._if_any(
+            resources = await self._optional(
                 client.list_resources, lambda page: page.resources, limits.resources
             )
-            templates = await self._if_any(
+            templates = await self._optional(
                 client.list_resource_templates, lambda page: page.resource_templates, limits.resources
             )
         return OfferedFeatures(
             tuple(found for tool in tools if (found := self._tool(tool)) is not None),
-            tuple(self._prompt(prompt) for prompt in prompts if len(prompt.name) <= _LONGEST_LISTED_NAME),
+            tuple(self._prompt(prompt) for prompt in prompts if len(prompt.name) <= _MAX_LISTED_NAME),
             tuple(found for one in (*resources, *templates) if (found := self._resource(one)) is not None),
             clean(client.instructions or "", limits.description_chars),
             can.resources is not None,
         )
 
-    async def _if_any(
+    async def _optional(
         self, ask: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], most: int
     ) -> tuple[T, ...]:
         try:
             return await self._paged(ask, items, most)
-        except Exception as error:  # noqa: BLE001  (many servers announce lists that they do not have)
-            _LOG.debug("%s did not give a list it announced (%s)", self._terms.name, type(error).__name__)
+        except Exception as error:  # noqa: BLE001  (many servers advertise lists that they do not have)
+            _LOG.debug(
+                "%s did not send a list that it advertises (%s)", self._context.name, type(error).__name__
+            )
             return ()
 
     async def _paged(
@@ -303,57 +304,56 @@ class FeatureListing:
     ) -> tuple[T, ...]:
         found: list[T] = []
         cursor: str | None = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await ask(cursor=cursor)
             found += items(page)
             if page.next_cursor is None or page.next_cursor == cursor or len(found) > most:
                 break
             cursor = page.next_cursor
         if len(found) > most:
-            _LOG.warning("%s lists more than %d of a kind; the rest is left out", self._terms.name, most)
+            _LOG.warning("%s lists more than %d of a kind; the rest is left out", self._context.name, most)
         return tuple(found[:most])
 
     def _tool(self, tool: types.Tool) -> OfferedTool | None:
         hints = tool.annotations
-        shown = clean_line(tool.name, _LONGEST_TITLE)
+        shown = clean_line(tool.name, _MAX_TITLE)
         try:
-            if len(tool.name) > _LONGEST_LISTED_NAME:
+            if len(tool.name) > _MAX_LISTED_NAME:
                 raise ValueError("its name is too long")
             schema = clean_schema(tool.input_schema, self._limits.description_chars)
             if len(msgspec.json.encode(schema)) > self._limits.schema_bytes:
                 raise ValueError("its schema is too large")
             tool.name.encode()
         except (ValueError, RecursionError) as error:
-            _LOG.warning("tool %s of %s is left out: %s", shown, self._terms.name, error)
+            _LOG.warning("tool %s of %s is left out: %s", shown, self._context.name, error)
             return None
         title = tool.title or (hints.title if hints is not None else None) or tool.name
         return OfferedTool(
             tool.name,
-            clean_line(title, _LONGEST_TITLE) or shown or "tool",
-            clean(tool.description or "", self._limits.description_chars)
-            or clean_line(title, _LONGEST_TITLE),
+            clean_line(title, _MAX_TITLE) or shown or "tool",
+            clean(tool.description or "", self._limits.description_chars) or clean_line(title, _MAX_TITLE),
             schema,
             hints is not None and hints.read_only_hint is True,
         )
 
     def _prompt(self, prompt: types.Prompt) -> OfferedPrompt:
         arguments = tuple(
-            PromptArgument(one.name, clean_line(one.description or "", _LONGEST_TITLE), bool(one.required))
-            for one in (prompt.arguments or ())[:_MOST_ARGUMENTS]
+            PromptArgument(one.name, clean_line(one.description or "", _MAX_TITLE), bool(one.required))
+            for one in (prompt.arguments or ())[:_MAX_ARGUMENTS]
         )
-        title = clean_line(prompt.title or prompt.name, _LONGEST_TITLE)
+        title = clean_line(prompt.title or prompt.name, _MAX_TITLE)
         described = clean_line(prompt.description or "", self._limits.description_chars) or title
         return OfferedPrompt(prompt.name, title, described, arguments)
 
     def _resource(self, resource: types.Resource | types.ResourceTemplate) -> OfferedResource | None:
         template = isinstance(resource, types.ResourceTemplate)
         uri = resource.uri_template if template else resource.uri
-        if len(uri) > _LONGEST_URI or not uri.isprintable():
+        if len(uri) > _MAX_URI or not uri.isprintable():
             return None
         return OfferedResource(
             uri,
-            clean_line(resource.title or resource.name, _LONGEST_TITLE),
-            clean_line(resource.description or "", 2 * _LONGEST_TITLE),
-            clean_line(resource.mime_type or "", _LONGEST_TITLE),
+            clean_line(resource.title or resource.name, _MAX_TITLE),
+            clean_line(resource.description or "", 2 * _MAX_TITLE),
+            clean_line(resource.mime_type or "", _MAX_TITLE),
             template,
         )

@@ -1,4 +1,4 @@
-"""Tools, resources and prompts of servers, as tools of the loop and as slash commands."""
+"""Tools, resources and prompts of MCP servers, as tools of the agent and as slash commands."""
 
 import json
 import re
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import ServerConnection
 
 
-# MERGED coder.mcp.arguments: The arguments of a server's tool: an object, also where the model sent it as text. What fits, the server knows best.
+def read_object(tool: str, raw: Any) -> dict[str, Any]:
+    """Return the arguments as an object, also if the model sent JSON text. Raises BadArguments.
 
-
-def read_object(tool: str, given: Any) -> dict[str, Any]:
-    """The arguments. Raises BadArguments."""
-    value: Any = {} if given is None else given
+    The server checks them against its schema.
+    """
+    value: Any = {} if raw is None else raw
     if isinstance(value, str):
         try:
             value = json.loads(value, strict=False) if value.strip() else {}
@@ -66,18 +66,13 @@ def read_object(tool: str, given: Any) -> dict[str, Any]:
     try:
         msgspec.json.encode(arguments)
     except (UnicodeEncodeError, TypeError, ValueError):
-        raise BadArguments(
-            f"{tool} was not run: there is something in its arguments that is no JSON"
-        ) from None
+        raise BadArguments(f"{tool} was not run: its arguments contain a value that is not JSON") from None
     return arguments
-
-
-# MERGED coder.mcp.tool: A tool of a server, as the loop and the model see it.
 
 
 @dataclass(frozen=True)
 class McpTool:
-    """A `Tool` that a server does."""
+    """A `Tool` of an MCP server."""
 
     name: str
     server: SessionMcpServer
@@ -103,21 +98,23 @@ class McpTool:
         read = read_object(self.name, arguments)
 
         async def run(report: Report) -> ToolOutcome:
-            showing = _Showing(report)
+            reporter = _ProgressReporter(report)
 
-            async def ask(link: "ServerConnection", alive: "Callable[[], None]") -> ToolOutcome:
-                async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                    alive()
-                    await showing.show(progress, total, message)
+            async def ask(
+                connection: "ServerConnection", report_progress: "Callable[[], None]"
+            ) -> ToolOutcome:
+                async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                    report_progress()
+                    await reporter.show(progress, total, message)
 
-                return await link.call(self.offered.name, read, context, progressed)
+                return await connection.call(self.offered.name, read, context, on_progress)
 
             try:
                 return await self.server.use(ask)
             except McpServerFailure as failure:
                 return text_outcome(str(failure), failed=True)
             finally:
-                showing.over = True
+                reporter.over = True
 
         return PreparedCall(
             title=one_line(f"{self.server.name}: {self.offered.title}"),
@@ -128,8 +125,8 @@ class McpTool:
         )
 
 
-class _Showing:
-    """Shows how far a call is: always the newest word, one at a time, none after its end."""
+class _ProgressReporter:
+    """Shows the latest progress of a call, one update at a time, none after its end."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -138,9 +135,9 @@ class _Showing:
         self.over = False
 
     async def show(self, progress: float, total: float | None, message: str | None) -> None:
-        far = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
-        words = clean_line(message or "", 300)
-        self._newest = f"{words} ({far})" if words else far
+        position = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
+        text = clean_line(message or "", 300)
+        self._newest = f"{text} ({position})" if text else position
         if self._busy:
             return
         self._busy = True
@@ -151,8 +148,6 @@ class _Showing:
         finally:
             self._busy = False
 
-
-# MERGED coder.mcp.resources: The two tools by which the model gets at the resources of servers.
 
 A = TypeVar("A", bound=ToolArguments)
 
@@ -168,7 +163,7 @@ class ReadArguments(ToolArguments):
 
 @dataclass(frozen=True)
 class ResourceTool(BuiltInTool[A], Generic[A]):
-    """A tool of this package whose description stands beside this file."""
+    """A built-in tool whose description file is in this folder."""
 
     @cached_property
     def description(self) -> str:
@@ -176,7 +171,7 @@ class ResourceTool(BuiltInTool[A], Generic[A]):
 
 
 class Resources:
-    """Makes the two tools for the servers of one session."""
+    """The two tools with which the model lists and reads the resources of the servers."""
 
     def __init__(self, servers: Callable[[], Mapping[str, SessionMcpServer]]) -> None:
         self._servers = servers
@@ -194,7 +189,7 @@ class Resources:
         servers = [self._named(arguments.server)] if arguments.server else [*self._servers().values()]
 
         async def run(report: Report) -> ToolOutcome:
-            return _listed(servers, context.limits.output_chars)
+            return _resource_list(servers, context.limits.output_chars)
 
         title = f"{arguments.server}: list resources" if arguments.server else "List MCP resources"
         return PreparedCall(title=one_line(title), subject=CallSubject(read_only=True), run=run)
@@ -202,8 +197,8 @@ class Resources:
     async def _prepare_read(self, arguments: ReadArguments, context: ToolContext) -> PreparedCall:
         server = self._named(arguments.server)
 
-        async def ask(link: "ServerConnection", alive: Callable[[], None]) -> ToolOutcome:
-            return await link.read(arguments.uri, context)
+        async def ask(connection: "ServerConnection", report_progress: Callable[[], None]) -> ToolOutcome:
+            return await connection.read(arguments.uri, context)
 
         async def run(report: Report) -> ToolOutcome:
             try:
@@ -218,16 +213,17 @@ class Resources:
         servers = self._servers()
         if name not in servers:
             raise ToolFailure(
-                f"there is no MCP server {one_line(name, 80)!r} with resources; there are: {', '.join(servers) or 'none'}"
+                f"no MCP server {one_line(name, 80)!r} has resources; servers with resources: "
+                f"{', '.join(servers) or 'none'}"
             )
         return servers[name]
 
 
-def _listed(servers: list[SessionMcpServer], most: int) -> ToolOutcome:
+def _resource_list(servers: list[SessionMcpServer], most: int) -> ToolOutcome:
     lines: list[str] = []
     found: list[dict[str, str]] = []
     for server in servers:
-        for one in server.offers.resources:
+        for one in server.features.resources:
             about = ", ".join(filter(None, (one.name, one.mime_type, one.description)))
             kind = " (template)" if one.template else ""
             lines.append(f"{server.name}: {one.uri}{kind}: {about}")
@@ -237,41 +233,41 @@ def _listed(servers: list[SessionMcpServer], most: int) -> ToolOutcome:
     )
 
 
-# MERGED coder.mcp.prompt: A prompt of a server as a slash command: its arguments are taken from the text after the command.
-
 _NAMED: Final = re.compile(r"([^\s=]+)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class McpPrompt:
-    """A command that stands for a message of the user."""
+    """A prompt of a server as a slash command. Its arguments are in the text after the command."""
 
     name: str
-    """Of the command, without its slash."""
+    """The name of the command, without its slash."""
     description: str
     server: SessionMcpServer
     offered: OfferedPrompt
     chars: int
-    """Of text that is taken, at most."""
+    """The maximum length of the text."""
     picture_bytes: int
 
     @property
     def hint(self) -> str:
-        """What may be typed after the command; nothing if it takes nothing."""
+        """The arguments that can follow the command; empty if there are none."""
         return " ".join(
             argument.name if argument.required else f"[{argument.name}]"
             for argument in self.offered.arguments
         )
 
     async def parts(self, text: str, *, sees_images: bool = False) -> tuple[Part, ...]:
-        """What the command stands for. Raises McpFailure."""
+        """Return the parts of the prompt. Raises McpServerFailure."""
         arguments = self._arguments(text.strip())
 
-        async def ask(link: "ServerConnection", alive: "Callable[[], None]") -> tuple[Part, ...]:
+        async def ask(
+            connection: "ServerConnection", report_progress: "Callable[[], None]"
+        ) -> tuple[Part, ...]:
             from accord.coder.mcp.server_content import ContentLimits
 
             bounds = ContentLimits(self.chars, self.picture_bytes, sees_images)
-            return await link.prompt(self.offered.name, arguments, bounds)
+            return await connection.prompt(self.offered.name, arguments, bounds)
 
         parts = await self.server.use(ask)
         if not parts:
@@ -280,37 +276,39 @@ class McpPrompt:
 
     def _arguments(self, text: str) -> dict[str, str]:
         declared = self.offered.arguments
-        given = _given(text, declared) if text and declared else {}
-        missing = [argument.name for argument in declared if argument.required and argument.name not in given]
+        values = _parse_arguments(text, declared) if text and declared else {}
+        missing = [
+            argument.name for argument in declared if argument.required and argument.name not in values
+        ]
         if missing:
             raise McpServerFailure(f"/{self.name} needs {', '.join(missing)}; type: /{self.name} {self.hint}")
-        return given
+        return values
 
 
-def _given(text: str, declared: tuple[PromptArgument, ...]) -> dict[str, str]:
-    """The arguments in the text: `name=value` anywhere, the other words in order, the last argument takes the rest."""
+def _parse_arguments(text: str, declared: tuple[PromptArgument, ...]) -> dict[str, str]:
+    """Parse the arguments: `name=value` anywhere, other words in order. The last argument gets the rest."""
     names = [argument.name for argument in declared]
     if len(names) == 1:
         named = _NAMED.fullmatch(text)
         return {names[0]: named[2] if named and named[1] == names[0] else text}
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     loose: list[str] = []
     for word in _words(text):
         named = _NAMED.fullmatch(word)
         if named and named[1] in names:
-            given[named[1]] = named[2]
+            values[named[1]] = named[2]
         else:
             loose.append(word)
-    open_names = [name for name in names if name not in given]
+    open_names = [name for name in names if name not in values]
     for position, name in enumerate(open_names):
         words = loose[position:] if position == len(open_names) - 1 else loose[position : position + 1]
         if words:
-            given[name] = " ".join(words)
-    return given
+            values[name] = " ".join(words)
+    return values
 
 
 def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        return text.split()  # a lone quote is an apostrophe
+        return text.split()  # a single quote is an apostrophe

@@ -1,5 +1,6 @@
-"""Types between a session and its MCP servers: hooks, limits, state, offered features; cleaning of server
-text.
+"""Types between a session and its MCP servers: hooks, limits, states and features.
+
+Also cleans the text of servers.
 """
 
 import re
@@ -13,28 +14,26 @@ from accord.clock import Clock
 from accord.coder.bounded_text import capped
 from accord.errors import AccordError
 
-# MERGED coder.mcp.hooks: The seam between a session and its MCP servers: what the session gives them, what bounds them, how they stand.
-
 Status: TypeAlias = Literal["connecting", "ready", "failed", "closed"]
 
 
 class McpServerFailure(AccordError):
-    """A server could not do what was asked. One line: which server, what it was about, what to do."""
+    """A request to a server failed. One line: server, problem, what to do."""
 
 
 class ServerConnectionLost(McpServerFailure):
-    """The connection ended before the answer came."""
+    """The connection ended before the answer arrived."""
 
 
 class SessionExpired(McpServerFailure):
-    """The server no longer knows us, and did nothing: worth another try over a new connection."""
+    """The server has forgotten its session and did nothing. A new connection can retry the request."""
 
 
 class McpHooks(Protocol):
     """What a session does for its servers."""
 
     def changed(self) -> None:
-        """Tools, prompts or states are others than before."""
+        """Tools, prompts or states have changed."""
         ...
 
     def failed(self, name: str, why: str) -> None:
@@ -42,16 +41,16 @@ class McpHooks(Protocol):
         ...
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        """Let the user fill in a form: what they did (`accept`, `decline`, `cancel`), and what they filled in."""
+        """Show the user a form. Return the action (`accept`, `decline`, `cancel`) and the values."""
         ...
 
     async def elicit_url(self, message: str, url: str) -> str:
-        """Let the user open a page: what they did."""
+        """Ask the user to open a page. Return the action."""
         ...
 
 
 class AcpRequest(Protocol):
-    """Calls a server that the client itself offers; `AgentSession.mcp_request` is one."""
+    """Calls a server that the client provides. `AgentSession.mcp_request` implements it."""
 
     async def __call__(
         self,
@@ -65,40 +64,40 @@ class AcpRequest(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpLimits:
-    """How much of a server is taken in, and how long it is waited for."""
+    """The limits of size and time for one server."""
 
     connect_seconds: float = 60
-    """From its start to its list of tools: the first start by `npx` or `uvx` downloads it."""
+    """From the start to the list of tools. The first start by `npx` or `uvx` downloads the server."""
     call_seconds: float = 300
-    """Without a sign of life. Progress is one; while the user is asked something, time stands still."""
+    """The longest time without progress. The time in which the user answers a question does not count."""
     most_call_seconds: float = 3600
     list_seconds: float = 30
     cancel_seconds: float = 0.5
-    """For the word that a call is cancelled to leave."""
+    """The time to send the cancellation of a call."""
     leave_seconds: float = 1.5
     """From the end of the session to SIGTERM, and from there to SIGKILL."""
     refresh_seconds: float = 1
-    """Between two looks at the lists of a server that says they changed."""
+    """The shortest interval between two lists of a server that reports changes."""
     restarts: int = 3
-    """In a row, without a call that went well between them."""
+    """The maximum number of restarts in a row without a successful call."""
     message_bytes: int = 32 * 1024 * 1024
     tools: int = 256
-    """Of one server; further ones are left out."""
+    """The maximum number per server. More are left out."""
     prompts: int = 128
     resources: int = 1000
     description_chars: int = 8_000
     schema_bytes: int = 100_000
-    """Of one tool; one with a larger schema is left out."""
+    """The largest schema of a tool. A tool with a larger one is left out."""
     log_lines: int = 500
-    """Of its stderr, and of what it sends for the log, that one connection may fill."""
+    """The maximum number of lines of stderr, and of log messages, that are logged per connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """How a server stands."""
+    """The state of a server."""
 
     name: str
-    """As tools, titles and commands name it: cleaned, and unique in its session."""
+    """The cleaned name, unique in its session, as tools and commands show it."""
     transport: str
     status: Status
     why: str = ""
@@ -108,25 +107,22 @@ class ServerState:
     resources: int = 0
 
 
-# MERGED coder.mcp.offers: What one server offers, in our own words: cleaned and bounded, free of any version of MCP.
-
-
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
     """A tool, as the server describes it."""
 
     name: str
-    """As the server knows it; for nobody else."""
+    """The server's own name, used only in requests to it."""
     title: str
     description: str
     schema: dict[str, Any]
     read_only: bool = False
-    """What the server claims."""
+    """The claim of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """Something to fill into a prompt."""
+    """An argument of a prompt."""
 
     name: str
     description: str = ""
@@ -145,7 +141,7 @@ class OfferedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class OfferedResource:
-    """A resource, or a template of addresses of such."""
+    """A resource, or a template of resource URIs."""
 
     uri: str
     name: str
@@ -156,53 +152,54 @@ class OfferedResource:
 
 @dataclass(frozen=True, slots=True)
 class OfferedFeatures:
-    """Everything that a server offers at a time."""
+    """All features of a server at one time, cleaned, bounded and independent of the MCP version."""
 
     tools: tuple[OfferedTool, ...] = ()
     prompts: tuple[OfferedPrompt, ...] = ()
     resources: tuple[OfferedResource, ...] = ()
     instructions: str = ""
     has_resources: bool = field(default=False)
-    """Whether it has resources at all, also if there are none right now."""
+    """Whether it supports resources, even if it has none now."""
 
 
-# MERGED coder.mcp.cleaning: What servers say about themselves, made harmless: nobody has read it before the model and the user do.
-#
-# Names and descriptions lose what cannot be seen (controls, marks of direction, invisible tags) and are bounded. Results
-# keep everything but terminal controls.
-
-_UNSEEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn"))
+# Text of servers is untrusted. Names and descriptions are shortened and lose invisible characters (controls,
+# direction marks, tags). Results lose only terminal controls.
+_INVISIBLE: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn"))
 _JOINERS: Final = "\u200c\u200d"
 _ESCAPES: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_SHORTEST_SECRET: Final = 6
-_DEEPEST: Final = 40
+_MIN_SECRET: Final = 6
+_MAX_DEPTH: Final = 40
 
 
-def clean(text: str, most: int) -> str:
-    """A description: what of it can be seen, line ends kept, so many characters at most."""
-    if len(text) > 4 * most:
-        text = text[: 2 * most] + text[-2 * most :]
+def clean(text: str, limit: int) -> str:
+    """Clean a description: keep visible characters and line ends, at most `limit` characters."""
+    if len(text) > 4 * limit:
+        text = text[: 2 * limit] + text[-2 * limit :]
     text = _ESCAPES.sub("", text)
-    seen = "".join(c for c in text if c in "\n\t" + _JOINERS or unicodedata.category(c) not in _UNSEEN)
-    return capped(seen.strip(), most).strip()
+    seen = "".join(c for c in text if c in "\n\t" + _JOINERS or unicodedata.category(c) not in _INVISIBLE)
+    return capped(seen.strip(), limit).strip()
 
 
-def clean_line(text: str, most: int) -> str:
-    """A name or a title: the same on one line."""
-    line = " ".join(clean(text, 4 * most).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+def clean_line(text: str, limit: int) -> str:
+    """Clean a name or title, on one line."""
+    line = " ".join(clean(text, 4 * limit).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def clean_result(text: str) -> str:
-    """A result: without terminal controls and half characters."""
+    """Clean a result: remove terminal controls and lone surrogates."""
     return _ESCAPES.sub("", text).encode("utf-8", "replace").decode("utf-8")
 
 
-def clean_schema(schema: dict[str, Any], most: int) -> dict[str, Any]:
-    """A schema of arguments: an object's, its descriptions cleaned. Raises ValueError for one that nests too deep."""
-    cleaned = cast(dict[str, Any], _cleaned(schema, most, 0))
+def clean_schema(schema: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Clean the descriptions of an argument schema and make it an object schema.
+
+    Raises ValueError if it nests too deep.
+    """
+    cleaned = cast(dict[str, Any], _cleaned(schema, limit, 0))
     if cleaned.get("type") != "object":
         cleaned["type"] = "object"
     if not isinstance(cleaned.get("properties"), dict):
@@ -210,40 +207,38 @@ def clean_schema(schema: dict[str, Any], most: int) -> dict[str, Any]:
     return cleaned
 
 
-def _cleaned(value: Any, most: int, depth: int) -> Any:
-    if depth > _DEEPEST:
+def _cleaned(value: Any, limit: int, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
         raise ValueError("it nests too deep")
     if isinstance(value, dict):
         found = cast(dict[str, Any], value)
         return {
-            name: clean(inner, most)
+            name: clean(inner, limit)
             if name in ("description", "title") and isinstance(inner, str)
-            else _cleaned(inner, most, depth + 1)
+            else _cleaned(inner, limit, depth + 1)
             for name, inner in found.items()
         }
     if isinstance(value, list):
-        return [_cleaned(inner, most, depth + 1) for inner in cast(list[Any], value)]
+        return [_cleaned(inner, limit, depth + 1) for inner in cast(list[Any], value)]
     return value
 
 
 class Secrets:
-    """What the client gave for a server and nobody else may read; masks it in text."""
+    """Secret values in the configuration of a server. Masks them in text."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        pieces = {
-            piece for value in values for piece in (value, *value.split()) if len(piece) >= _SHORTEST_SECRET
-        }
+        pieces = {piece for value in values for piece in (value, *value.split()) if len(piece) >= _MIN_SECRET}
         self._pieces = sorted(pieces, key=len, reverse=True)
 
     def masked(self, text: str) -> str:
-        """The text without them."""
+        """Return the text with the secrets masked."""
         for piece in self._pieces:
             text = text.replace(piece, "***")
         return text
 
 
 def secrets_of_url(url: str) -> list[str]:
-    """What of an address may be a credential: user, password and the values of its query."""
+    """Return the parts of a URL that may be credentials: user, password and query values."""
     try:
         parts = urlsplit(url)
         found = [parts.username or "", parts.password or "", *(value for _, value in parse_qsl(parts.query))]
@@ -252,12 +247,9 @@ def secrets_of_url(url: str) -> list[str]:
     return [*found, *map(unquote, found), parts.query]
 
 
-# MERGED coder.mcp.terms: On what terms a server is connected: where it works, what bounds it, who is asked, and who is told what happens.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """The same for every connection to a server, but for the last two."""
+    """What a connection to a server needs. All connections to it share the values except the last two."""
 
     name: str
     cwd: str
@@ -269,6 +261,6 @@ class ServerContext:
     secrets: Secrets
     acp: AcpRequest | None
     lost: Callable[[str], None]
-    """The connection is over; why, in one line without the name."""
+    """Call when the connection is lost, with the reason in one line without the name."""
     stale: Callable[[], None]
-    """What the server offers is no longer what it was."""
+    """Call when the features of the server have changed."""

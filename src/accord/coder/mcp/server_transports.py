@@ -1,4 +1,4 @@
-"""stdio, HTTP, SSE and ACP transports for the `mcp` package.
+"""The stdio, HTTP, SSE and ACP transports for the `mcp` package.
 
 Imported on first use: it loads mcp.
 """
@@ -39,13 +39,11 @@ from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import Frame, OversizedFrame, TransportEnd
 
-# MERGED coder.mcp.live.http: Servers on the network, by streamable HTTP or by server-sent events: bounded answers, no secrets in what goes wrong.
-
-_ORDINARY_SECONDS: Final = 30.0
+_HTTP_SECONDS: Final = 30.0
 
 
 class _WithoutQueries(logging.Filter):
-    """Takes what may be a credential out of the addresses that the HTTP library logs."""
+    """Removes possible credentials from the URLs that the HTTP library logs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
@@ -57,16 +55,16 @@ class _WithoutQueries(logging.Filter):
 
 
 logging.getLogger("httpx2").addFilter(_WithoutQueries())
-# It would write down whole messages and addresses.
+# At DEBUG it logs whole messages and URLs.
 logging.getLogger("mcp.client.streamable_http").setLevel(logging.INFO)
 
 
 class ResponseTooLarge(httpx2.StreamError):
-    """An answer over the bound."""
+    """A response exceeds the limit."""
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer, as far as it is wanted."""
+class _BoundedStream(httpx2.AsyncByteStream):
+    """A response body with a size limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
         self._inner = inner
@@ -84,22 +82,23 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class HttpClients:
-    """Makes the HTTP client of one connection, and remembers the last status that was an error."""
+    """Creates the HTTP client of one connection, and records the last error status."""
 
-    def __init__(self, server: McpServerHttp | McpServerSse, terms: ServerContext) -> None:
+    def __init__(self, server: McpServerHttp | McpServerSse, server_context: ServerContext) -> None:
         self.refused: int | None = None
         self.forgotten = False
-        """Whether the server no longer knows the session that it gave us."""
+        """Whether the server no longer knows its session."""
         self._url = server.url
         self._headers = {header.name: header.value for header in server.headers}
-        self._most = terms.limits.message_bytes
+        self._most = server_context.limits.message_bytes
 
     def __call__(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
-        # Packed answers could unpack to anything, so none are asked for. Reads wait as long as the calls do, which
-        # have limits of their own. What is on this machine is never reached through a proxy.
+        # No compression: a small response could expand to any size. No read timeout: calls have their own
+        # limits.
+        # No proxy for servers on this machine.
         return httpx2.AsyncClient(
             headers={**self._headers, "Accept-Encoding": "identity"},
-            timeout=httpx2.Timeout(_ORDINARY_SECONDS, read=None),
+            timeout=httpx2.Timeout(_HTTP_SECONDS, read=None),
             event_hooks={"response": [self._bound]},
             trust_env=not _is_local(self._url),
         )
@@ -111,19 +110,19 @@ class HttpClients:
             self.forgotten = "mcp-session-id" in response.request.headers
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/event-stream" and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Bounded(response.stream, self._most)
+            response.stream = _BoundedStream(response.stream, self._most)
 
 
 @asynccontextmanager
 async def http_streams(
-    server: McpServerHttp, clients: HttpClients, terms: ServerContext
+    server: McpServerHttp, clients: HttpClients, server_context: ServerContext
 ) -> AsyncGenerator[tuple[Any, Any], None]:
-    """The streams to a server by streamable HTTP."""
+    """Open the streams to a server over streamable HTTP."""
     _check(server.url)
     async with (
         clients() as client,
         streamable_http_client(
-            server.url, http_client=client, max_sse_event_size=terms.limits.message_bytes
+            server.url, http_client=client, max_sse_event_size=server_context.limits.message_bytes
         ) as streams,
     ):
         yield streams
@@ -131,7 +130,7 @@ async def http_streams(
 
 @asynccontextmanager
 async def sse_streams(server: McpServerSse, clients: HttpClients) -> AsyncGenerator[tuple[Any, Any], None]:
-    """The streams to a server by server-sent events."""
+    """Open the streams to a server over server-sent events."""
     _check(server.url)
     async with sse_client(server.url, httpx_client_factory=clients) as streams:
         yield streams
@@ -144,7 +143,7 @@ def _check(url: str) -> None:
     except ValueError:
         fine = False
     if not fine:
-        raise McpServerFailure("its address is no http or https address; correct it")
+        raise McpServerFailure("its address is not an http or https URL; correct it")
 
 
 def _is_local(url: str) -> bool:
@@ -155,14 +154,14 @@ def _is_local(url: str) -> bool:
         return False
 
 
-# MERGED coder.mcp.live.repairing: Lists of tools as servers send them, before the package reads them: one bad entry must not cost all the others.
-
 _LOG: Final = logging.getLogger("accord.coder.mcp")
 _OBJECT: Final = {"type": "object"}
 
 
-def repaired(item: SessionMessage | Exception) -> SessionMessage | Exception:
-    """The message; in a list of tools, entries that can be understood are made whole and the others are left out."""
+def repair_tool_list(item: SessionMessage | Exception) -> SessionMessage | Exception:
+    """Repair the entries of a list of tools and drop unusable ones, so that one bad entry does not break the
+    list.
+    """
     if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
         result = item.message.result
         tools = result.get("tools")
@@ -177,53 +176,51 @@ def _tool(entry: Any) -> dict[str, Any] | None:
         _LOG.warning("a tool without a name was left out of a list")
         return None
     schema = tool.get("inputSchema")
-    whole = {
+    complete = {
         **tool,
         "inputSchema": {**cast(dict[str, Any], schema), **_OBJECT} if isinstance(schema, dict) else _OBJECT,
     }
-    # Results are passed on whether or not they fit what was promised: the work is done, and its result is what counts.
-    whole.pop("outputSchema", None)
+    # Accept results that do not match the declared schema: the work is already done.
+    complete.pop("outputSchema", None)
     try:
-        types.Tool.model_validate(whole, by_name=False)
+        types.Tool.model_validate(complete, by_name=False)
     except ValidationError:
-        kept = {"name": tool["name"], "inputSchema": whole["inputSchema"]}
+        kept = {"name": tool["name"], "inputSchema": complete["inputSchema"]}
         described = tool.get("description")
         return {**kept, "description": described} if isinstance(described, str) else kept
-    return whole
+    return complete
 
-
-# MERGED coder.mcp.live.streams: The two streams of messages that the `mcp` package speaks over, on our own transports; and a look at when they end.
 
 Incoming: TypeAlias = SessionMessage | Exception
-_MOST_WAITING: Final = 256  # messages that were read and not yet taken; then the server has to wait
+_MAX_QUEUED: Final = 256  # messages in the queue before the transport is paused
 
 
 class IncomingMessages:
-    """Messages that came, taken one by one; ends after the last."""
+    """A queue of received messages. Ends after the last one."""
 
     def __init__(self) -> None:
         self._items: deque[Incoming] = deque()
         self._ended = False
         self._wake: asyncio.Future[None] | None = None
-        self.on_room: Callable[[], None] | None = None
+        self.on_space: Callable[[], None] | None = None
 
     def put(self, item: Incoming) -> None:
-        """Another message; dropped after the end."""
+        """Add a message. Ignored after the end."""
         if not self._ended:
             self._items.append(item)
-            self._ring()
+            self._notify()
 
     def end(self) -> None:
-        """No more will come."""
+        """Mark the end of the stream."""
         self._ended = True
-        self._ring()
+        self._notify()
 
     @property
     def waiting(self) -> int:
-        """Messages not yet taken."""
+        """The number of queued messages."""
         return len(self._items)
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -234,8 +231,8 @@ class IncomingMessages:
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
         item = self._items.popleft()
-        if self.on_room is not None and len(self._items) == _MOST_WAITING // 2:
-            self.on_room()
+        if self.on_space is not None and len(self._items) == _MAX_QUEUED // 2:
+            self.on_space()
         return item
 
     async def aclose(self) -> None:
@@ -259,7 +256,7 @@ class IncomingMessages:
 
 
 class OutgoingMessages:
-    """Messages to send; `write` gets each."""
+    """A stream of messages to send. Passes each to `write`."""
 
     def __init__(self, write: "Callable[[SessionMessage], object]") -> None:
         self._write = write
@@ -269,10 +266,10 @@ class OutgoingMessages:
         if self._closed:
             raise anyio.ClosedResourceError
         self._write(item)
-        await self.drained()
+        await self.drain()
 
-    async def drained(self) -> None:
-        """Wait while the other side reads more slowly."""
+    async def drain(self) -> None:
+        """Wait while the peer is slower."""
         await asyncio.sleep(0)
 
     async def aclose(self) -> None:
@@ -286,7 +283,7 @@ class OutgoingMessages:
 
 
 class ProcessStreams(OutgoingMessages):
-    """Both streams over the pipes of a child. `on_end` hears once why it is over."""
+    """Both streams over the pipes of a process. Calls `on_end` once with the reason of the end."""
 
     def __init__(self, transport: ProcessTransport, on_end: Callable[[TransportEnd], None]) -> None:
         super().__init__(self._frame)
@@ -295,14 +292,14 @@ class ProcessStreams(OutgoingMessages):
         self._on_end = on_end
         self._paused = False
         self._too_large: OversizedFrame | None = None
-        self.inbox.on_room = self._room
+        self.inbox.on_space = self._resume
         transport.start(self)
 
     def _frame(self, item: SessionMessage) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self._transport.send(text.encode("utf-8", "replace"))
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         await self._transport.drain()
 
     def frames(self, frames: list[Frame]) -> None:
@@ -310,17 +307,17 @@ class ProcessStreams(OutgoingMessages):
             if self._too_large is not None:
                 return
             if isinstance(frame, OversizedFrame):
-                # Which call it answers cannot be known without reading it: all of them are told that it is over.
+                # It is unknown which call it answers, so all calls fail.
                 self._too_large = frame
                 self.ended(TransportEnd(f"it sent a message of {frame.size:,} bytes, which is too large"))
                 return
             try:
                 message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
             except ValueError:
-                _LOG.debug("%s wrote something to its stdout that is no message", self._transport.name)
+                _LOG.debug("ignored non-JSON output of %s", self._transport.name)
                 continue
             self.inbox.put(SessionMessage(message))
-        if self.inbox.waiting >= _MOST_WAITING and not self._paused:
+        if self.inbox.waiting >= _MAX_QUEUED and not self._paused:
             self._paused = True
             self._transport.pause()
 
@@ -328,14 +325,14 @@ class ProcessStreams(OutgoingMessages):
         self.inbox.end()
         self._on_end(end)
 
-    def _room(self) -> None:
+    def _resume(self) -> None:
         if self._paused:
             self._paused = False
             self._transport.resume()
 
 
 class WatchedStream:
-    """A stream of messages, repaired where that is needed, that tells when it is over."""
+    """A stream of repair_tool_list messages that reports its end."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
         self._inner = inner
@@ -343,12 +340,12 @@ class WatchedStream:
 
     @property
     def last_context(self) -> Context | None:
-        """What the package keeps beside the last message."""
+        """The context that the `mcp` package keeps with the last message."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Incoming:
         try:
-            return repaired(await self._inner.receive())
+            return repair_tool_list(await self._inner.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._on_end()
             raise
@@ -373,11 +370,11 @@ class WatchedStream:
         await self._inner.__aexit__(*exc_info)
 
 
-# MERGED coder.mcp.live.acp: Unstable. Servers that the client itself offers: each request goes through the connection to the client.
-
-
 class AcpStreams(OutgoingMessages):
-    """Both streams: what is sent becomes requests to the client, their answers and their news come back."""
+    """Both streams to a server that the client provides (unstable in ACP).
+
+    Messages become requests to the client.
+    """
 
     def __init__(self, server_id: str, request: AcpRequest) -> None:
         super().__init__(self._send)
@@ -395,28 +392,28 @@ class AcpStreams(OutgoingMessages):
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             task = self._running.get((message.params or {}).get("requestId"))
             if task is not None:
-                task.cancel()  # which tells the client; other notifications have no way to it
+                task.cancel()  # this also tells the client; other notifications are not sent
 
     async def _ask(self, message: JSONRPCRequest) -> None:
-        def heard(method: str, params: Mapping[str, Any]) -> None:
-            news = JSONRPCNotification(jsonrpc="2.0", method=method, params=dict(params))
-            self.inbox.put(SessionMessage(news))
+        def on_notification(method: str, params: Mapping[str, Any]) -> None:
+            notification = JSONRPCNotification(jsonrpc="2.0", method=method, params=dict(params))
+            self.inbox.put(SessionMessage(notification))
 
         try:
             result = await self._request(
-                self._server_id, message.method, message.params, on_notification=heard
+                self._server_id, message.method, message.params, on_notification=on_notification
             )
             answer = JSONRPCResponse(jsonrpc="2.0", id=message.id, result=result)
         except RpcError as error:
-            said = ErrorData(code=error.code, message=error.message)
-            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=said)
+            data = ErrorData(code=error.code, message=error.message)
+            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
         except (AccordError, ValueError) as error:
-            said = ErrorData(code=CONNECTION_CLOSED, message=str(error))
-            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=said)
+            data = ErrorData(code=CONNECTION_CLOSED, message=str(error))
+            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
         self.inbox.put(SessionMessage(answer))
 
     async def end(self) -> None:
-        """Cancel what is still asked."""
+        """Cancel open requests and end the stream."""
         running = list(self._running.values())
         for task in running:
             task.cancel()
@@ -426,44 +423,47 @@ class AcpStreams(OutgoingMessages):
 
 
 @asynccontextmanager
-async def acp_streams(server: McpServerAcp, terms: ServerContext) -> AsyncGenerator[tuple[Any, Any], None]:
-    """The streams to a server of the client."""
-    if terms.acp is None:
+async def acp_streams(
+    server: McpServerAcp, server_context: ServerContext
+) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Open the streams to a server of the client."""
+    if server_context.acp is None:
         raise McpServerFailure("servers that the client offers over ACP cannot be used here")
-    streams = AcpStreams(server.server_id, terms.acp)
+    streams = AcpStreams(server.server_id, server_context.acp)
     try:
         yield streams.inbox, streams
     finally:
         await streams.end()
 
 
-# MERGED coder.mcp.live.stdio: Servers that are programs: started in a tree of their own, without the agent's credentials, ended whole.
-
-_SHOWN: Final = 500
-_LAST_WORDS: Final = 200
+_MAX_LOG_LINE: Final = 500
+_MAX_STDERR_TAIL: Final = 200
 
 
 @asynccontextmanager
 async def stdio_streams(
-    server: McpServerStdio, terms: ServerContext
+    server: McpServerStdio, server_context: ServerContext
 ) -> AsyncGenerator[tuple[Any, Any], None]:
-    """The streams to a program, which runs as long. Raises NeverStarted."""
-    limits = terms.limits
+    """Start a server process without the agent's credentials, and open its streams. Raises NeverStarted.
+
+    Ends the whole process tree at the end.
+    """
+    limits = server_context.limits
     transport = await spawn(
         (server.command, *server.args),
-        cwd=terms.cwd,
-        env=_environment(server, terms.environment),
+        cwd=server_context.cwd,
+        env=_environment(server, server_context.environment),
         name="it",
-        on_stderr=_Errors(terms),
+        on_stderr=_StderrLog(server_context),
         limit=limits.message_bytes,
         timeouts=StopTimeouts(limits.leave_seconds, limits.leave_seconds),
-        clock=terms.clock,
+        clock=server_context.clock,
     )
 
     def ended(end: TransportEnd) -> None:
-        said = terms.secrets.masked(end.stderr).strip().rpartition("\n")[2]
-        last = clean_line(said, _LAST_WORDS)
-        terms.lost(f"{end.reason}; its last words: {last}" if last else end.reason)
+        last_line = server_context.secrets.masked(end.stderr).strip().rpartition("\n")[2]
+        last = clean_line(last_line, _MAX_STDERR_TAIL)
+        server_context.lost(f"{end.reason}; its last line on stderr: {last}" if last else end.reason)
 
     streams = ProcessStreams(transport, ended)
     try:
@@ -473,23 +473,23 @@ async def stdio_streams(
 
 
 def _environment(server: McpServerStdio, ours: Mapping[str, str] | None) -> dict[str, str | None]:
-    """What differs from our own environment: no credentials, and what the client gave, whatever that is."""
-    passing = without_credentials(os.environ if ours is None else ours)
-    withheld: dict[str, str | None] = dict.fromkeys(os.environ.keys() - passing.keys())
-    return withheld | passing | {variable.name: variable.value for variable in server.env}
+    """Return the changes to our environment: no credentials, plus the variables from the client."""
+    allowed = without_credentials(os.environ if ours is None else ours)
+    withheld: dict[str, str | None] = dict.fromkeys(os.environ.keys() - allowed.keys())
+    return withheld | allowed | {variable.name: variable.value for variable in server.env}
 
 
-class _Errors:
-    """Takes the stderr of a server into the log, as much as there is room for."""
+class _StderrLog:
+    """Writes the stderr of a server to the log, up to a limit."""
 
-    def __init__(self, terms: ServerContext) -> None:
-        self._terms = terms
-        self._left = terms.limits.log_lines
+    def __init__(self, server_context: ServerContext) -> None:
+        self._context = server_context
+        self._left = server_context.limits.log_lines
 
     def __call__(self, line: str) -> None:
         if self._left > 0:
             self._left -= 1
-            shown = clean_line(self._terms.secrets.masked(line), _SHOWN)
-            _LOG.info("%s, stderr: %s", self._terms.name, shown)
+            shown = clean_line(self._context.secrets.masked(line), _MAX_LOG_LINE)
+            _LOG.info("%s, stderr: %s", self._context.name, shown)
             if not self._left:
-                _LOG.info("%s, stderr: no more of it is logged", self._terms.name)
+                _LOG.info("%s, stderr: further lines are not logged", self._context.name)
