@@ -123,7 +123,7 @@ async def test_stopped_server_fails_the_call_in_one_line(tmp_path: Path) -> None
         text = await session.refused("web__echo", text="1")
         assert (
             text
-            == "web is not available: nothing answers at its address; check that it runs, and the address"
+            == "web is not available: nothing answers at its address; check the address and that the server runs"
         )
 
 
@@ -154,7 +154,7 @@ async def test_headers_are_sent_and_never_shown(tmp_path: Path, caplog: pytest.L
     assert (
         why["a"] == why["b"] == "it refused the request with HTTP 401; check its headers, such as the token"
     )
-    assert why["d"] == "its address is no http or https address; correct it"
+    assert why["d"] == "its address is not an http or https URL; correct it"
     assert "s3cr3t" not in repr(session.failures)
     ours = [record for record in caplog.records if not record.name.startswith(("uvicorn", "httpcore2"))]
     assert not [record.getMessage() for record in ours if "s3cr3t" in record.getMessage()]
