@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar, cast
 
 from accord.errors import InvalidParams, RequestCancelled
 
@@ -225,7 +225,8 @@ class Roots:
 
 def shown(path: object) -> str:
     """Return a value for an error message: quoted, on one line, shortened."""
-    text = repr(os.fspath(path) if isinstance(path, os.PathLike) else path)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    value: object = os.fspath(cast("os.PathLike[str]", path)) if isinstance(path, os.PathLike) else path
+    text = repr(value)
     return text if len(text) <= 300 else f"{text[:200]}...{text[-60:]}"
 
 

@@ -93,7 +93,7 @@ class FileTooLarge(DiskRefused):
 
     def __init__(self, file: ResolvedFile, size: int) -> None:
         super().__init__(f"{file.path} is too large: {size:,} bytes")
-        self.size = size
+        self.size: int = size
 
 
 class FileChanged(DiskRefused):

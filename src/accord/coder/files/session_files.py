@@ -17,7 +17,7 @@ class NotText(AccordError):
 
     def __init__(self, file: ResolvedFile, data: bytes) -> None:
         super().__init__(f"{file.path} is not text: {len(data):,} bytes of binary data")
-        self.data = data
+        self.data: bytes = data
 
 
 class ClientFiles(Protocol):
@@ -37,7 +37,7 @@ class SessionFiles:
     """Reads and writes text files at the paths that the policy has allowed."""
 
     def __init__(self, client: ClientFiles | None = None) -> None:
-        self.disk = ExactDisk()
+        self.disk: ExactDisk = ExactDisk()
         self._client = client
 
     async def read(self, file: ResolvedFile, max_bytes: int) -> Document | None:

@@ -107,7 +107,7 @@ class HttpClients:
         if response.status_code >= 400:
             self.refused = response.status_code
         if response.status_code == 404 and response.request.method == "POST":
-            self.forgotten = "mcp-session-id" in response.request.headers
+            self.forgotten: bool = "mcp-session-id" in response.request.headers
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/event-stream" and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, self._most)
@@ -287,7 +287,7 @@ class ProcessStreams(OutgoingMessages):
 
     def __init__(self, transport: ProcessTransport, on_end: Callable[[TransportEnd], None]) -> None:
         super().__init__(self._frame)
-        self.inbox = IncomingMessages()
+        self.inbox: IncomingMessages = IncomingMessages()
         self._transport = transport
         self._on_end = on_end
         self._paused = False
@@ -378,7 +378,7 @@ class AcpStreams(OutgoingMessages):
 
     def __init__(self, server_id: str, request: AcpRequest) -> None:
         super().__init__(self._send)
-        self.inbox = IncomingMessages()
+        self.inbox: IncomingMessages = IncomingMessages()
         self._server_id = server_id
         self._request = request
         self._running: dict[Any, asyncio.Task[None]] = {}

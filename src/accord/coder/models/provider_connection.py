@@ -254,18 +254,23 @@ def _context_size(entry: dict[str, Any]) -> int | None:
 
 _WARM_UP_ANSWERS: Final[dict[Kind, str]] = {
     "openai-chat": r"""
-{"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"a"}}]}
-{"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"tool_calls":[\
+{"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,\
+"delta":{"content":"a"}}]}
+{"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,\
+"delta":{"tool_calls":[\
 {"index":0,"id":"c","type":"function","function":{"name":"t","arguments":"{}"}}]},"finish_reason":"stop"}]}
 """,
     "openai-responses": r"""
-{"type":"response.created","sequence_number":0,"response":{"id":"r","object":"response","created_at":1,"model":"m",\
+{"type":"response.created","sequence_number":0,"response":{"id":"r","object":"response",\
+"created_at":1,"model":"m",\
 "output":[],"tools":[],"tool_choice":"auto","parallel_tool_calls":true,"status":"in_progress"}}
-{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"f","type":"function_call",\
+{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"f",\
+"type":"function_call",\
 "call_id":"c","name":"t","arguments":"{}"}}
 {"type":"response.output_text.delta","sequence_number":2,"item_id":"i","output_index":1,"content_index":0,\
 "delta":"a","logprobs":[]}
-{"type":"response.completed","sequence_number":3,"response":{"id":"r","object":"response","created_at":1,"model":"m",\
+{"type":"response.completed","sequence_number":3,"response":{"id":"r","object":"response",\
+"created_at":1,"model":"m",\
 "output":[],"tools":[],"tool_choice":"auto","parallel_tool_calls":true,"status":"completed"}}
 """,
     "anthropic": r"""

@@ -213,7 +213,8 @@ _VERBS: Final = (
 _COMBINABLE: Final = ("read_file", "list_files", "glob", "grep", "web_fetch")
 
 _COMMAND_START: Final = re.compile(
-    r"\s*(?:please\s+)?(?:(?:read|find|search|write|replace|run|fetch)\s|list\b|(?:plan|ask|think|delegate)\s*:)",
+    r"\s*(?:please\s+)?(?:(?:read|find|search|write|replace|run|fetch)\s|list\b|"
+    r"(?:plan|ask|think|delegate)\s*:)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`')

@@ -124,7 +124,7 @@ class RemoteModel:
             await queue.put(error)
         except MissingExtra as error:
             await queue.put(ModelError("other", str(error)))
-        except Exception as error:  # noqa: BLE001  (a library that cannot be imported or set up; the text may hold the key)
+        except Exception as error:  # noqa: BLE001  (a broken library; its text may hold the key)
             failure = f"the provider library failed ({type(error).__name__})"
             await queue.put(ModelError("other", f"{self.provider}:{self.name}: {failure}"))
 

@@ -34,7 +34,8 @@ from accord.schema.content import Content, ImageContent, TextContent
 _HTML_SCRIPT: Final = str(Path(html_markdown.__file__))
 _HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
 _TEXT: Final = re.compile(
-    r"text/.*|.*[+/](?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|x-javascript|graphql|sql)"
+    r"text/.*|.*[+/](?:json|xml|yaml|toml|javascript|ecmascript|"
+    r"x-ndjson|x-sh|x-yaml|x-javascript|graphql|sql)"
 )
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
 
