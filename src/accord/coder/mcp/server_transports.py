@@ -86,7 +86,7 @@ class HttpClients:
 
     def __init__(self, server: McpServerHttp | McpServerSse, server_context: ServerContext) -> None:
         self.refused: int | None = None
-        self.forgotten = False
+        self.forgotten: bool = False
         """Whether the server no longer knows its session."""
         self._url = server.url
         self._headers = {header.name: header.value for header in server.headers}
@@ -107,7 +107,7 @@ class HttpClients:
         if response.status_code >= 400:
             self.refused = response.status_code
         if response.status_code == 404 and response.request.method == "POST":
-            self.forgotten: bool = "mcp-session-id" in response.request.headers
+            self.forgotten = "mcp-session-id" in response.request.headers
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/event-stream" and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, self._most)
