@@ -117,7 +117,8 @@ def test_the_rules_are_listed_with_their_cases(capsys: pytest.CaptureFixture[str
     rows = {row["id"]: row for row in printed_report(capsys)}
     assert len(rows) == 221
     assert rows["15"]["scenes"] == [
-        "ids, unknown methods, notifications: requests with various ids, unknown methods, unknown notifications"
+        "ids, unknown methods, notifications: requests with various ids, unknown methods, "
+        "unknown notifications"
     ]
     assert rows["15"]["source"] == "JSON-RPC 2.0"
     assert "needs a user" in rows["89"]["untried"]

@@ -121,7 +121,8 @@ def test_constants_of_the_agent_command_match_their_modules(
 def test_argument_checks_import_no_heavy_modules(tmp_path: Path) -> None:
     code = (
         "import sys; from accord.cli import agent_command\n"
-        "agent_command._check_config(); agent_command._check_model('openai:gpt'); agent_command._check_model(None)\n"
+        "agent_command._check_config(); agent_command._check_model('openai:gpt')\n"
+        "agent_command._check_model(None)\n"
         "agent_command._check_mode('plan')\n"
         "print(*sorted(sys.modules))"
     )

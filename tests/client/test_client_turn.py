@@ -434,7 +434,8 @@ async def printed_answer(
 ) -> tuple[str, str]:
     """What the loop of the client guide prints for an agent, and `TurnResult.text` for the same agent.
 
-    The agent sends each chunk as an update (None stands for a tool call) and `final` in the prompt's response.
+    The agent sends each chunk as an update (None stands for a tool call) and `final` in the prompt's
+    response.
     """
     async with in_session() as (session, peer):
 

@@ -101,14 +101,16 @@ def test_documented_agent_example_runs(tmp_path: Path) -> None:
 
 def test_documented_context_limits_match_the_code() -> None:
     limits = user_prompt.PromptLimits()
+    prompt_size = Path(system_prompt.__file__).with_name("system_prompt.md").stat().st_size
     for figure in (
-        f"{system_prompt.FILE_BYTES // 1024} kB of each file and {system_prompt.TOTAL_CHARS // 1024} kB in all",
+        f"{system_prompt.FILE_BYTES // 1024} kB of each file and "
+        f"{system_prompt.TOTAL_CHARS // 1024} kB in all",
         f"of more than {limits.resource_chars:,} characters",
         f"up to {limits.images}, each up to {limits.image_bytes // 1024**2} MiB, "
         f"{limits.images_bytes // 1024**2} MiB together",
         f"{context_window.ASSUMED_SIZE:,} tokens",
         f"{user_prompt.TITLE_LIMIT} characters at most",
-        f"about {round(len(Path(system_prompt.__file__).with_name('system_prompt.md').read_bytes()) / 1000)} kB",
+        f"about {round(prompt_size / 1000)} kB",
     ):
         assert figure in CONTEXT_PAGE
 

@@ -1,4 +1,6 @@
-"""Helpers that `make_files.py` and the tests of this folder share: run `accord`, mask unstable values, hold one conversation."""
+"""Helpers that `make_files.py` and the tests of this folder share: run `accord`, mask unstable values, hold
+one conversation.
+"""
 
 import ast
 import hashlib
@@ -149,7 +151,9 @@ FLOATING = (
 
 
 class Editor:
-    """A client that writes and reads the lines of `accord agent` itself, so that nothing of Accord stands in between."""
+    """A client that writes and reads the lines of `accord agent` itself, so that nothing of Accord stands in
+    between.
+    """
 
     def __init__(self, home: Path, project: Path, *command: str) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -258,7 +262,9 @@ def converse(home: Path, project: Path) -> list[tuple[str, str]]:
 
 
 def transcript(lines: Sequence[tuple[str, str]], folder: Path | str) -> list[str]:
-    """The conversation without unstable values. Pieces of one message become one line; floating updates go to the end."""
+    """The conversation without unstable values. Pieces of one message become one line; floating updates go to
+    the end.
+    """
     mask, found, floating = Mask(folder), list[str](), set[str]()
     for side, line in lines:
         masked = f"{side} {mask.line(line)}"
@@ -437,7 +443,9 @@ def gateway(home: Path, project: Path, *words: str) -> Generator[Gateway]:
 
 
 def place(root: Path) -> Path:
-    """Put a copy of the frozen files into a folder, as if they had been made there: paths inside them are moved along."""
+    """Put a copy of the frozen files into a folder, as if they had been made there: paths inside them are
+    moved along.
+    """
     root = root.resolve()
     for name in ("home", "project"):
         for source in sorted((FILES / name).rglob("*")):

@@ -2,12 +2,13 @@
 
     python -m tests.frozen.make_files
 
-Run it only on purpose, when a new format gets its own frozen files. Never run it to make a test pass: a test that fails here says
-that files of users can no longer be read, or that scripts of users no longer work.
+Run it only on purpose, when a new format gets its own frozen files. Never run it to make a test pass: a test
+that fails here says that files of users can no longer be read, or that scripts of users no longer work.
 
-The files under `files/home/config`, `files/project`, `files/foreign` and `files/check` are written by hand and stay as they are.
-The script makes the rest: `files/home/data`, `files/home/config/credentials.json`, `files/trace.jsonl` and `files/expected`.
-It works in /tmp/accord-frozen, so that no path of the machine gets into a file.
+The files under `files/home/config`, `files/project`, `files/foreign` and `files/check` are written by hand
+and stay as they are. The script makes the rest: `files/home/data`, `files/home/config/credentials.json`,
+`files/trace.jsonl` and `files/expected`. It works in /tmp/accord-frozen, so that no path of the machine gets
+into a file.
 """
 
 import getpass
@@ -94,7 +95,9 @@ def interrupt() -> None:
 
 
 def serve() -> tuple[list[str], Any]:
-    """Fill the gateway's log, tokens, logins and audit; return the names of its metrics and its answer to `initialize`."""
+    """Fill the gateway's log, tokens, logins and audit; return the names of its metrics and its answer to
+    `initialize`.
+    """
     folder = DATA / "gateway" / "tokens"
     rights = {
         "frozen22": ["--name", "all"],

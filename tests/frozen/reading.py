@@ -1,4 +1,4 @@
-"""What the commands and the store say about a folder of files; `make_files.py` keeps it, the tests compare."""
+"""Read a folder of files with the commands and the store; `make_files.py` keeps it, the tests compare it."""
 
 import json
 import sqlite3
@@ -27,7 +27,7 @@ def schema_of(database: Path) -> list[str]:
 
 
 def records_of(database: Path, folder: Path) -> list[str]:
-    """All records of all sessions as the file holds them, the oldest session first, without unstable values."""
+    """Return all records of all sessions, the oldest session first, without unstable values."""
     mask = Mask(folder)
     connection = sqlite3.connect(database)
     try:
@@ -119,7 +119,8 @@ import json, os, sys
 for line in sys.stdin:
     message = json.loads(line)
     if message["method"] == "initialize":
-        result = {{"protocolVersion": 1, "agentCapabilities": {{"mcpCapabilities": {{"http": True, "sse": True}}}}}}
+        servers = {{"http": True, "sse": True}}
+        result = {{"protocolVersion": 1, "agentCapabilities": {{"mcpCapabilities": servers}}}}
         print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": result}}), flush=True)
     elif message["method"] == "session/new":
         names = ("HELPER_LEVEL", "HELPER_HOME", "HELPER_TEXT", "TEAM", "LEVEL")

@@ -1,4 +1,4 @@
-"""What `accord agent` has loaded when it answers `initialize`: few modules of ours, nothing heavy of others."""
+"""What `accord agent` has loaded when it answers `initialize`: few own modules, no heavy library."""
 
 import json
 import subprocess
@@ -39,8 +39,8 @@ HEAVY = frozenset(
 )
 """Packages that cost too much to be loaded this early."""
 
-# The real command in a process of its own. The hook sees the bytes of the response on their way to stdout: at this moment, and
-# not a little later, when the agent loads more in the background.
+# The real command in a process of its own. The hook sees the bytes of the response on their way to stdout: at
+# this moment, and not a little later, when the agent loads more in the background.
 WATCHED = """
 import json, os, sys
 

@@ -121,7 +121,8 @@ def test_lines_that_cannot_be_predicted_are_doubted(line: str):
 
 
 EXPANDED_TWICE = [
-    ">&o'$(ok1)'", ">&'$(ok1)'", '>&"\\$(ok1)"', ">&o\\$\\(ok1\\)", "1>&o'$(ok1)'", ">&o'`ok1`'", ">&'<(ok1)'",
+    ">&o'$(ok1)'", ">&'$(ok1)'", '>&"\\$(ok1)"', ">&o\\$\\(ok1\\)",
+    "1>&o'$(ok1)'", ">&o'`ok1`'", ">&'<(ok1)'",
     ">& 'o$(ok1)'", "A='$(ok1)'; >&$A", "A='$(ok1)'; >&o\"$A\"", "A='$(ok1)'; >&${A}", ">&o'$((A[$(ok1)]))'",
     "say >&o$(printf '$(ok1)')", "ok2() { ok1; }; >&'$(ok2)'", "{ say; } >&o'$(ok1)'",
 ]  # fmt: skip

@@ -57,8 +57,9 @@ async def test_commit_first_passes_the_transport_contract(check: str) -> None:
 
 
 class FrameRecorder:
-    """A transport behind `CommitTransport` that records, for each frame, what another process can read at that
-    moment."""
+    """A transport behind `CommitTransport` that records, for each frame, what another process can read at
+    that moment.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -307,7 +307,8 @@ async def test_a_program_that_cannot_be_started_raises_a_one_line_reason(tmp_pat
         (
             str(plain),
             None,
-            f"cannot start {plain}: it is not executable; run chmod +x on it, or start it with its interpreter",
+            f"cannot start {plain}: it is not executable; run chmod +x on it, "
+            "or start it with its interpreter",
         ),
         (
             str(script),

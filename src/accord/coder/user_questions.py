@@ -31,7 +31,8 @@ OPTION_LIMIT: Final = 50
 
 _SECRETS_REFUSED: Final = (
     "Not asked: answers of the user are shown and stored, so passwords, keys and other secrets are never "
-    "asked for. Ask the user to put it where the program that needs it finds it, such as an environment variable, "
+    "asked for. Ask the user to put it where the program that needs it finds it, "
+    "such as an environment variable, "
     "without telling you."
 )
 

@@ -154,7 +154,9 @@ DESCRIPTIONS: Final[dict[Mode, str]] = {
     "workspace-write": (
         "Writes in the session's folders without asking; runs commands unasked only inside the sandbox."
     ),
-    "full-access": "Asks only about secrets and where your rules say so. Never-allowed commands stay refused.",
+    "full-access": (
+        "Asks only about secrets and where your rules say so. Never-allowed commands stay refused."
+    ),
     "plan": "Reads and plans. Nothing is changed until you agree to leave this mode.",
 }
 STRICTNESS: Final[dict[Effect, int]] = {"allow": 0, "ask": 1, "deny": 2}

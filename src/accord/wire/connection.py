@@ -324,7 +324,7 @@ class Connection:
     # -- the end ----------------------------------------------------------------------------------
 
     def ended(self, end: TransportEnd) -> None:
-        """Fail every pending call with the reason, after everything that arrived before the end was handled."""
+        """Fail every pending call with the reason, after everything received before the end was handled."""
         self.end = end
         unsettled = self._pending_calls.take_all()
 

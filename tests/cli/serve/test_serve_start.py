@@ -102,7 +102,8 @@ def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
         code, out, err = accord(home, "serve", "--port", str(port))
     assert (code, out) == (2, "")
     assert err == (
-        f"accord serve: port {port} is in use on 127.0.0.1; choose another with --port (0 for any free port)\n"
+        f"accord serve: port {port} is in use on 127.0.0.1; "
+        "choose another with --port (0 for any free port)\n"
     )
 
 

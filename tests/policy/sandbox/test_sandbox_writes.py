@@ -159,7 +159,8 @@ def test_a_folder_replaced_by_a_link_is_not_followed_by_the_next_command(harness
     harness.options["writable"] = [harness.project / "deep" / "root"]
     assert (
         harness.shell(
-            f"rm -rf bin deep; ln -s {harness.outside_path} bin; mkdir deep; ln -s {harness.outside_path} deep/root"
+            f"rm -rf bin deep; ln -s {harness.outside_path} bin; mkdir deep; "
+            f"ln -s {harness.outside_path} deep/root"
         ).code
         == 0
     )

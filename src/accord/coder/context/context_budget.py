@@ -181,7 +181,9 @@ class _TokenCounts:
 
     @property
     def prompt_chars(self) -> tuple[int, ...]:
-        """Limits for the earlier prompts, in characters; the next one is tried if the history stays too large."""
+        """Limits for the earlier prompts, in characters; the next one is tried if the history stays too
+        large.
+        """
         most = min(_PROMPTS_CHARS, self.limit // 4)
         return most, most // 4, 0
 

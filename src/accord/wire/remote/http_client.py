@@ -136,7 +136,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def events(self, ids: dict[str, str], last_id: str | None) -> AsyncGenerator[EventResponse]:
-        """Open an event stream. Raises StreamRejected and NetworkFailure; reading it raises NetworkFailure."""
+        """Open an event stream. Raises StreamRejected, NetworkFailure; reading it raises NetworkFailure."""
         headers = {**ids, "Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id

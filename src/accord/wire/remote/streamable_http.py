@@ -265,7 +265,7 @@ class StreamableHttpTransport:
             self._fail(id, f"the session {session}: {why}")
 
     async def _fail_later(self, ids: list[bytes], why: str) -> None:
-        """Fail calls of an ended stream after a moment: if the server has ended, the connection fails first."""
+        """Fail calls of an ended stream after a moment: if the server ended, the connection fails first."""
         await self._clock.sleep(MAX_ORDER_DELAY)
         for id in ids:
             self._fail(id, why)
