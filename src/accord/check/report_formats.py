@@ -225,7 +225,8 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     if finding.why:
         yield f"            {_cut(finding.why, 400)}"
     if finding.verdict in ("fail", "warn"):
-        yield f"            by {BASES[rule.basis]}; tried in: {', '.join(finding.cases[:4])}"  # pyright: ignore[reportArgumentType]
+        basis = BASES[rule.basis]  # pyright: ignore[reportArgumentType]
+        yield f"            by {basis}; tried in: {', '.join(finding.cases[:4])}"
         for frame in finding.frames:
             arrow = "->" if frame.sender == "client" else "<-"
             yield f"            {arrow} {frame.number:>4}  {_cut(frame.text, _MAX_FRAME_WIDTH)}"

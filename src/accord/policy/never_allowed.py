@@ -199,7 +199,8 @@ _STOPPING_UNITS: Final = frozenset(
     "poweroff reboot halt kexec suspend hibernate hybrid-sleep emergency rescue isolate soft-reboot".split()
 )
 _DISK_TOOLS: Final = re.compile(
-    r"mkfs(\..+)?|mke2fs|mkswap|mkdosfs|wipefs|[sc]?fdisk|s?gdisk|parted|blkdiscard|badblocks|hdparm|cryptsetup"
+    r"mkfs(\..+)?|mke2fs|mkswap|mkdosfs|wipefs|[sc]?fdisk|s?gdisk|parted|blkdiscard|badblocks|hdparm"
+    r"|cryptsetup"
     r"|mdadm|nvme"
     r"|pvcreate|pvremove|vgremove|lvremove|zpool|diskutil|format|partx|newfs(_.+)?"
 )

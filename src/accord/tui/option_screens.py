@@ -120,7 +120,8 @@ class OptionsScreen(SettingScreen):
         elif isinstance(picker.current, bool):
             self.send(picker, not picker.current)
         else:
-            self.app.push_screen(ValuesScreen(self.session, picker), self._value_chosen)  # pyright: ignore[reportUnknownMemberType]
+            values = ValuesScreen(self.session, picker)
+            self.app.push_screen(values, self._value_chosen)  # pyright: ignore[reportUnknownMemberType]
 
     def _value_chosen(self, _: Any) -> None:
         self.on_changed()

@@ -1,6 +1,6 @@
 """Cases: `initialize`, sign-in, envelopes, ids, noise."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from accord.check.checked_connection import ConnectionOver, WireLine
 from accord.check.client.agent_responder import ALL_CAPABILITIES, Reply, error, result
@@ -361,7 +361,8 @@ async def invalid_lines(fixture: ClientFixture) -> None:
 def _with_additional_members(value: Any) -> Any:
     """A copy with an additional member in every object."""
     if isinstance(value, dict):
-        return {**{name: _with_additional_members(member) for name, member in value.items()}, "zzz": 1}  # pyright: ignore[reportUnknownVariableType]
+        members = cast("dict[str, Any]", value).items()
+        return {**{name: _with_additional_members(member) for name, member in members}, "zzz": 1}
     return value
 
 

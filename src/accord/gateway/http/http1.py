@@ -182,7 +182,9 @@ class Http1(asyncio.Protocol):
 
     def send(self, *events: Any) -> None:
         """Write events of the response with one system call."""
-        data: bytes = b"".join([self.h11.send(event) or b"" for event in events])  # pyright: ignore[reportUnknownArgumentType]
+        data: bytes = b"".join(
+            [self.h11.send(event) or b"" for event in events]  # pyright: ignore[reportUnknownArgumentType]
+        )
         if self.transport is not None and data and not self.transport.is_closing():
             self.transport.write(data)
 

@@ -341,7 +341,8 @@ def _spec(flags: str = "", valued: str = "", **more: object) -> ReadOnlySpec:
     for key in ("files", "patterns", "recursive"):
         if isinstance(text := more.get(key), str):
             more[key] = option_names(text)
-    return ReadOnlySpec(option_names(flags), option_names(valued), **more)  # pyright: ignore[reportArgumentType]
+    known = option_names(flags), option_names(valued)
+    return ReadOnlySpec(*known, **more)  # pyright: ignore[reportArgumentType]
 
 
 def _test_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:

@@ -286,7 +286,10 @@ class NotePart(DrawnPart):
 def warm_up() -> None:
     """Import the Markdown parser and the lexers in advance. Blocking: run it in a thread."""
     from markdown_it import MarkdownIt
-    from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
+    from pygments.lexers import (
+        find_lexer_class_for_filename,  # pyright: ignore[reportUnknownVariableType]
+        get_lexer_by_name,  # pyright: ignore[reportUnknownVariableType]
+    )
 
     MarkdownIt("commonmark").parse("warm")
     find_lexer_class_for_filename("a.py")

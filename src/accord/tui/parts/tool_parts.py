@@ -160,7 +160,11 @@ class _AnsiStyle:
                 self._color = None
             elif number == 49:
                 self._background = None
-        self.style = Style(color=self._color, bgcolor=self._background, **self._attributes)  # pyright: ignore[reportArgumentType]
+        self.style = Style(
+            color=self._color,
+            bgcolor=self._background,
+            **self._attributes,  # pyright: ignore[reportArgumentType]
+        )
 
 
 def _extended_color(numbers: list[int]) -> Color | None:
