@@ -121,9 +121,8 @@ async def test_stopped_server_fails_the_call_in_one_line(tmp_path: Path) -> None
         assert text.startswith("web ended before it answered; the call may or may not have had effects: ")
         assert "\n" not in text
         text = await session.refused("web__echo", text="1")
-        assert (
-            text
-            == "web is not available: nothing answers at its address; check the address and that the server runs"
+        assert text == (
+            "web is not available: nothing answers at its address; check the address and that the server runs"
         )
 
 
