@@ -431,6 +431,8 @@ async def observe_client(
         try:
             turn = await fixture.start_turn()
         except ConnectionOver as over:
+            if fixture.process.exit is not None:
+                await fixture.process.wait(options.timeouts.exit)  # reads the last output from its pipes
             words = tail(fixture.process.output, 1000)
             raise HandshakeFailed(f"the client sent no prompt: {over}\nits output: {words}") from None
         turn.client.say(_MARKER)
