@@ -13,8 +13,8 @@
     |   +-- RequestCancelled       -32800
     |   +-- AuthRequired           -32000
     |   +-- NotFound               -32002
-    |   +-- LimitReached           -32029, a limit of the gateway; in `accord.gateway.access.resource_limits`
-    +-- Refused                    the gateway rejected a client; in `accord.gateway.access`
+    |   +-- GatewayLimitReached    -32029, a limit of the gateway; in `accord.gateway.access`
+    +-- RequestRefused             the gateway rejected a client; in `accord.gateway.access`
     +-- StoreError                 a session log cannot be read or written
     |   +-- SessionInUse           another process writes to this session
     +-- ModelError                 a model gave no complete answer; in `accord.coder.models`
