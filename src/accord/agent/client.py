@@ -198,7 +198,7 @@ class ClientPeer:
         return task
 
     def adopt(self, task: "asyncio.Task[Any]") -> None:
-        """Own a task that its creator no longer waits for."""
+        """Keep a task that its creator no longer awaits."""
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 

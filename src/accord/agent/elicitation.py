@@ -76,7 +76,7 @@ class ElicitationScope(TypedDict, total=False):
 
 
 class ElicitationAnswer:
-    """The answer of the user. True only if the user accepted and a form is filled in correctly."""
+    """The answer of the user. Truthy only if the user accepted and the form is valid."""
 
     def __init__(
         self, action: str, content: dict[str, Any] | None = None, error: AccordError | None = None
@@ -180,7 +180,7 @@ async def _ask(
 
 
 def form_problem(schema: ElicitationSchema, content: Mapping[str, Any]) -> str | None:
-    """Describe the first invalid field of a form; None if all are valid. Clients may not check it."""
+    """Describe the first invalid field of a form; None if all are valid. Some clients do not validate."""
     missing = [name for name in schema.required or () if name not in content]
     if missing:
         return f"{missing[0]} is missing"

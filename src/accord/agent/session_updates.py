@@ -195,7 +195,7 @@ class PlanReporter:
         self._plans: dict[str, PlanUpdateContent] = {}
 
     def put(self, plan: PlanUpdateContent, *, several: bool) -> Plan | PlanUpdate:
-        """Create or replace a plan; return the update for a client that shows several plans, or one."""
+        """Create or replace a plan; return the update: this plan if `several`, else all plans merged."""
         self._plans[plan.plan_id] = plan
         return PlanUpdate(plan) if several else self._merged()
 
@@ -233,7 +233,7 @@ def new_session_id() -> str:
 
 
 class IdGenerator:
-    """Ids that are unique in a session, also after it is loaded again: a random part and a counter."""
+    """Generates ids that stay unique after the session is loaded again: a random part and a counter."""
 
     def __init__(self) -> None:
         self._random = os.urandom(6).hex()

@@ -100,10 +100,10 @@ async def check_record(record: RecordT, notes: RuleNotes, rules: "Sequence[Recor
             notes.add_unjudged(SCHEMA, f"not judged: {line.skip_reason}", [line.evidence])
     if record.flood:
         notes.add_unjudged(SCHEMA, f"only the start was judged of {record.flood}")
-    for check_envelopes in rules:
+    for check_rule in rules:
         await asyncio.sleep(0)
         try:
-            check_envelopes(record, notes)
+            check_rule(record, notes)
         except Exception as error:  # noqa: BLE001 - an unexpected message must not end the run
             notes.add_fail(SCHEMA, f"a message that cannot be judged ({type(error).__name__})")
 

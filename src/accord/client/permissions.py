@@ -55,11 +55,11 @@ class PermissionRequest:
         sent = self.sent.tool_call
         if sent.kind:
             return official_kind(sent)
-        # If the request has a kind that only a repair could read, an earlier kind does not count either.
+        # If the request has a nonstandard kind, ignore the kind of earlier updates too.
         return official_kind(self.call) if display_kind(sent) == "other" else None
 
     def option(self, kind: PermissionOptionKind) -> PermissionOption | None:
-        """The first offered option to which the agent itself gave this kind."""
+        """Return the first option that the agent sent with this official kind."""
         return next((option for option in self.options if official_kind(option) == kind), None)
 
 
@@ -72,7 +72,7 @@ def reject_all(request: PermissionRequest) -> PermissionChoice:
 
 
 def allow_reads(request: PermissionRequest) -> PermissionChoice:
-    """Allow calls once that the agent declared as `read` or `search`; refuse the rest."""
+    """Allow `read` and `search` calls once; refuse all others."""
     if request.official_kind in READ_ONLY_KINDS:
         return request.option("allow_once") or reject_all(request)
     return reject_all(request)
@@ -86,7 +86,7 @@ def allow_all(request: PermissionRequest) -> PermissionChoice:
 class PendingPermissions:
     """The open permission requests of one session.
 
-    Several can be open at once. Each is answered exactly once. A handler that fails refuses.
+    Several can be open at once. Each is answered exactly once. If the handler raises, the request is refused.
     """
 
     def __init__(self, session: "SessionCore") -> None:

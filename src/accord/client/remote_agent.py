@@ -177,7 +177,7 @@ class RemoteAgent:
         return self._handle.connection.rpc.paused
 
     def events(self) -> EventStream[AgentEvent]:
-        """Iterate over the events of the agent itself from now on: it ended or was restarted, for example.
+        """Iterate over new events of the agent itself, such as its end or a restart.
 
         If the agent has already ended, `AgentEnded` is the first event.
         """
@@ -328,7 +328,7 @@ class RemoteAgent:
     # -- sign-in ---------------------------------------------------------------------------------------------
 
     async def authenticate(self, method_id: str) -> None:
-        """Sign in with a method of the agent. There is no time limit, because the user acts."""
+        """Sign in with a method of the agent. There is no time limit, because it waits for the user."""
         method = self._auth_method(method_id)
         if isinstance(method, AuthMethodTerminal):
             raise UsageError(

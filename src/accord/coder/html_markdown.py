@@ -158,8 +158,8 @@ class _MarkdownParser(HTMLParser):
         elif tag == "code":
             out.line = out.line[:-1] if out.line.endswith("`") and out.line.count("`") % 2 else out.line + "`"
         elif tag in _EMPHASIS:
-            text_before = out.line.rstrip(" ")
-            out.line = text_before + _EMPHASIS[tag] + out.line[len(text_before) :]
+            stripped = out.line.rstrip(" ")
+            out.line = stripped + _EMPHASIS[tag] + out.line[len(stripped) :]
         elif tag in _BLOCKS:
             out.end_line()
 
@@ -211,15 +211,15 @@ class _MarkdownParser(HTMLParser):
     def _end_link(self) -> None:
         href, start = self._links.pop()
         out = self._out
-        text_before = out.line[start:] if start <= len(out.line) else ""
-        if not text_before.strip() or not href or href.startswith(("#", "javascript:", "data:", "mailto:")):
+        link_text = out.line[start:] if start <= len(out.line) else ""
+        if not link_text.strip() or not href or href.startswith(("#", "javascript:", "data:", "mailto:")):
             return
         try:
             target = urljoin(self._base, href.strip())
         except ValueError:
             return
-        lead = text_before[: len(text_before) - len(text_before.lstrip())]
-        out.line = f"{out.line[:start]}{lead}[{text_before.strip()}]({target})"
+        lead = link_text[: len(link_text) - len(link_text.lstrip())]
+        out.line = f"{out.line[:start]}{lead}[{link_text.strip()}]({target})"
 
     def _cell(self) -> None:
         """Everything written since the last cell becomes a cell."""

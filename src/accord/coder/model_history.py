@@ -60,7 +60,7 @@ class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag
 
     parts: tuple[Part, ...]
     note: bool = False
-    """Whether the agent wrote it, between the steps of a turn. Then it is not a prompt."""
+    """Whether the agent wrote this message during a turn; it is then not a user prompt."""
 
 
 class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="assistant"):
@@ -143,7 +143,7 @@ def decode_message(data: bytes) -> Message:
 
 
 def repair(history: Iterable[Message]) -> list[Message]:
-    """The history as every provider accepts it; a valid one comes back equal.
+    """Return the history in a form that every provider accepts. A valid history is returned unchanged.
 
     Each tool call is followed by exactly one result, in the order of the calls. A missing result becomes an
     interrupted one; a result without a call is removed. Ids are unique. Blank text, trailing thoughts and
@@ -209,7 +209,7 @@ class _Ids:
         self._next: dict[str, int] = {}
 
     def unique(self, use_id: str) -> str:
-        """An id that no other call has. It is the same every time, for the prompt caches of providers."""
+        """Return an id that no other call has. Deterministic, so that provider prompt caches match."""
         if not use_id or use_id in self._taken:
             stem, number = use_id or "call", self._next.get(use_id, 2 if use_id else 1)
             while (candidate := f"{stem}-{number}") in self._taken:

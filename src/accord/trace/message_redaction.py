@@ -5,8 +5,8 @@ shape. It becomes `[redacted]`; everything else stays, and a value without secre
 object. Only copies are changed, never the messages that pass through. A secret that streaming splits into
 chunks, or that looks like an ordinary word, is not recognized, so treat a recording as private.
 
-Broken JSON (cut off, with text around it, nested too deeply) is repaired as far as possible, so that names
-and positions count there too. What is nested too deeply is dropped.
+Broken JSON (cut off, with text around it, nested too deeply) is repaired as far as possible, so that
+secrets are found by name and position there too. Parts nested too deeply are replaced.
 """
 
 import json
@@ -120,7 +120,7 @@ def redact_command(words: Sequence[str]) -> list[str]:
 def redact_broken(text: str) -> str:
     """Redact a line that is not valid JSON."""
     if len(text) > _MAX_REPAIRED_LENGTH:
-        return redact_text(_without_pairs(text))
+        return redact_text(_redact_unparsed_pairs(text))
     parts: list[str] = []
     place = 0
     for _ in range(_MAX_OBJECTS):
@@ -142,11 +142,11 @@ def redact_broken(text: str) -> str:
             kept = msgspec.json.encode(shown).decode()
         parts += (redact_text(text[place:begin]), kept, _redact_rest(rest))
         place = end
-    return "".join([*parts, redact_text(_without_pairs(text[place:]))])
+    return "".join([*parts, redact_text(_redact_unparsed_pairs(text[place:]))])
 
 
 def has_unique_keys(text: bytes, value: Any) -> bool:
-    """Tell whether a JSON text has no duplicate keys. Of duplicates the parsed value has only the last."""
+    """Tell whether a JSON text has no duplicate keys. Parsing keeps only the last one."""
     encoded = msgspec.json.encode(value)
     if encoded == text:
         return True
@@ -436,7 +436,7 @@ _QUOTED: Final = re.compile(
 )
 
 
-def _without_pairs(text: str) -> str:
+def _redact_unparsed_pairs(text: str) -> str:
     """Redact unparsable text: every value below an environment or headers counts as a secret."""
     lowered = text.lower()
     if "env" not in lowered and "headers" not in lowered:

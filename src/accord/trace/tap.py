@@ -30,7 +30,7 @@ class FrameSink(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Finish in bounded time, because the tap is closed."""
+        """Finish in bounded time. Called when the transport closes."""
         ...
 
 
@@ -117,8 +117,8 @@ def tapped(
 ) -> TappedTransport:
     """Return the transport with a tap that appends all frames to a file for `accord trace`.
 
-    The file has mode 0600 and is redacted. Raises UsageError if it cannot be opened. A disk that fails later
-    costs one warning on stderr, never the connection.
+    The file has mode 0600 and is redacted. Raises UsageError if it cannot be opened. If a later write
+    fails, one warning goes to stderr and the connection continues.
     """
     from accord.trace.trace_writer import FileSink
 
@@ -231,17 +231,17 @@ class FrameRing:
 
         return unsubscribe
 
-    # -- the FrameSink interface -----------------------------------------------------------------------------
-
-    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
-        now = self._now()
-        self._add([self._frame_entry(now, sender, frame) for frame in frames])
-
     def note_stderr(self, line: str) -> None:
         """Take a line of the agent's stderr."""
         raw = line.encode(errors="replace")
         entry = stderr_entry(self._now(), raw, redact=self._redact, lines=self._stderr)
         self._add([self._other("stderr", entry, len(raw))])
+
+    # -- the FrameSink interface -----------------------------------------------------------------------------
+
+    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
+        now = self._now()
+        self._add([self._frame_entry(now, sender, frame) for frame in frames])
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
         now = self._now()

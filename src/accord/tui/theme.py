@@ -23,7 +23,7 @@ _TINT: Final = 0.16
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The styles of the transcript, from the theme of the app: CSS cannot style drawn lines."""
+    """Styles for lines that are drawn directly, which CSS cannot reach."""
 
     text: Style
     strong: Style

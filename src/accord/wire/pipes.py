@@ -22,7 +22,7 @@ HIGH_WATER: Final = 256 * 1024
 """Unsent bytes at which `drain` starts to wait; it returns at a quarter of that."""
 
 _MAX_JOINED: Final = 64 * 1024
-"""Frames of one iteration are written early at this many bytes. Longer frames are never copied."""
+"""Flush early once this many bytes are queued. Longer frames are written without copying."""
 _MAX_PIECES: Final = 64
 """How many buffers one writev gets."""
 
@@ -124,8 +124,8 @@ class WriteBacklog:
 
 
 def _close(fd: int, blocking: bool) -> None:
-    # Other programs may share a pipe, such as the next command of a shell script: restore its mode. A socket
-    # may also be our own other direction, which stays in use.
+    # Other programs may share a pipe, so restore its blocking mode. Do not do so for a socket: our other
+    # direction may still use it.
     if blocking and stat.S_ISFIFO(os.fstat(fd).st_mode):
         os.set_blocking(fd, True)
     os.close(fd)

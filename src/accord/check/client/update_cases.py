@@ -49,14 +49,14 @@ def _outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
 
 
 async def updates_before_session(fixture: ClientFixture) -> None:
-    """Commands, title and usage right before the answer to session/new."""
+    """Every update that belongs to no turn, sent right before the answer to session/new."""
     fixture.responder.before["session/new"] = _outside_turns(fixture)
     turn = await fixture.start_turn(rule=156)
     await fixture.finish_turn(turn, "marigold", (156,))
 
 
 async def updates_outside_turn(fixture: ClientFixture) -> None:
-    """The same after the answer to session/new, before a prompt."""
+    """The same updates, after the answer to session/new and before a prompt."""
     fixture.responder.after["session/new"] = _outside_turns(fixture)
     turn = await fixture.start_turn(rule=155)
     await turn.client.barrier(rule=155)
@@ -126,13 +126,11 @@ async def notice_updates(fixture: ClientFixture) -> None:
 async def auth_status_accounts(fixture: ClientFixture) -> None:
     """An unknown state, and accounts with an address that must not be stored or printed."""
     fixture.responder.initialize_result["agentCapabilities"]["auth"] = {"status": {}, "logout": {}}
-    auth_status_accounts = [
+    accounts = [
         {"label": "marigold@example.com", "active": True},
         {"label": "marigold@example.com"},
     ]
-    fixture.responder.overrides["auth/status"] = lambda _: {
-        "result": {"state": "_x", "accounts": auth_status_accounts}
-    }
+    fixture.responder.overrides["auth/status"] = lambda _: {"result": {"state": "_x", "accounts": accounts}}
     turn = await fixture.start_turn()
     turn.client.notify("auth/status_update", {"state": "_x", "accounts": auth_status_accounts})
     await turn.client.barrier(rule=362)

@@ -71,7 +71,7 @@ class SessionFiles:
         return decoded[0]
 
     async def write(self, file: ResolvedFile, text: str, before: Document | None) -> Document:
-        """Write the text in the encoding of the file `before`; None creates a new file.
+        """Write the text in the encoding of `before`, or as a new UTF-8 file if it is None.
 
         Raises DiskRefused.
         """
@@ -125,7 +125,7 @@ ReadState = Literal["same", "changed", "unread"]
 class ReadFiles:
     """The texts that the model last read or wrote, as digests by real path.
 
-    The tools use it to refuse changes of files that the model does not know.
+    Tools refuse to change files that the model has not read.
     """
 
     def __init__(self) -> None:
