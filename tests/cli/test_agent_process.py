@@ -127,7 +127,7 @@ def test_resume_without_a_session_starts_a_new_one_with_a_note(
         agent.initialize()
         assert "result" in agent.new_session(project)
         assert agent.end() == 0
-    assert "a new session begins" in agent.stderr
+    assert "starting a new session" in agent.stderr
     assert agent.stderr.count("\n") == 1
 
 
@@ -158,8 +158,8 @@ def test_the_store_option_is_used(home: Path, project: Path, tmp_path: Path) -> 
 
 def test_on_a_terminal_the_agent_explains_what_it_waits_for(home: Path) -> None:
     with in_terminal("agent", env=environment(home)) as terminal:
-        terminal.expect("waits for an editor")
-        terminal.expect("Ctrl-D ends it")
+        terminal.expect("waiting for an ACP client")
+        terminal.expect("Ctrl-D ends the agent")
         terminal.type("\x04")
         assert terminal.end() == 0
     assert "Traceback" not in terminal.shown

@@ -114,4 +114,4 @@ def test_the_installed_script_starts_the_agent(wheels: list[Path], tmp_path: Pat
         env={**os.environ, "PYTHONPATH": str(target), "ACCORD_HOME": str(tmp_path)},
     )
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.startswith("accord agent: there is no mode 'nope'")
+    assert run.stderr.startswith("accord agent: unknown mode 'nope'")

@@ -92,7 +92,12 @@ def version_of(connection: Connection) -> int | None:
     if application_id == APPLICATION_ID:
         return version
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return None if application_id or version or tables else 0
+    if not (application_id or version or tables):
+        return 0
+    # Another process may have created the store between these reads; it does so in one transaction.
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return version if application_id == APPLICATION_ID else None
 
 
 def upgrade(connection: Connection, steps: Sequence[Sequence[str]] = MIGRATIONS) -> None:

@@ -100,7 +100,7 @@ async def test_run(chat: Chat) -> None:
 async def test_fetch_of_local_addresses_is_refused(chat: Chat, host: str) -> None:
     record = await chat.turn(f"fetch http://{host}/secret")
     assert (record.call["kind"], record.call["status"]) == ("fetch", "failed")
-    assert "may not be asked" in content(record.call)
+    assert "may not be fetched" in content(record.call)
 
 
 async def test_plan(chat: Chat) -> None:
