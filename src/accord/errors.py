@@ -236,11 +236,17 @@ class TurnSilent(LimitReached):
 
 
 def to_rpc_error(error: BaseException) -> RpcError:
-    """The JSON-RPC error for an exception of a request handler. Of other exceptions only the type is sent."""
+    """The JSON-RPC error for an exception of a request handler.
+
+    Of an exception that is not ours only the type is sent, and of a failed import which name was missing.
+    """
     if isinstance(error, RpcError):
         return error
     if isinstance(error, asyncio.CancelledError):
         return RequestCancelled()
     if isinstance(error, AccordError):
         return InternalError(data=str(error))
-    return InternalError(data=f"{type(error).__name__} in the handler")
+    data = f"{type(error).__name__} in the handler"
+    if isinstance(error, ImportError):
+        data += f": {error.msg.partition(' (')[0]}"
+    return InternalError(data=data)

@@ -132,7 +132,7 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     ]
     fixture.responder.overrides["auth/status"] = lambda _: {"result": {"state": "_x", "accounts": accounts}}
     turn = await fixture.start_turn()
-    turn.client.notify("auth/status_update", {"state": "_x", "accounts": auth_status_accounts})
+    turn.client.notify("auth/status_update", {"state": "_x", "accounts": accounts})
     await turn.client.barrier(rule=362)
     await fixture.finish_turn(turn, "calendula", (362,))
     files = [
