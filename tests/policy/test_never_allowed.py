@@ -191,6 +191,7 @@ cp x /etc/passwd
 mv x /etc/shadow
 ln -sf x /etc/passwd
 sed -i s/x/y/ /etc/passwd
+sed --in-place s/x/y/ /etc/passwd
 rm /etc/passwd
 rm -f /etc/shadow
 chmod 777 /etc/shadow

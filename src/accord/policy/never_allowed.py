@@ -391,7 +391,7 @@ def _written_files(command: SimpleCommand, texts: list[str], finder: TargetFinde
     elif name == "dd":
         operands = [word for word in command.arguments if word.raw.startswith("of=")]
     elif name in ("sed", "perl"):
-        operands = operands if any(re.match(r"-[a-zA-Z]*i|--in-resolved", text) for text in texts) else []
+        operands = operands if any(re.match(r"-[a-zA-Z]*i|--in-place", text) for text in texts) else []
     elif name in ("sort", "curl", "wget"):
         flags = ("-o", "-O", "--output", "--output-document")
         operands = [value for text, value in zip(texts, command.arguments[1:], strict=False) if text in flags]

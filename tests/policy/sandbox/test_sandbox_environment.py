@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tests.policy.sandbox.sandbox_harness import SandboxHarness
 
 from accord.policy.sandbox import clean_env, without_credentials
-from accord.policy.sandbox.command_environment import words
+from accord.policy.sandbox.command_environment import tool_folders, words
 
 WANTED = {
     "PATH": "/usr/bin",
@@ -122,3 +123,12 @@ def test_variables_added_by_the_terminal_do_not_reach_the_command(harness: Sandb
     seen = {line.partition(b"=")[0] for line in done.stdout.splitlines()}
     assert b"LEAK" not in seen
     assert seen <= {b"HOME", b"PATH", b"LANG", b"TMPDIR", b"PWD"}
+
+
+def test_tool_folders_include_those_on_the_search_path(tmp_path: Path):
+    home, toolchain = tmp_path / "home", tmp_path / "toolchain"
+    (home / ".local" / "bin").mkdir(parents=True)
+    toolchain.mkdir()
+    folders = list(tool_folders(str(home), f"{toolchain}:{tmp_path}/missing"))
+    assert {str(home / ".local" / "bin"), str(toolchain)} <= set(folders)
+    assert f"{tmp_path}/missing" not in folders

@@ -127,6 +127,17 @@ def test_tools_in_the_home_folder_are_found_read_only(harness: SandboxHarness):
     assert refused(harness.attempt("attempt(write, os.path.expanduser('~/.local/bin/greet'))"))
 
 
+def test_programs_in_a_path_folder_outside_the_home_folder_are_found(harness: SandboxHarness):
+    program = harness.base / "toolchain" / "bin" / "greet"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    (harness.home / ".profile").write_text("")
+    harness.env["PATH"] = f"{program.parent}:/usr/bin:/bin"
+    done = harness.shell("greet")
+    assert (done.out, done.err) == ("hello\n", "")
+
+
 def test_variables_with_home_folder_paths_lead_to_writable_folders(harness: SandboxHarness):
     harness.env["CARGO_HOME"] = str(harness.home / ".cargo")
     harness.env["XDG_CACHE_HOME"] = str(harness.home / ".cache")

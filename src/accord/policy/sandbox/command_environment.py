@@ -43,13 +43,13 @@ GIT_CONFIGS: Final = (".gitconfig", ".config/git/config")
 """They contain the name and address for commits. A file with a token stays hidden."""
 
 
-def tool_folders(home: str, path: str) -> Iterator[str]:
+def tool_folders(home: str, search_path: str) -> Iterator[str]:
     """Yield existing tool folders and files besides `SYSTEM_FOLDERS`: the user's, and those on PATH."""
     for relative in _IN_HOME:
-        path = os.path.join(home, relative)
-        if os.path.exists(path):
-            yield path
-    for folder in dict.fromkeys(path.split(os.pathsep)):
+        tool = os.path.join(home, relative)
+        if os.path.exists(tool):
+            yield tool
+    for folder in dict.fromkeys(search_path.split(os.pathsep)):
         if os.path.isabs(folder) and os.path.isdir(folder):
             yield from _installation_of(os.path.normpath(folder), home)
     yield from {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
