@@ -405,3 +405,35 @@ async def test_a_session_without_a_title_is_listed_by_its_first_prompt(
         harness.agent.tell("s1", {"sessionUpdate": "session_info_update", "title": "The parser"})
         await client.update()
         assert await title() == "The parser"
+
+
+async def test_text_that_is_only_in_the_prompt_result_reaches_all_clients_and_the_history(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        first, second = await two_clients(harness, tmp_path)
+        turn = first.prompt("s1", "question")
+        prompt = await harness.agent.until_method("session/prompt")
+        assert (await second.update())["content"]["text"] == "question"
+        harness.agent.reply(prompt, {"stopReason": "end_turn", "content": "the answer"})
+        updates, _ = await first.updates_until(turn)
+        assert [update["content"]["text"] for update in updates] == ["the answer"]
+        assert (await second.update())["content"]["text"] == "the answer"
+        third = await harness.client()
+        history, _ = await third.load("s1", str(tmp_path))
+        assert [update["content"]["text"] for update in history] == ["question", "the answer"]
+
+
+async def test_text_of_the_prompt_result_that_was_streamed_is_not_repeated(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client = await harness.client()
+        await open_session(harness, client, tmp_path)
+        for streamed, rest in (("the answer", []), ("the ", ["answer"])):
+            turn = client.prompt("s1")
+            prompt = await harness.agent.until_method("session/prompt")
+            harness.agent.say("s1", streamed)
+            harness.agent.reply(prompt, {"stopReason": "end_turn", "content": "the answer"})
+            updates, _ = await client.updates_until(turn)
+            assert [update["content"]["text"] for update in updates] == [streamed, *rest]

@@ -1,7 +1,7 @@
 """An agent for the browser tests: `python misbehaving_agent.py NAME`.
 
-The first word of a prompt says what it does. `broken` exits at once with an error,
-`locked` requires a sign-in, all other names start normally.
+The first word of a prompt names the action, see `ACTIONS`. An action may return the text of the response.
+`broken` exits at once with an error, `locked` requires a sign-in, all other names start normally.
 """
 
 import json
@@ -98,8 +98,8 @@ class MisbehavingAgent:
                 if not self.signed_in:
                     raise PermissionError
                 words = params["prompt"][0]["text"].split()
-                ACTIONS.get(words[0], _repeat)(self, params["sessionId"], words)
-                return {"stopReason": "end_turn"}
+                text = ACTIONS.get(words[0], _repeat)(self, params["sessionId"], words)
+                return {"stopReason": "end_turn"} | ({"content": text} if text else {})
             case "session/list":
                 return {"sessions": []}
             case "session/delete":
@@ -191,7 +191,12 @@ def _sign_out(agent: MisbehavingAgent, session: str, _words: list[str]) -> None:
     agent.say(session, "Signed out.")
 
 
-ACTIONS: dict[str, Callable[[MisbehavingAgent, str, list[str]], None]] = {
+def _answer_in_response(_agent: MisbehavingAgent, _session: str, _words: list[str]) -> str:
+    return "This text is only in the response."
+
+
+ACTIONS: dict[str, Callable[[MisbehavingAgent, str, list[str]], str | None]] = {
+    "response": _answer_in_response,
     "stream": _stream,
     "two": _request_two_permissions,
     "evil": _send_evil,

@@ -34,13 +34,19 @@ export const FAILURE_SCENARIOS = {
     const other = await test.openTab(tab.page.url());
     await other.prompt.waitFor();
     await tab.send("crash");
-    for (const one of [tab, other]) {
-      await one.waitForText("The turn failed");
-      await one.page.locator(".stderr-tail").getByText("the model host is not reachable <b>").waitFor();
+    for (const client of [tab, other]) {
+      await client.waitForText("The turn failed");
+      await client.page.locator(".stderr-tail").getByText("the model host is not reachable <b>").waitFor();
     }
     await other.send("again");
     await tab.waitForText("You said: again");
     await tab.idle.waitFor();
+    // Text that an agent sends only in its response appears in all clients, and again after a reload.
+    await tab.send("response");
+    for (const client of [tab, other]) await client.waitForText("This text is only in the response.");
+    await tab.idle.waitFor();
+    await tab.page.reload();
+    await tab.waitForText("This text is only in the response.");
     test.assertClean();
   },
 

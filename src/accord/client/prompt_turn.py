@@ -139,30 +139,11 @@ class PromptTurn:
     def _read_response(self, raw: Raw) -> PromptResponse:
         """Read the response and end the turn, at the response's place in the wire order."""
         response: PromptResponse = self._connection.result_reader("session/prompt")(raw)
-        self._publish_final_text(response)
+        chunk = final_text_chunk(self._session.state, response)
+        if chunk is not None:
+            self._session.receive(chunk, len(chunk.text))
         self._end(turn_ended_event(response), self.error)
         return response
-
-    def _publish_final_text(self, response: PromptResponse) -> None:
-        """Publish the text of a response as a message chunk, without the part that was streamed already.
-
-        Some agents send their text only in the response, and some send it a second time there.
-        """
-        text = final_text(response)
-        if not text:
-            return
-        messages = [message for message in _agent_messages(self._session.state) if message.text]
-        if messages:
-            last = messages[-1]
-            if not text.startswith(last.text):
-                return
-            text = text[len(last.text) :]
-            message_id = last.id
-        else:
-            message_id = None
-        if text:
-            chunk = AgentMessageChunk(TextContent(text=text), message_id=message_id or UNSET)
-            self._session.receive(chunk, len(text))
 
     def _end(self, event: TurnEnded, error: Exception | None) -> None:
         if self.ended is not None:
@@ -202,6 +183,25 @@ class PromptTurn:
         else:
             error = TurnSilent(f"{self.error}, but the agent did not respond within {limit:g} s")
         self.fail(error)
+
+
+def final_text_chunk(state: SessionState, response: PromptResponse) -> AgentMessageChunk | None:
+    """Return the text of a response as a message chunk, without the part that was streamed already.
+
+    Some agents send their text only in the response, and some send it a second time there.
+    """
+    text = final_text(response)
+    if not text:
+        return None
+    message_id = None
+    messages = [message for message in _agent_messages(state) if message.text]
+    if messages:
+        last = messages[-1]
+        if not text.startswith(last.text):
+            return None
+        text = text[len(last.text) :]
+        message_id = last.id
+    return AgentMessageChunk(TextContent(text=text), message_id=message_id or UNSET) if text else None
 
 
 def _agent_messages(state: SessionState) -> tuple[Message, ...]:

@@ -189,6 +189,16 @@ class SessionLog:
         recorded = self._logs.find(self._agent, self._session_id) if self.is_kept else None
         return recorded.summary if recorded else None
 
+    @property
+    def state(self) -> SessionState:
+        """The state after all events so far. Reads the whole log."""
+        reader = self.reader()
+        try:
+            reader.read_state()
+        except StoreError as error:
+            LOG.error("session %s: %s", self._session_id, error)
+        return reader.state
+
     def reader(self) -> "SessionLogReader":
         """Return a reader of the log from its beginning."""
         return SessionLogReader(
@@ -217,10 +227,14 @@ class SessionLogReader:
 
     def history(self) -> Iterator[SessionUpdate]:
         """Yield the history so far. Raises StoreError."""
-        for _ in self._new_events():
-            pass
+        self.read_state()
         for event in self.state.history.events():
             yield from cast(list[SessionUpdate], updates_of(event))
+
+    def read_state(self) -> None:
+        """Apply the events so far to `state`. Raises StoreError."""
+        for _ in self._new_events():
+            pass
 
     def skip(self) -> None:
         """Skip everything so far. Raises StoreError."""

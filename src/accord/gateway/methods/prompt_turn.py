@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from accord.client.prompt_turn import final_text_chunk
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.client_connection import OutgoingFrame
@@ -15,11 +16,13 @@ from accord.schema import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
     PromptRequest,
+    PromptResponse,
     SessionNotification,
     SessionUpdate,
     UserMessageChunk,
 )
 from accord.schema.codec import encode
+from accord.schema.dialects import final_text
 from accord.schema.methods import notification
 from accord.session import TurnCancelling, TurnStarted, turn_failed
 from accord.session.protocol_v1 import turn_ended_event
@@ -27,6 +30,7 @@ from accord.session.protocol_v1 import turn_ended_event
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from accord.gateway.gateway import Gateway
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
@@ -95,6 +99,7 @@ def _prompt(
             data = {"data": failure.data} if failure.has_data else {}
             members["error"] = {"code": failure.code, "message": failure.message, **data}
         else:
+            _share_final_text(gateway, session, read.value)
             ended = turn_ended_event(read.value)
             session.end_turn(ended)
             call.answer(read.body)
@@ -104,6 +109,16 @@ def _prompt(
 
     client.forward(call, upstream, body, on_reply)
     gateway.overview.notify_changed(session)
+
+
+def _share_final_text(gateway: "Gateway", session: LiveSession, response: PromptResponse) -> None:
+    """Send the text that the agent returned only in the response, to all clients and the log."""
+    if not final_text(response):
+        return
+    chunk = final_text_chunk(session.log.state, response)
+    if chunk is not None:
+        frame = gateway.send_update(session, chunk, session.clients)
+        session.record_update(SessionNotification(session.id, chunk), frame)
 
 
 def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[str, object]) -> None:

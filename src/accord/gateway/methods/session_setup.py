@@ -52,7 +52,7 @@ from accord.schema import (
     SessionUpdate,
 )
 from accord.schema.codec import encode
-from accord.session import Event, ReplayEnded, ReplayStarted, SessionOpened
+from accord.session import ReplayEnded, ReplayStarted, SessionOpened
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
@@ -156,7 +156,7 @@ async def fork(client: "GatewayClient", call: "ClientCall") -> None:
     def on_reply(answer: AgentReply) -> None:
         session = _add_session(client, call, upstream, answer, params, lease)
         if session is not None and source is not None:
-            session.log.append(*_all_events(source.log.reader()))
+            session.log.append(*source.log.state.history.events())
 
     client.forward(call, upstream, body, on_reply)
 
@@ -194,12 +194,6 @@ def _add_session(
     gateway.agent_events.deliver_early_updates(agent, session)
     gateway.overview.notify_changed(session)
     return session
-
-
-def _all_events(reader: Any) -> list[Event]:
-    for _ in reader.history():
-        pass
-    return list(reader.state.history.events())
 
 
 LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
