@@ -57,9 +57,10 @@ conform: $(VENV)/core.stamp
 	$(BIN)/accord check agent --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord agent
 	$(BIN)/accord check client --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord run {prompt} -- {agent}
 
-# The pictures of docs/chat.md.
-screens: $(VENV)/dev.stamp
+# The pictures of docs/chat.md and docs/page.md.
+screens: $(VENV)/dev.stamp web
 	$(BIN)/python -m tests.tui.screenshots
+	$(BIN)/python -m tests.web.screenshots
 
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks

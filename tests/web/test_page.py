@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, accord, running_gateway
 from tests.requirements import need_node
+from tests.web.screenshots import IMAGES, SCREENSHOTS
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
@@ -81,6 +82,13 @@ def test_types_check() -> None:
 
 def test_lock_file_contains_no_download_addresses() -> None:
     assert '"resolved"' not in (WEB / "package-lock.json").read_text("utf-8")
+
+
+def test_every_screenshot_exists_and_is_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "page.md").read_text("utf-8")
+    for name in SCREENSHOTS:
+        assert (IMAGES / f"page-{name}.png").is_file()
+        assert f"images/page-{name}.png" in guide
 
 
 @pytest.fixture(scope="module")

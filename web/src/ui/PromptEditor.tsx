@@ -125,7 +125,7 @@ export function PromptEditor({ session }: { session: Session }) {
           ref={input}
           rows={1}
           value={text}
-          placeholder={running ? "Next prompt, sent after this turn" : "What should the agent do?"}
+          placeholder={running ? "Queue the next prompt" : "What should the agent do?"}
           aria-label="Prompt"
           aria-autocomplete="list"
           aria-haspopup="listbox"
