@@ -89,7 +89,7 @@ def test_lines_with_unknown_programs_are_never_allowed(project: Project, line: s
     decision = project.decide(project.run(line))
     if decision.effect == "allow":
         from accord.policy.programs.executed_commands import executed_commands
-        from accord.policy.shell import parse_line
+        from accord.policy.shell.command_line import parse_line
 
         found = executed_commands(parse_line(line))
         assert found.parsed

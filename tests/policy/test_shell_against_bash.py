@@ -14,7 +14,8 @@ from tests.policy.bash_recorder import STUBS, BashRecorder
 from tests.policy.shell_line_strategies import composed, damaged, random_fragments
 
 from accord.policy.programs.executed_commands import ExecutedCommands, executed_commands
-from accord.policy.shell import SimpleCommand, parse_line
+from accord.policy.shell.command_line import parse_line
+from accord.policy.shell.syntax import SimpleCommand
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from accord.coder.mcp import McpHost
+from accord.coder.mcp.host import McpHost
 from accord.coder.tools.tool import ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
 from accord.schema.client_requests import EnvVariable

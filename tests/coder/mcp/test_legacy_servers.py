@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.coder.mcp.harness import McpSession, stdio_server, wait_for_text
 
-from accord.coder.mcp import McpLimits
+from accord.coder.mcp.server_interface import McpLimits
 from accord.schema.mcp import McpServerStdio
 from accord.testing import FakeClock
 

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from tests.coder.mcp.everything_server import EverythingServer, tool
 from tests.coder.mcp.harness import McpSession, serve_app, without_discovery
 
-from accord.coder.mcp import McpLimits
+from accord.coder.mcp.server_interface import McpLimits
 from accord.schema.mcp import HttpHeader, McpServerAcp, McpServerHttp, McpServerSse
 from accord.testing import FakeClock
 

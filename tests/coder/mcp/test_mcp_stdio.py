@@ -7,7 +7,7 @@ import pytest
 from tests.coder.mcp.everything_server import PIXEL
 from tests.coder.mcp.harness import McpSession, stdio_server, wait_for_text
 
-from accord.coder.mcp import McpServerFailure
+from accord.coder.mcp.server_interface import McpServerFailure
 from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools.tool import BadArguments
 from accord.coder.tools.tool_context import ToolLimits

@@ -78,7 +78,7 @@ def test_arguments_that_are_not_an_object_are_refused(given_arguments: object) -
 def test_host_needs_no_heavy_imports_and_names_the_missing_extra() -> None:
     code = """
         import asyncio, json, sys
-        from accord.coder.mcp import McpHost
+        from accord.coder.mcp.host import McpHost
         from accord.schema.mcp import McpServerStdio
 
         class Hooks:
