@@ -15,17 +15,15 @@ BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
 def test_the_first_program_of_the_client_guide_runs(tmp_path):
-    agent = tmp_path / "some-agent"
+    agent = tmp_path / "accord"
     agent.write_text(f"#!/bin/sh\nexec {sys.executable} {SCRIPTED}\n")
     agent.chmod(0o755)
-    program = BLOCKS[0].replace("/path/to/project", str(tmp_path))
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     ran = subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-c", BLOCKS[0]], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert ran.stderr == ""
-    text = "heard Fix the failing test; done"
-    assert ran.stdout == f"{text}\n-- end_turn\n{text} None\n"
+    assert ran.stdout == "heard read app.py; done\n-- end_turn\n"
 
 
 def test_every_python_block_of_the_client_guide_parses_and_uses_existing_names():

@@ -335,6 +335,7 @@ def test_the_code_blocks_of_the_store_guide_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert len(blocks) == 3
     names: dict[str, Any] = {}
