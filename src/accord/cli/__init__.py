@@ -10,16 +10,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from accord import __version__
-from accord.errors import AccordError, AuthRequired, BadAnswer, ConnectionClosed, LimitReached, UsageError
-
-DONE: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-AGENT_BROKE: Final = 3
-TIMEOUT: Final = 4
-NO_PERMISSION: Final = 5
-AUTH: Final = 6
-INTERRUPTED: Final = 130
+from accord.errors import AccordError, UsageError
 
 
 class Subcommand(NamedTuple):
@@ -48,46 +39,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words[0] if words else "--help"
     try:
-        if name in ("--help", "-h", "help"):
-            print(_help())
-            code = DONE if words else USAGE
-        elif name in ("--version", "-V"):
-            print(f"accord {__version__}")
-            code = DONE
-        else:
-            code = _run(name, words[1:])
+        code = _run(name, words)
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader closed the pipe, as `head` does. The flush at exit must not fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return DONE
-    except AccordError as error:
-        from accord.safe_text import clean_text  # the message may quote an agent
-
-        print(f"accord {name}: {clean_text(str(error))}", file=sys.stderr)
-        return exit_code(error)
-
-
-def exit_code(error: AccordError) -> int:
-    """Return the exit code for an error that ended a command."""
-    match error:
-        case UsageError():
-            return USAGE
-        case ConnectionClosed() | BadAnswer():
-            return AGENT_BROKE
-        case LimitReached():
-            return TIMEOUT
-        case AuthRequired():
-            return AUTH
-        case _:
-            return FAILED
+    except (KeyboardInterrupt, BrokenPipeError, AccordError) as error:
+        return _end_with_error(name, error)
 
 
 def _run(name: str, words: list[str]) -> int:
+    if name in ("--help", "-h", "help"):
+        print(_help())
+        return 0 if words else 2
+    if name in ("--version", "-V"):
+        print(f"accord {__version__}")
+        return 0
     command = COMMANDS.get(name)
     if command is None:
         raise UsageError(f"unknown command; use one of: {', '.join(COMMANDS)}")
@@ -95,7 +61,23 @@ def _run(name: str, words: list[str]) -> int:
         from accord.extras import require
 
         require(command.extra, f"accord {name}")
-    return import_module(command.module).main(words)
+    return import_module(command.module).main(words[1:])
+
+
+def _end_with_error(name: str, error: KeyboardInterrupt | BrokenPipeError | AccordError) -> int:
+    """Print the error, if it is one of Accord, and return the exit code."""
+    from accord.cli.exit_codes import DONE, INTERRUPTED, exit_code
+
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # The reader closed the pipe, as `head` does. The flush at exit must not fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return DONE
+    from accord.safe_text import clean_text  # the message may quote an agent
+
+    print(f"accord {name}: {clean_text(str(error))}", file=sys.stderr)
+    return exit_code(error)
 
 
 def _help() -> str:

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from accord.cli import AUTH, DONE, FAILED
 from accord.cli.agent_choice import choose_agent
 from accord.cli.command_parser import Parser, add_trust_option, existing_folder
+from accord.cli.exit_codes import AUTH, DONE, FAILED
 from accord.cli.output import output_for
 from accord.cli.terminal_user import TerminalForms, TerminalUser, can_ask
 from accord.client import AgentCommand, ClientHandlers, ClientOptions, RemoteAgent, run_in_terminal

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from accord.cli import DONE, FAILED, INTERRUPTED, exit_code
+from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, exit_code
 from accord.cli.output import Output, output_for
 from accord.client import ClientEvent, ClientSession, RemoteAgent
 from accord.clock import SYSTEM_CLOCK

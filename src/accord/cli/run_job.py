@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.agent_choice import agent_at, choose_agent
 from accord.cli.command_parser import signal_handlers
+from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.output import Output
 from accord.cli.run_command import RunArguments
 from accord.cli.terminal_user import TerminalForms, TerminalUser
