@@ -197,14 +197,15 @@ class ConnectionClosed(AccordError):
         self, message: str, *, exit_code: int | None = None, signal: str | None = None, stderr: str = ""
     ) -> None:
         super().__init__(message)
+        self.message: str = message
+        """How the peer ended, without its stderr lines."""
         self.exit_code: int | None = exit_code
         self.signal: str | None = signal
         self.stderr: str = stderr
 
     def __str__(self) -> str:
-        text = super().__str__()
         tail = self.stderr.rstrip()
-        return f"{text}; its last stderr lines:\n{tail}" if tail else text
+        return f"{self.message}; its last stderr lines:\n{tail}" if tail else self.message
 
 
 class NeverStarted(ConnectionClosed):

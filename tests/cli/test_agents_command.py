@@ -136,6 +136,29 @@ def test_an_agent_is_added_shown_and_removed(harness: AgentsHarness) -> None:
         "restarts": "1",
         "permissions": "reads",
     }
+    details = json.loads(harness.agents("show", "helper", "--json"))
+    assert details == {
+        "name": "helper",
+        "from": "user",
+        "place": f"{harness.file}: servers.helper",
+        "default": True,
+        "installed": str(harness.bin / "mine"),
+        "command": ["mine", "--acp", "two words"],
+        "description": "helps",
+        "state": "installed",
+        "trusted": True,
+        "remark": None,
+        "cwd": None,
+        "env": {"KEY": "${OPENAI_API_KEY}", "API_KEY": "***"},
+        "keysSet": [],
+        "timeoutMs": 5000,
+        "startupTimeoutMs": 9000,
+        "maxRestarts": 1,
+        "permissions": {"default": "reads", "allow": [], "ask": [], "deny": []},
+        "projectPermissions": None,
+        "unattended": None,
+        "mcpServers": [],
+    }
     text = harness.agents("show", "helper")
     assert "KEY=${OPENAI_API_KEY}" in text
     assert "verysecret" not in text

@@ -149,6 +149,11 @@ def test_without_a_terminal_the_coding_agent_only_reads(tmp_path: Path, home: Pa
         (["--"], "missing agent command after `--`", 2),
         (["--continue", "--session", "x"], "exclude each other", 2),
         (["--", "/no/such/agent"], "/no/such/agent", 3),
+        (
+            ["--session", "bad"],
+            "accord chat: cannot open session 'bad' (Session not found); run `accord sessions list`",
+            2,
+        ),
     ],
 )
 def test_wrong_usage_is_a_one_line_error(

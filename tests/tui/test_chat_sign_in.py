@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.tui.chat import running_chat
+from tests.tui.test_chat_command import chat as chat_without_terminal
 from tests.tui.test_chat_command import terminal
 
 SIGN_IN_AGENT = (sys.executable, str(Path(__file__).parent / "agents" / "sign_in_agent.py"))
@@ -78,6 +79,13 @@ async def test_a_refused_prompt_is_sent_after_sign_in(tmp_path: Path) -> None:
         await chat.wait_for_dialog()
         await chat.pilot.press("1")
         await chat.wait_for_text("welcome, friend")
+
+
+def test_without_a_terminal_an_unnamed_command_gets_sign_in_instructions(tmp_path: Path, home: Path) -> None:
+    command = ["env", f"SIGN_IN_FILE={tmp_path / 'key'}", "SIGN_IN_METHODS=agent", *SIGN_IN_AGENT]
+    done = chat_without_terminal(tmp_path, home, "friend\n", "--", *command)
+    assert done.returncode == 6
+    assert "accord agents add NAME -- ...), then run accord agents login NAME own" in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")

@@ -86,7 +86,8 @@ async def test_a_crashed_agent_shows_its_stderr_and_restarts_by_key(tmp_path: Pa
         await chat.wait_ready()
         await chat.send("die")
         await chat.wait_until(lambda: chat.phase == "dead")
-        await chat.wait_for_text("The agent has ended", "the disk is full")
+        await chat.wait_for_text("The agent has ended", "exited with code 7", "the disk is full")
+        assert "its last stderr lines" not in chat.text, "stderr is shown below the reason"
         await chat.type("not lost")
         await chat.pilot.press("enter")
         assert [draft.text for draft in chat.view.queue.drafts] == ["not lost"]

@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from accord.cli.command_parser import Parser, add_trust_option, existing_folder, json_text, split_command
 from accord.errors import NeverStarted, UsageError
 from accord.frontend.agent_config import (
@@ -33,7 +35,7 @@ from accord.frontend.agent_config.agent_environment import inherited, references
 from accord.frontend.agent_config.formats import RegistryAgent, read_registry
 from accord.frontend.agent_config.project_trust import agree_to
 from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
-from accord.policy.rules import PERMISSION_DEFAULTS
+from accord.policy.rules import PERMISSION_DEFAULTS, Rules
 from accord.policy.sandbox.command_environment import is_credential, without_credentials
 from accord.policy.trust_store import TrustStore
 from accord.safe_text import visible
@@ -136,7 +138,7 @@ def _show(arguments: Sequence[str]) -> int:
     agents = load(existing_folder("--cwd", options.cwd), trust=once if options.trust else leave_out)
     agent = agents.default if options.name is None else _find(agents, options.name)
     if options.json:
-        print(json_text(_as_json(agent, agents)))
+        print(json_text(_details_json(agent, agents)))
         return 0
     for label, text in _details(agent, agents):
         print(f"{label + ':':<13} {visible(text)}")
@@ -188,7 +190,7 @@ def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple
         yield "MCP server", f"{entry.name}: {shlex.join(entry.command) if entry.command else entry.url}"
 
 
-def _rule_lines(label: str, rules: Any) -> Iterable[tuple[str, str]]:
+def _rule_lines(label: str, rules: Rules) -> Iterable[tuple[str, str]]:
     yield label, rules.permission_default or "ask"
     for effect in ("allow", "ask", "deny"):
         for _, rule in rules.rules(effect):
@@ -233,6 +235,43 @@ def _as_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]
     if agent.place:
         members["place"] = agent.place
     return members
+
+
+def _details_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]:
+    """Return everything that `show` prints, with the keys of `acp.json`. Secrets are hidden."""
+    details: dict[str, Any] = {
+        "state": _state(agent),
+        "trusted": not (agents.left_out is not None and agent in agents.left_out.servers),
+        "remark": agent.known.remark if agent.known is not None and agent.known.remark else None,
+        "cwd": agent.cwd,
+        "env": {
+            name: None if value is None else _hide_secret(name, value) for name, value in agent.env.items()
+        },
+        "keysSet": sorted(_keys_set(agent)),
+        "timeoutMs": None if agent.timeout is None else round(agent.timeout * 1000),
+        "startupTimeoutMs": None if agent.startup is None else round(agent.startup * 1000),
+        "maxRestarts": agent.max_restarts,
+        "permissions": _rules_json(agent.permissions),
+        "projectPermissions": _rules_json(agent.project_permissions),
+        "unattended": agent.unattended,
+        "mcpServers": [
+            {"name": entry.name, "command": list(entry.command)}
+            if entry.command
+            else {"name": entry.name, "url": entry.url}
+            for entry in agent.mcp
+        ],
+    }
+    return _as_json(agent, agents) | details
+
+
+def _rules_json(rules: Rules | None) -> dict[str, Any] | None:
+    if rules is None:
+        return None
+    lists = {
+        effect: [msgspec.to_builtins(rule) for _, rule in rules.rules(effect)]
+        for effect in ("allow", "ask", "deny")
+    }
+    return {"default": rules.permission_default or "ask", **lists}
 
 
 def _hide_secret(name: str, value: str) -> str:

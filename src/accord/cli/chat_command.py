@@ -155,6 +155,7 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
         cwd=arguments.cwd,
         remote=arguments.remote,
         name=_name(arguments),
+        from_command=bool(arguments.command),
         add_dir=arguments.add_dir,
         permissions=arguments.permissions,
         model=arguments.model,

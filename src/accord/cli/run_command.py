@@ -34,7 +34,7 @@ _STDIN: Final = "-"
 def main(arguments: Sequence[str]) -> int:
     """Run one turn and return the exit code."""
     run_arguments = read_arguments(arguments)
-    from accord.cli import exit_code
+    from accord.cli.exit_codes import exit_code
     from accord.cli.output import output_for
     from accord.cli.run_job import RunJob, run_agent
     from accord.cli.terminal_user import TerminalUser, can_ask
@@ -174,7 +174,7 @@ def parser() -> Parser:
         "--set", metavar="K=V", action="append", default=[], help="set another option that the agent lists"
     )
     option("--timeout", metavar="S", help="give up after S seconds without a message (default: 600)")
-    option("--deadline", metavar="S", help="stop the turn after S seconds (default: no limit)")
+    option("--deadline", metavar="S", help="stop the turn S seconds after the prompt (default: no limit)")
     option(
         "--retry", action="store_true", help="send the prompt again if the agent dies before it did anything"
     )

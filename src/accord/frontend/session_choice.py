@@ -68,7 +68,10 @@ class SessionChoice:
                 if number < len(methods):
                     continue
                 if isinstance(error, NotFound | InvalidParams):
-                    raise UsageError(f"the session {session_id!r} cannot be opened: {error}") from None
+                    raise UsageError(
+                        f"cannot open session {session_id!r} ({_reason(error)}); "
+                        "run `accord sessions list` to see the sessions of this folder"
+                    ) from None
                 raise
         raise AssertionError("the last method returns or raises")
 
@@ -127,6 +130,11 @@ def supported_servers(
         else:
             kept.append(server)
     return tuple(kept)
+
+
+def _reason(error: RpcError) -> str:
+    """The message of an error, with its data if that is a text."""
+    return f"{error.message}: {error.data}" if isinstance(error.data, str) else error.message
 
 
 def _same_directory(one: str, other: str) -> bool:

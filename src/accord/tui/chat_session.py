@@ -392,7 +392,7 @@ class ChatSession:
                 f"sign in with {method.name!r} on the machine where the agent runs"
                 for method in error.methods
             ]
-        name = None if server.place == "the command behind --" else server.name
+        name = None if self._start.from_command else server.name
         return list(sign_in_instructions(error, name, server.launch(self._start.cwd)))
 
     def _session_choice(self, agent: RemoteAgent, server: ConfiguredAgent) -> SessionChoice:

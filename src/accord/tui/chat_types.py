@@ -33,6 +33,8 @@ class ChatStart:
     """How to reach the agent if it is remote."""
     name: str = ""
     """The name of the agent until it reports its own."""
+    from_command: bool = False
+    """Whether the agent is a command after `--`, which has no name in `acp.json`."""
     add_dir: tuple[str, ...] = ()
     permissions: "PermissionDefault | None" = None
     model: str | None = None

@@ -99,7 +99,7 @@ class ScreenDisplay:
         if isinstance(event, TurnEnded):
             self._follower.turn_ended()
         elif isinstance(event, AgentEnded):
-            self.note(f"The agent has ended: {_first_line(str(event.error))}", "bad", event.stderr)
+            self.note(f"The agent has ended: {event.error.message}", "bad", event.stderr)
         if not self._update_scheduled:
             self._update_scheduled = True
             self._transcript.set_timer(_UPDATE_INTERVAL, self._update_panels)
@@ -144,10 +144,6 @@ class ScreenDisplay:
         self._status.elapsed = duration_text(self._clock.now() - self._started_at)
         if self._follower is not None:
             self._follower.tick()
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0].partition("; its last stderr lines")[0]
 
 
 PLAN_BESIDE_WIDTH: Final = 120

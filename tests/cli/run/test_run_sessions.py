@@ -83,7 +83,10 @@ def test_a_session_that_cannot_be_loaded_exits_with_2(harness: RunHarness, tmp_p
     assert received(log, "session/load", "session/resume") == []
     ran = harness.run("hello", "--session", "s2", *odd_agent("polite"), CAPABILITIES='{"loadSession": true}')
     assert ran.code == 2
-    assert "the session 's2' cannot be opened: Resource not found" in ran.err
+    assert ran.err == (
+        "accord run: cannot open session 's2' (Resource not found); "
+        "run `accord sessions list` to see the sessions of this folder\n"
+    )
 
 
 def test_a_run_that_cannot_be_recorded_continues_with_a_note(harness: RunHarness) -> None:

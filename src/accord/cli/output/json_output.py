@@ -152,9 +152,8 @@ def _members(event: ClientEvent) -> tuple[str, Mapping[str, Any]]:
             blank = {"stopReason": None, "rawReason": "", "usage": None, "error": None}
             return "turn_ended", {**blank, **_without_tag(to_builtins(event))}
         case AgentEnded():
-            error = event.error
             return "agent_ended", {
-                "message": str(error.args[0]) if error.args else "",
+                "message": event.error.message,
                 "exitCode": event.exit_code,
                 "signal": event.signal,
                 "stderr": event.stderr,
