@@ -35,7 +35,12 @@ def test_numbers_are_collected_from_the_marks():
     assert numbers(items, "dialect", [7]) == {7}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mark", [pytest.mark.rule(9, 394), pytest.mark.rule("9"), pytest.mark.rule()])
+UNKNOWN_RULE = max(RULES) + 1
+
+
+@pytest.mark.parametrize(
+    "mark", [pytest.mark.rule(9, UNKNOWN_RULE), pytest.mark.rule("9"), pytest.mark.rule()]
+)
 def test_an_unknown_number_is_an_error(mark: pytest.MarkDecorator):
     with pytest.raises(pytest.UsageError, match="no such number"):
         numbers([Marked(mark)], "rule", RULES)  # type: ignore[list-item]

@@ -8,13 +8,13 @@ from tests.check.commands import MODEL, ODD_AGENT, model_script, printed_report,
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
 from accord.check.check_run import CheckOptions, check_agent
-from accord.check.check_script import AGENT_ACTIONS, AgentCheckScript, shipped
+from accord.check.check_script import AGENT_ACTIONS, AgentCheckScript, shipped_script
 from accord.check.checked_connection import CheckTimeouts
-from accord.check.findings import Finding, Rule
+from accord.check.findings import Finding, RuleId
 from accord.cli import main
 
 
-async def findings(behavior: str, *rules: Rule, turn: float = 100.0) -> dict[str, Finding]:
+async def findings(behavior: str, *rules: RuleId, turn: float = 100.0) -> dict[str, Finding]:
     """The findings for a misbehaving agent. The checker hardly waits for it to exit."""
     timeouts = CheckTimeouts(answer=100.0, turn=turn, soon=turn, exit=0.2)
     launcher = AgentProcessLauncher((*ODD_AGENT, behavior), exit_timeout=timeouts.exit)
@@ -23,8 +23,8 @@ async def findings(behavior: str, *rules: Rule, turn: float = 100.0) -> dict[str
 
 
 def test_a_broken_should_rule_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--only", "17", "--json", "--script", model_script(tmp_path)]
-    assert main(["check", "agent", *words, "--", *MODEL, "17"]) == 0
+    arguments = ["--only", "17", "--json", "--script", model_script(tmp_path)]
+    assert main(["check", "agent", *arguments, "--", *MODEL, "17"]) == 0
     report = printed_report(capsys)
     assert report["counts"]["warn"] == 1
     (rule,) = report["rules"]
@@ -74,27 +74,27 @@ async def test_a_flood_of_messages_ends_in_a_verdict(behavior: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behavior", "what"),
+    ("behavior", "reason"),
     [
         ("answers_too_long", "bytes, over the limit of 64 MiB"),
         ("nests_deeply", "nested over 100 levels"),
     ],
 )
-async def test_a_message_that_is_too_big_is_not_judged(behavior: str, what: str) -> None:
+async def test_a_message_that_is_too_big_is_not_judged(behavior: str, reason: str) -> None:
     found = await findings(behavior, "schema", 9, 29)
     assert found["29"].verdict == "pass"
     assert {found[id].verdict for id in ("schema", "9")} == {"not shown"}
-    assert what in found["schema"].why
-    assert what in found["9"].why
+    assert reason in found["schema"].why
+    assert reason in found["9"].why
 
 
-def test_the_schema_rule_alone_is_checked_in_all_scenes(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["check", "agent", "--json", "--only"]
-    assert main([*words, "schema", "--", *ODD_AGENT, "sends_invalid_plans"]) == 1
+def test_the_schema_rule_alone_is_checked_in_all_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "agent", "--json", "--only"]
+    assert main([*arguments, "schema", "--", *ODD_AGENT, "sends_invalid_plans"]) == 1
     (rule,) = printed_report(capsys)["rules"]
     assert rule["why"] == "plan: $.update.entries: expected array, got number"
     # A more specific rule is blamed instead, if it is selected.
-    assert main([*words, "schema,205,142", "--", *ODD_AGENT, "sends_invalid_plans"]) == 1
+    assert main([*arguments, "schema,205,142", "--", *ODD_AGENT, "sends_invalid_plans"]) == 1
     assert verdicts(capsys) == {"schema": "pass", "205": "fail", "142": "pass"}
 
 
@@ -104,11 +104,11 @@ def test_selected_rules_that_were_not_shown_are_printed(capsys: pytest.CaptureFi
 
 
 def test_a_needed_rule_that_was_not_shown_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["check", "agent", "--only", "15,205", "--need", "205"]
-    assert main([*words, "--", *ODD_AGENT, "rejects"]) == 1
-    shown = capsys.readouterr().out
-    assert "x    205  fail" in shown
-    assert "required, but not shown: " in shown
+    arguments = ["check", "agent", "--only", "15,205", "--need", "205"]
+    assert main([*arguments, "--", *ODD_AGENT, "rejects"]) == 1
+    output = capsys.readouterr().out
+    assert "x    205  fail" in output
+    assert "required, but not shown: " in output
     assert main(["check", "agent", "--need", "2", "--", *ODD_AGENT, "rejects"]) == 2
 
 
@@ -127,11 +127,13 @@ def test_the_rules_are_listed_with_their_cases(capsys: pytest.CaptureFixture[str
 def test_the_docs_list_every_act() -> None:
     page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
     table = page.partition("| act |")[2].partition("The other members")[0]
-    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])}
-    assert named == set(AGENT_ACTIONS)
+    documented = {
+        name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])
+    }
+    assert documented == set(AGENT_ACTIONS)
 
 
 def test_the_shipped_agent_scripts_are_valid() -> None:
-    assert shipped("accord", AgentCheckScript).agents == ("accord",)
-    assert shipped("accord", AgentCheckScript).strict == ("--strict",)
-    assert shipped("plain", AgentCheckScript).agents == ()
+    assert shipped_script("accord", AgentCheckScript).agents == ("accord",)
+    assert shipped_script("accord", AgentCheckScript).strict == ("--strict",)
+    assert shipped_script("plain", AgentCheckScript).agents == ()

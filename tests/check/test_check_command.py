@@ -22,10 +22,10 @@ class Kind(NamedTuple):
     """An agent or a client that keeps its rules, and one that breaks the rule on unknown methods."""
 
     name: str
-    good: tuple[str, ...]
-    wrong: tuple[str, ...]
+    good_command: tuple[str, ...]
+    broken_command: tuple[str, ...]
     rule: str
-    other: str
+    other_rule: str
     head: str
     frames: tuple[str, str]
     case: str
@@ -33,20 +33,20 @@ class Kind(NamedTuple):
 
 AGENT = Kind(
     name="agent",
-    good=MODEL,
-    wrong=(*MODEL, "15"),
+    good_command=MODEL,
+    broken_command=(*MODEL, "15"),
     rule="15",
-    other="17",
+    other_rule="17",
     head="model 1.0, with the script: ",
     frames=('"method": "nope/nope"', '"code": -32603'),
     case="ids, unknown methods, notifications",
 )
 CLIENT = Kind(
     name="client",
-    good=(*SIMPLE_CLIENT, "good", *PLACEHOLDERS),
-    wrong=(*SIMPLE_CLIENT, "wrong", *PLACEHOLDERS),
+    good_command=(*SIMPLE_CLIENT, "good", *PLACEHOLDERS),
+    broken_command=(*SIMPLE_CLIENT, "wrong", *PLACEHOLDERS),
     rule="16",
-    other="58",
+    other_rule="58",
     head="simple 1, with the script: ",
     frames=('"method": "nope/nope"', '"code": -32000'),
     case="ids, unknown methods, bad params",
@@ -58,36 +58,36 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return request.param
 
 
-def check(kind: Kind, words: list[str], command: tuple[str, ...], folder: Path) -> list[str]:
+def check(kind: Kind, arguments: list[str], command: tuple[str, ...], folder: Path) -> list[str]:
     """The arguments of a check, with the script that the model agent needs."""
     script = ["--script", model_script(folder)] if kind.name == "agent" else []
-    return ["check", kind.name, *words, *script, "--", *command]
+    return ["check", kind.name, *arguments, *script, "--", *command]
 
 
 def test_a_conforming_program_passes(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--only", kind.rule, "--only", f"{kind.other}, schema", "--skip", "schema"]
-    assert main(check(kind, words, kind.good, tmp_path)) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(kind.head)
-    assert shown.endswith("\n2 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n")
+    arguments = ["--only", kind.rule, "--only", f"{kind.other_rule}, schema", "--skip", "schema"]
+    assert main(check(kind, arguments, kind.good_command, tmp_path)) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(kind.head)
+    assert output.endswith("\n2 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n")
 
 
 def test_a_broken_rule_is_printed_with_its_frames_and_exits_with_1(
     kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(check(kind, ["--only", kind.rule], kind.wrong, tmp_path)) == 1
-    shown = capsys.readouterr().out
-    assert f"x     {kind.rule}  fail  Unknown request method" in shown
-    assert all(frame in shown for frame in kind.frames)
+    assert main(check(kind, ["--only", kind.rule], kind.broken_command, tmp_path)) == 1
+    output = capsys.readouterr().out
+    assert f"x     {kind.rule}  fail  Unknown request method" in output
+    assert all(frame in output for frame in kind.frames)
 
 
 def test_quiet_prints_only_the_totals_and_broken_rules(
     kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.good, tmp_path)) == 0
-    who = kind.head.partition(",")[0]
-    assert capsys.readouterr().out == f"{who}: 1 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n"
-    assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.wrong, tmp_path)) == 1
+    assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.good_command, tmp_path)) == 0
+    name = kind.head.partition(",")[0]
+    assert capsys.readouterr().out == f"{name}: 1 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n"
+    assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.broken_command, tmp_path)) == 1
     assert capsys.readouterr().out.startswith(f"  x     {kind.rule}  fail  ")
 
 
@@ -95,8 +95,16 @@ def test_reports_as_json_junit_and_html(
     kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     junit, page = tmp_path / "report.xml", tmp_path / "report.html"
-    words = ["--only", f"{kind.rule},{kind.other}", "--json", "--junit", str(junit), "--html", str(page)]
-    assert main(check(kind, words, kind.wrong, tmp_path)) == 1
+    arguments = [
+        "--only",
+        f"{kind.rule},{kind.other_rule}",
+        "--json",
+        "--junit",
+        str(junit),
+        "--html",
+        str(page),
+    ]
+    assert main(check(kind, arguments, kind.broken_command, tmp_path)) == 1
     report = printed_report(capsys)
     assert report["checked"] == kind.name
     assert (report["counts"]["pass"], report["counts"]["fail"]) == (1, 1)
@@ -119,15 +127,15 @@ def test_reports_as_json_junit_and_html(
 
 
 def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
-    words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
-    with in_terminal(*words, env=dict(os.environ)) as terminal:
+    arguments = check(kind, ["--only", kind.rule], kind.good_command, tmp_path)
+    with in_terminal(*arguments, env=dict(os.environ)) as terminal:
         terminal.expect(f"[0/1] {kind.case}")
         terminal.expect("1 pass, 0 fail")
         assert terminal.end() == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (["--", "/nonexistent/program", "{agent}"], 3, "cannot start"),
         (["--", sys.executable, "-c", "import sys; sys.exit('no key')", "{agent}"], 3, "no key"),
@@ -147,17 +155,17 @@ def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
     ],
 )
 def test_an_error_is_reported_once_without_a_traceback(
-    kind: Kind, words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+    kind: Kind, arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", kind.name, *words]) == code
-    shown = capsys.readouterr()
-    assert shown.err.count(says) == 1
-    assert "Traceback" not in shown.err
-    assert shown.out == ""
+    assert main(["check", kind.name, *arguments]) == code
+    output = capsys.readouterr()
+    assert output.err.count(message) == 1
+    assert "Traceback" not in output.err
+    assert output.out == ""
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ('{"name": "x", "acts": {"dance": []}}', "unknown act 'dance'"),
         ('{"name": "x", "act": {}}', "unknown field"),
@@ -165,20 +173,20 @@ def test_an_error_is_reported_once_without_a_traceback(
     ],
 )
 def test_an_invalid_script_is_rejected(
-    kind: Kind, content: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: Kind, content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "script.json"
     path.write_text(content.replace("[]", '"please"' if kind.name == "agent" else "[]"))
     assert main(["check", kind.name, "--script", str(path), "--", "x", "{agent}"]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_no_temporary_files_are_left(kind: Kind, tmp_path: Path) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
-    words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
+    arguments = check(kind, ["--only", kind.rule], kind.good_command, tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "accord.cli", *words],
+        [sys.executable, "-m", "accord.cli", *arguments],
         env={**os.environ, "TMPDIR": str(folder)},
         capture_output=True,
         check=False,
@@ -192,12 +200,12 @@ def test_no_temporary_files_are_left(kind: Kind, tmp_path: Path) -> None:
 def test_a_signal_ends_the_check_and_its_process_tree(
     kind: Kind, number: signal.Signals, tmp_path: Path
 ) -> None:
-    folder, noted = tmp_path / "tmp", tmp_path / "noted"
+    folder, pid_file = tmp_path / "tmp", tmp_path / "pids"
     folder.mkdir()
-    os.mkfifo(noted)
+    os.mkfifo(pid_file)
     command = {
-        "agent": (*ODD_AGENT, "hangs", str(noted)),
-        "client": (*SIMPLE_CLIENT, "hangs", str(noted), "--", "{agent}"),
+        "agent": (*ODD_AGENT, "hangs", str(pid_file)),
+        "client": (*SIMPLE_CLIENT, "hangs", str(pid_file), "--", "{agent}"),
     }[kind.name]
     # Restores the handler of SIGINT, which may be ignored in a background run.
     check = subprocess.Popen(
@@ -207,7 +215,7 @@ def test_a_signal_ends_the_check_and_its_process_tree(
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    with noted.open() as file:  # opens once the first program opens it too
+    with pid_file.open() as file:  # opens once the first program opens it too
         pids = [int(pid) for pid in file.readline().split()]
     check.send_signal(number)
     out, err = check.communicate()

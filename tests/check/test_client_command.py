@@ -7,7 +7,7 @@ import pytest
 from tests.check.commands import PLACEHOLDERS, SIMPLE_CLIENT, printed_report, verdicts
 from tests.cli.run.run_harness import alive
 
-from accord.check.check_script import ClientCheckScript, shipped
+from accord.check.check_script import ClientCheckScript, shipped_script
 from accord.check.client.client_process import fill_template
 from accord.cli import main
 
@@ -15,25 +15,25 @@ from accord.cli import main
 def test_a_client_that_hangs_is_ended_with_its_process_tree(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noted = tmp_path / "pids"
-    words = (*SIMPLE_CLIENT, "hangs", str(noted), "--", "{agent}")
-    assert main(["check", "client", "--only", "37", "--slow", "0.1", "--json", "--", *words]) == 0
+    pid_file = tmp_path / "pids"
+    command = (*SIMPLE_CLIENT, "hangs", str(pid_file), "--", "{agent}")
+    assert main(["check", "client", "--only", "37", "--slow", "0.1", "--json", "--", *command]) == 0
     (rule,) = printed_report(capsys)["rules"]
     assert rule["verdict"] == "not shown"  # it stays after every turn, so the rule cannot be judged
-    pids = [int(pid) for pid in noted.read_text().split()]
+    pids = [int(pid) for pid in pid_file.read_text().split()]
     assert len(pids) >= 2
     assert not any(alive(pid) for pid in pids)
 
 
 def test_a_client_that_crashes_is_restarted(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (*SIMPLE_CLIENT, "crashes", *PLACEHOLDERS)
-    assert main(["check", "client", "--only", "16,49,60", "--json", "--", *words]) == 0
+    command = (*SIMPLE_CLIENT, "crashes", *PLACEHOLDERS)
+    assert main(["check", "client", "--only", "16,49,60", "--json", "--", *command]) == 0
     assert verdicts(capsys) == {"16": "pass", "49": "warn", "60": "pass"}
 
 
 def test_a_flood_of_messages_ends_in_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (*SIMPLE_CLIENT, "floods", *PLACEHOLDERS)
-    assert main(["check", "client", "--only", "10,16", "--json", "--", *words]) == 1
+    command = (*SIMPLE_CLIENT, "floods", *PLACEHOLDERS)
+    assert main(["check", "client", "--only", "10,16", "--json", "--", *command]) == 1
     rules = {rule["id"]: rule for rule in printed_report(capsys)["rules"]}
     assert "was not answered in a flood: 20000 lines" in rules["10"]["why"]
     assert rules["16"]["verdict"] == "not shown"
@@ -72,5 +72,5 @@ def test_placeholders_in_the_command_are_filled() -> None:
 
 
 def test_the_shipped_client_scripts_are_valid() -> None:
-    assert shipped("run", ClientCheckScript).clients == ("accord",)
-    assert shipped("none", ClientCheckScript).acts == {}
+    assert shipped_script("run", ClientCheckScript).clients == ("accord",)
+    assert shipped_script("none", ClientCheckScript).acts == {}

@@ -13,7 +13,17 @@ from accord.check.client.client_fixture import check_client_record
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import RuleNotes
 
-ODD: tuple[Any, ...] = ([1], {"a": 1}, 5, "x", None, True, 1.5, "http://[bad", "https://x:99999999/?token=1")
+ODD_VALUES: tuple[Any, ...] = (
+    [1],
+    {"a": 1},
+    5,
+    "x",
+    None,
+    True,
+    1.5,
+    "http://[bad",
+    "https://x:99999999/?token=1",
+)
 UPDATES: dict[str, tuple[str, ...]] = {
     "agent_message_chunk": ("content", "messageId"),
     "tool_call": ("toolCallId", "status", "title", "kind", "content", "locations"),
@@ -134,7 +144,7 @@ async def failed_checks(agent: AgentUnderTest | ClientUnderTest) -> list[str]:
     else:
         await check_client_record(agent, notes)
     assert notes.entries
-    return [note.why for note in notes.entries if "cannot be judged" in note.why]
+    return [note.reason for note in notes.entries if "cannot be judged" in note.reason]
 
 
 @pytest.mark.parametrize("kind", UPDATES)
@@ -142,7 +152,7 @@ async def test_malformed_updates_of_an_agent_are_judged(kind: str, tmp_path: Pat
     agent = silent_agent(tmp_path)
     open_turn(agent)
     for name in UPDATES[kind]:
-        for value in (value for odd in ODD for value in malformed_values(odd)):
+        for value in (value for odd in ODD_VALUES for value in malformed_values(odd)):
             update = {"toolCallId": "t", "compactionId": "c", "status": "completed", name: value}
             params = {"sessionId": "s1", "update": {"sessionUpdate": kind, **update}}
             receive(agent, {"jsonrpc": "2.0", "method": "session/update", "params": params})
@@ -155,7 +165,7 @@ async def test_malformed_requests_of_an_agent_are_judged(method: str, tmp_path: 
     open_turn(agent)
     number = 0
     for name in REQUESTS[method]:
-        for value in (value for odd in ODD for value in malformed_values(odd)):
+        for value in (value for odd in ODD_VALUES for value in malformed_values(odd)):
             number += 1
             mode = "url" if name == "url" else "form"
             params = {"sessionId": "s1", "path": str(tmp_path / "x"), "mode": mode, name: value}
@@ -169,9 +179,9 @@ async def test_malformed_results_of_an_agent_are_judged(method: str, tmp_path: P
     agent = silent_agent(tmp_path)
     open_turn(agent)
     for name in RESULTS:
-        for value in (value for odd in ODD for value in malformed_values(odd)):
-            asked = agent.send_request(method, {"sessionId": "s1", "cwd": "/x", "mcpServers": []})
-            receive(agent, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
+        for value in (value for odd in ODD_VALUES for value in malformed_values(odd)):
+            request = agent.send_request(method, {"sessionId": "s1", "cwd": "/x", "mcpServers": []})
+            receive(agent, {"jsonrpc": "2.0", "id": request.id, "result": {name: value}})
     assert await failed_checks(agent) == []
 
 
@@ -191,24 +201,31 @@ def envelopes(odd: Any) -> Iterator[Any]:
     yield {"jsonrpc": "2.0", "id": 9, "method": "terminal/create", "params": odd}
 
 
-DEEP = ("[" * 90_000, "[" * 90_000 + "]" * 90_000, '{"a":' * 500 + "1" + "}" * 500, "[1,\n2]", "\xff", "{")
+MALFORMED_LINES = (
+    "[" * 90_000,
+    "[" * 90_000 + "]" * 90_000,
+    '{"a":' * 500 + "1" + "}" * 500,
+    "[1,\n2]",
+    "\xff",
+    "{",
+)
 
 
 async def test_malformed_envelopes_of_an_agent_are_judged(tmp_path: Path) -> None:
     agent = silent_agent(tmp_path)
     open_turn(agent)
-    for odd in ODD:
+    for odd in ODD_VALUES:
         receive(agent, *envelopes(odd))
-    for text in DEEP:
+    for text in MALFORMED_LINES:
         agent.frames([line.encode("latin-1") for line in text.splitlines()])
     assert await failed_checks(agent) == []
 
 
 async def test_malformed_envelopes_of_a_client_are_judged() -> None:
     client = silent_client()
-    for odd in ODD:
+    for odd in ODD_VALUES:
         receive(client, *envelopes(odd))
-    for text in DEEP:
+    for text in MALFORMED_LINES:
         client.frames([line.encode("latin-1") for line in text.splitlines()])
     assert await failed_checks(client) == []
 
@@ -218,7 +235,7 @@ async def test_malformed_requests_of_a_client_are_judged(method: str) -> None:
     client = silent_client()
     number = 0
     for name in CLIENT_METHODS[method]:
-        for value in (value for odd in ODD for value in malformed_values(odd)):
+        for value in (value for odd in ODD_VALUES for value in malformed_values(odd)):
             number += 1
             params = {"sessionId": "check-1", "cwd": "/x", "mcpServers": [], name: value}
             receive(client, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -229,7 +246,7 @@ async def test_malformed_answers_of_a_client_are_judged() -> None:
     client = silent_client()
     for method in REQUESTS:
         for name in RESULTS:
-            for value in (value for odd in ODD[:3] for value in malformed_values(odd)):
-                asked = client.send_request(method, {"options": [{"optionId": "a"}]})
-                receive(client, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
+            for value in (value for odd in ODD_VALUES[:3] for value in malformed_values(odd)):
+                request = client.send_request(method, {"options": [{"optionId": "a"}]})
+                receive(client, {"jsonrpc": "2.0", "id": request.id, "result": {name: value}})
     assert await failed_checks(client) == []

@@ -21,7 +21,7 @@ from accord.check.check_run import (
 from accord.check.check_script import ClientCheckScript, read_script
 from accord.check.checked_connection import CheckTimeouts
 from accord.check.client.client_process import ClientProcessLauncher
-from accord.check.findings import Rule
+from accord.check.findings import RuleId
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
 AGENT_WITHOUT_LOGIN = {82, 83, 87, 217, 284, 285}
@@ -59,7 +59,7 @@ RUN_PROVEN = [
 ]
 
 NODE = shutil.which("node") or ""
-KEPT_BY_OFFICIAL_CLIENTS: list[Rule] = [16, 58, 90, 158, 196, 239, 252, "fault-twice", "fault-pieces"]
+KEPT_BY_OFFICIAL_CLIENTS: list[RuleId] = [16, 58, 90, 158, 196, 239, 252, "fault-twice", "fault-pieces"]
 
 
 @pytest.mark.timeout(400)

@@ -6,7 +6,7 @@ Each case has its own fixture. A case that crashes or hangs the program under te
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,8 +24,8 @@ from accord.check.check_script import (
     script_for_agent,
     script_for_client,
 )
-from accord.check.checked_connection import CheckTimeouts, ConnectionOver, WireLine
-from accord.check.client.client_fixture import ClientCase, ClientFixture, ClientTraits, tail
+from accord.check.checked_connection import CheckTimeouts, ConnectionOver, WireLine, has_capability
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, ClientTraits, tail
 from accord.check.client.client_process import ClientLauncher
 from accord.check.findings import (
     CHAPTERS,
@@ -35,10 +35,10 @@ from accord.check.findings import (
     CheckCase,
     CheckReport,
     Fault,
-    Rule,
+    RuleId,
     RuleNotes,
     checked_rule,
-    find_verdicts,
+    make_findings,
 )
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, UsageError
@@ -84,40 +84,38 @@ class CheckRun(Generic[FixtureT]):
     def __init__(
         self,
         root: Path,
-        fixture: Callable[[Path, RuleNotes], FixtureT],
-        offered: Any,
+        make_fixture: Callable[[Path, RuleNotes], FixtureT],
+        capabilities: Any,
         options: CheckOptions[Any],
     ) -> None:
         self.root = root
-        self.capabilities = offered
-        self._make_fixture = fixture
+        self.capabilities = capabilities
+        self._make_fixture = make_fixture
         self._options = options
         self._done = 0
         self._total = 0
 
-    async def run_cases(self, wanted: Iterable[CheckCase[FixtureT]]) -> RuleNotes:
+    async def run_cases(self, cases: Sequence[CheckCase[FixtureT]]) -> RuleNotes:
         """Run cases, a few at a time; the notes are in the order of the cases."""
-        select_cases = list(wanted)
-        self._total = len(select_cases)
-        room = asyncio.Semaphore(self._options.jobs)
+        self._total = len(cases)
+        free_slots = asyncio.Semaphore(self._options.jobs)
 
-        async def one(number: int, case: CheckCase[FixtureT]) -> RuleNotes:
-            async with room:
+        async def run_when_free(number: int, case: CheckCase[FixtureT]) -> RuleNotes:
+            async with free_slots:
                 return await self._run_case(number, case)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(number, case)) for number, case in enumerate(select_cases)]
-        whole = RuleNotes()
+            tasks = [group.create_task(run_when_free(number, case)) for number, case in enumerate(cases)]
+        all_notes = RuleNotes()
         for task in tasks:
-            whole.extend(task.result())
-        return whole
+            all_notes.extend(task.result())
+        return all_notes
 
     async def _run_case(self, number: int, case: CheckCase[FixtureT]) -> RuleNotes:
         if self._options.progress is not None:
             self._options.progress(self._done, self._total, case.name)
         notes = RuleNotes(case.name)
-        capability = at(self.capabilities, *case.capability.split(".")) if case.capability else True
-        if capability is True or isinstance(capability, dict):
+        if not case.capability or has_capability(self.capabilities, case.capability):
             await self._run_in_fixture(number, case, notes)
         else:
             for rule in case.rules:
@@ -127,30 +125,30 @@ class CheckRun(Generic[FixtureT]):
 
     async def _run_in_fixture(self, number: int, case: CheckCase[FixtureT], notes: RuleNotes) -> None:
         fixture = self._make_fixture(self.root / f"case-{number}", notes)
-        why = ""
+        reason = ""
         try:
             await case.run(fixture)
         except CaseUnavailable as missing:
-            why = str(missing)
+            reason = str(missing)
         except (ConnectionOver, ConnectionClosed) as over:
-            why = f"the connection ended early: {over}"
-            words = fixture.output_tail()
-            why += f"; its output: {words}" if words else ""
+            reason = f"the connection ended early: {over}"
+            output = fixture.output_tail()
+            reason += f"; end of its output: {output}" if output else ""
         except Exception as error:  # noqa: BLE001 - an unexpected answer must not end the run
-            why = f"the case could not continue: {type(error).__name__}: {error}"
+            reason = f"the case could not continue: {type(error).__name__}: {error}"
         finally:
             await fixture.aclose()
         for rule in case.rules:
             if not notes.for_rule(rule):
-                notes.add_not_shown(rule, why or "it did not happen in this case")
+                notes.add_not_shown(rule, reason or "it did not happen in this case")
         shutil.rmtree(fixture.root, ignore_errors=True)
 
 
-def select_cases(cases: Sequence[CheckCase[FixtureT]], chosen: Sequence[Rule]) -> list[CheckCase[FixtureT]]:
+def select_cases(cases: Sequence[CheckCase[FixtureT]], rules: Sequence[RuleId]) -> list[CheckCase[FixtureT]]:
     """The cases that test one of these rules. For `schema` alone, all cases."""
-    if list(chosen) == [SCHEMA]:
+    if list(rules) == [SCHEMA]:
         return list(cases)
-    return [case for case in cases if set(case.rules) & set(chosen)]
+    return [case for case in cases if set(case.rules) & set(rules)]
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -158,76 +156,80 @@ def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="accord-check-", ignore_cleanup_errors=True)
 
 
-def report(
+def make_report(
     kind: str,
     info: Any,
     script: CheckScript,
     notes: RuleNotes,
-    chosen: Sequence[Rule],
+    rules: Sequence[RuleId],
     untested: Mapping[int, str],
 ) -> CheckReport:
-    """The verdicts on these rules. `info` is the program's `agentInfo` or `clientInfo`."""
-    for number, why in untested.items():
-        notes.add_not_shown(number, f"not tested: {why}")
+    """The findings on these rules. `info` is the program's `agentInfo` or `clientInfo`."""
+    for number, reason in untested.items():
+        notes.add_not_shown(number, f"not tested: {reason}")
     return CheckReport(
         kind=kind,
         name=str(at(info, "name") or "unknown"),
         version=str(at(info, "version") or ""),
         script=script.name,
-        findings=find_verdicts(notes, chosen, ours=script.ours),
+        findings=make_findings(notes, rules, ours=script.ours),
     )
 
 
-def select_rules(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> list[Rule]:
+def select_rules(rules: Sequence[RuleId], only: Sequence[str], skip: Sequence[str]) -> list[RuleId]:
     """The rules named by `only`, or all, without those named by `skip`."""
-    wanted = _named(rules, only) if only else set(rules)
-    unwanted = _named(rules, skip)
-    chosen: list[Rule] = [rule for rule in rules if rule in wanted and rule not in unwanted]
-    if not chosen:
+    included = _find_rules(rules, only) if only else set(rules)
+    excluded = _find_rules(rules, skip)
+    selected: list[RuleId] = [rule for rule in rules if rule in included and rule not in excluded]
+    if not selected:
         raise UsageError("no rules are left to check; change --only or --skip")
-    return chosen
+    return selected
 
 
-def require_rules(report: CheckReport, rules: Sequence[Rule], words: Sequence[str]) -> CheckReport:
-    """Turn "not shown" into "fail" for the named rules."""
-    needed = {str(rule) for rule in _named(rules, words)}
+def require_rules(report: CheckReport, rules: Sequence[RuleId], needed_names: Sequence[str]) -> CheckReport:
+    """A copy of the report in which "not shown" is "fail" for the needed rules."""
+    needed = {str(rule) for rule in _find_rules(rules, needed_names)}
     findings = [
-        structs.replace(one, verdict="fail", why=f"required, but not shown: {one.why}")
-        if one.verdict == "not shown" and one.rule.id in needed
-        else one
-        for one in report.findings
+        structs.replace(finding, verdict="fail", why=f"required, but not shown: {finding.why}")
+        if finding.verdict == "not shown" and finding.rule.id in needed
+        else finding
+        for finding in report.findings
     ]
     return structs.replace(report, findings=findings)
 
 
-def _named(rules: Sequence[Rule], words: Sequence[str]) -> set[Rule]:
-    found: set[Rule] = set()
-    for word in (client.strip() for given in words for client in given.split(",")):
-        if word:
-            found |= _word(rules, word)
+def _find_rules(rules: Sequence[RuleId], lists: Sequence[str]) -> set[RuleId]:
+    """The rules named in these comma-separated lists. Raises `UsageError` for an unknown name."""
+    found: set[RuleId] = set()
+    for name in ",".join(lists).split(","):
+        if name.strip():
+            found |= _rules_of_name(rules, name.strip())
     return found
 
 
-def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
-    if word in CHAPTERS:
-        return {rule for rule in rules if checked_rule(str(rule)).chapter == word}
-    if word in ("must", "should"):
-        return {rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).level == word.upper()}
-    if word in ("stable", "unstable"):
+def _rules_of_name(rules: Sequence[RuleId], name: str) -> set[RuleId]:
+    """The rules of a chapter, a level, a stability, an id, or a range of numbers."""
+    if name in CHAPTERS:
+        return {rule for rule in rules if checked_rule(str(rule)).chapter == name}
+    if name in ("must", "should"):
+        return {rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).level == name.upper()}
+    if name in ("stable", "unstable"):
         return {
-            rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).stable == (word == "stable")
+            rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).stable == (name == "stable")
         }
-    named: set[Rule] = {rule for rule in rules if rule == word}
+    named: set[RuleId] = {rule for rule in rules if rule == name}
     if named:
         return named
-    first, dash, last = word.partition("-")
+    first, dash, last = name.partition("-")
     if first.isdecimal() and (not dash or last.isdecimal()):
-        least, most = int(first), int(last if dash else first)
-        known: set[Rule] = {rule for rule in rules if isinstance(rule, int) and least <= rule <= most}
+        first_number, last_number = int(first), int(last if dash else first)
+        known: set[RuleId] = {
+            rule for rule in rules if isinstance(rule, int) and first_number <= rule <= last_number
+        }
         if known:
             return known
     raise UsageError(
-        f"unknown rule {word!r}; use numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
+        f"unknown rule {name!r}; use numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
         f"{', '.join(CHAPTERS)}"
     )
 
@@ -244,7 +246,7 @@ _AGENT_MODULES: Final = (
 )
 
 AGENT_UNTESTED: Final[dict[int, str]] = {
-    54: "the wire does not show why the agent gave up",
+    54: "the connection does not show why the agent ended a request",
     89: "a login at a terminal needs a user",
     266: "needs an agent that asks for a login during a turn",
     354: "the input of the model is not on this connection",
@@ -262,18 +264,18 @@ def agent_cases() -> tuple[AgentCase, ...]:
     return tuple(found)
 
 
-_FAULTS: Final[tuple[Fault, ...]] = tuple(fault for fault in FAULTS if fault != "dialects")
+_CLIENT_FAULTS: Final[tuple[Fault, ...]] = tuple(fault for fault in FAULTS if fault != "dialects")
 """The client faults that agents are tested with."""
 
 
-def agent_rules() -> list[Rule]:
+def agent_rules() -> list[RuleId]:
     """All rules for agents, in order."""
-    return [SCHEMA, *(rule.id for rule in rules_where(side="AGENT")), *_FAULTS]
+    return [SCHEMA, *(rule.id for rule in rules_where(side="AGENT")), *_CLIENT_FAULTS]
 
 
 async def check_agent(
     launcher: AgentLauncher,
-    wanted: Sequence[Rule] | None = None,
+    rules: Sequence[RuleId] | None = None,
     options: CheckOptions[AgentCheckScript] | None = None,
 ) -> CheckReport:
     """Check an agent against these rules, or all.
@@ -281,13 +283,13 @@ async def check_agent(
     Raises `NeverStarted` or `HandshakeFailed` if the agent cannot be started or initialized.
     """
     options = CheckOptions() if options is None else options
-    chosen = agent_rules() if wanted is None else list(wanted)
+    selected = agent_rules() if rules is None else list(rules)
     with temporary_folder() as folder:
         initialize_result = await initialize_agent(launcher, Path(folder, "first"), options)
         script = options.script or script_for_agent(initialize_result.get("agentInfo"))
         run = agent_run(launcher, Path(folder), script, initialize_result, options)
-        notes = await run.run_cases(select_cases(agent_cases(), chosen))
-    return report("agent", initialize_result.get("agentInfo"), script, notes, chosen, AGENT_UNTESTED)
+        notes = await run.run_cases(select_cases(agent_cases(), selected))
+    return make_report("agent", initialize_result.get("agentInfo"), script, notes, selected, AGENT_UNTESTED)
 
 
 def agent_run(
@@ -299,10 +301,10 @@ def agent_run(
 ) -> CheckRun[AgentFixture]:
     """A run with an agent whose `initialize` result is known."""
 
-    def fixture(folder: Path, notes: RuleNotes) -> AgentFixture:
+    def make_fixture(folder: Path, notes: RuleNotes) -> AgentFixture:
         return AgentFixture(folder, launcher, script, notes, timeouts=options.timeouts, clock=options.clock)
 
-    return CheckRun(root, fixture, initialize_result.get("agentCapabilities"), options)
+    return CheckRun(root, make_fixture, initialize_result.get("agentCapabilities"), options)
 
 
 async def initialize_agent(
@@ -318,10 +320,10 @@ async def initialize_agent(
             answer = await agent.initialize(ALL_CAPABILITIES)
         except ConnectionOver as over:
             if agent.end is not None and agent.end.exit_code is not None and not agent.initialize_result:
-                words = agent.launched.stderr.strip()
+                stderr = agent.launched.stderr.strip()
                 raise NeverStarted(
                     f"the agent exited before it answered initialize: {agent.end.reason}"
-                    + (f"\n{words}" if words else "")
+                    + (f"\n{stderr}" if stderr else "")
                 ) from None
             raise HandshakeFailed(f"the agent did not answer initialize: {over}") from None
         if not answer.ok:
@@ -340,7 +342,7 @@ _CLIENT_MODULES: Final = (
     "workspace_cases",
     "session_cases",
 )
-_SCREEN: Final = "only the client's screen shows it"
+_SCREEN_ONLY: Final = "only the client's screen shows it"
 
 CLIENT_UNTESTED: Final[dict[int, str]] = {
     78: "the connection does not show whether a login is possible",
@@ -360,7 +362,7 @@ CLIENT_UNTESTED: Final[dict[int, str]] = {
             *(108, 149, 150, 166, 184, 185, 186, 191, 192, 204, 211, 223, 228, 231, 279, 286, 294, 311, 317),
             *(319, 321, 377, 380, 382),
         ),
-        _SCREEN,
+        _SCREEN_ONLY,
     ),
 }
 """Rules without a case, each with the reason."""
@@ -375,17 +377,14 @@ def client_cases() -> tuple[ClientCase, ...]:
     return tuple(found)
 
 
-_MARKER: Final = "marigold"
-
-
-def client_rules() -> list[Rule]:
+def client_rules() -> list[RuleId]:
     """All rules for clients, in order."""
     return [SCHEMA, *(rule.id for rule in rules_where(side="CLIENT")), *FAULTS]
 
 
 async def check_client(
     launcher: ClientLauncher,
-    wanted: Sequence[Rule] | None = None,
+    rules: Sequence[RuleId] | None = None,
     options: CheckOptions[ClientCheckScript] | None = None,
 ) -> CheckReport:
     """Check a client against these rules, or all.
@@ -393,13 +392,13 @@ async def check_client(
     Raises `NeverStarted` or `HandshakeFailed` if the client cannot be started or sends no prompt.
     """
     options = CheckOptions() if options is None else options
-    chosen = client_rules() if wanted is None else list(wanted)
+    selected = client_rules() if rules is None else list(rules)
     with temporary_folder() as folder:
         traits = await observe_client(launcher, Path(folder, "first"), options)
         script = options.script or script_for_client(traits.info)
         run = client_run(launcher, Path(folder), script, traits, options)
-        notes = await run.run_cases(select_cases(client_cases(), chosen))
-    return report("client", traits.info, script, notes, chosen, CLIENT_UNTESTED)
+        notes = await run.run_cases(select_cases(client_cases(), selected))
+    return make_report("client", traits.info, script, notes, selected, CLIENT_UNTESTED)
 
 
 def client_run(
@@ -411,12 +410,12 @@ def client_run(
 ) -> CheckRun[ClientFixture]:
     """A run with a client whose traits are known."""
 
-    def fixture(folder: Path, notes: RuleNotes) -> ClientFixture:
+    def make_fixture(folder: Path, notes: RuleNotes) -> ClientFixture:
         return ClientFixture(
             folder, launcher, script, notes, timeouts=options.timeouts, traits=traits, clock=options.clock
         )
 
-    return CheckRun(root, fixture, traits.capabilities, options)
+    return CheckRun(root, make_fixture, traits.capabilities, options)
 
 
 async def observe_client(
@@ -433,18 +432,23 @@ async def observe_client(
         except ConnectionOver as over:
             if fixture.process.exit is not None:
                 await fixture.process.wait(options.timeouts.exit)  # reads the last output from its pipes
-            words = tail(fixture.process.output, 1000)
-            raise HandshakeFailed(f"the client sent no prompt: {over}\nits output: {words}") from None
-        turn.client.say(_MARKER)
+            output = tail(fixture.process.output, 1000)
+            raise HandshakeFailed(f"the client sent no prompt: {over}\nend of its output: {output}") from None
+        turn.client.say(ANSWER_TEXT)
         turn.client.end_turn(turn.prompt)
-        leaves = await fixture.process.wait(options.timeouts.exit)
-        shows = _MARKER in fixture.process.printed
-        request = next(line for line in turn.client.lines if _is_first(line))
-        return ClientTraits(at(request.params, "clientInfo"), turn.client.client_capabilities, shows, leaves)
+        exits_after_turn = await fixture.process.wait(options.timeouts.exit)
+        prints_messages = ANSWER_TEXT in fixture.process.printed
+        request = next(line for line in turn.client.lines if _is_opening_call(line))
+        return ClientTraits(
+            at(request.params, "clientInfo"),
+            turn.client.client_capabilities,
+            prints_messages,
+            exits_after_turn,
+        )
     finally:
         for process in fixture.processes:
             await process.end()
 
 
-def _is_first(line: WireLine) -> bool:
+def _is_opening_call(line: WireLine) -> bool:
     return line.sender == "client" and line.method in ("initialize", "session/new", "session/prompt")

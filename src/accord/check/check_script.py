@@ -1,4 +1,4 @@
-"""Script files that say how to make the program under test do what rules are about."""
+"""Script files: prompts or arguments that make the program under test do what a rule is about."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -26,38 +26,39 @@ class CheckScript(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
 ScriptT = TypeVar("ScriptT", bound=CheckScript)
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """Replace each `{name}` by its value; other braces stay."""
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)
     return text
 
 
-def read_script(path: Path, kind: type[ScriptT]) -> ScriptT:
+def read_script(path: Path, script_type: type[ScriptT]) -> ScriptT:
     """Read a script file. Raises `UsageError`."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the script {path}: {error.strerror}") from None
-    return _parse(data, str(path), kind)
+    return _parse_script(data, str(path), script_type)
 
 
-def shipped(name: str, kind: type[ScriptT]) -> ScriptT:
+def shipped_script(name: str, script_type: type[ScriptT]) -> ScriptT:
     """A script that ships with Accord."""
     file = f"{name}.json"
-    return _parse(files("accord.check").joinpath("scripts", file).read_bytes(), file, kind)
+    return _parse_script(files("accord.check").joinpath("scripts", file).read_bytes(), file, script_type)
 
 
-def _parse(data: bytes, where: str, kind: type[ScriptT]) -> ScriptT:
+def _parse_script(data: bytes, source: str, script_type: type[ScriptT]) -> ScriptT:
     try:
-        script = msgspec.json.decode(data, type=kind)
+        script = msgspec.json.decode(data, type=script_type)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"invalid script {where}: {error}") from None
-    acts: Mapping[str, Any] = getattr(script, "acts", {})
-    unknown = [name for name in acts if name not in kind.ACTIONS]
+        raise UsageError(f"invalid script {source}: {error}") from None
+    actions: Mapping[str, Any] = getattr(script, "acts", {})
+    unknown = [name for name in actions if name not in script_type.ACTIONS]
     if unknown:
         raise UsageError(
-            f"the script {where} has an unknown act {unknown[0]!r}; known acts: {', '.join(kind.ACTIONS)}"
+            f"the script {source} has an unknown act {unknown[0]!r}; "
+            f"known acts: {', '.join(script_type.ACTIONS)}"
         )
     return script
 
@@ -99,9 +100,9 @@ class ScriptedPrompt(Struct, frozen=True, forbid_unknown_fields=True):
     prompt: str
     shows: str = ""
 
-    def filled(self, **values: str) -> str:
+    def prompt_text(self, **values: str) -> str:
         """The prompt with its placeholders filled in."""
-        return fill(self.prompt, values)
+        return fill_placeholders(self.prompt, values)
 
 
 class AgentCheckScript(CheckScript, frozen=True, rename="camel"):
@@ -123,14 +124,14 @@ class AgentCheckScript(CheckScript, frozen=True, rename="camel"):
 
     def action(self, name: str) -> ScriptedPrompt | None:
         """The action with this name, or None."""
-        found = self.acts.get(name)
-        return ScriptedPrompt(found) if isinstance(found, str) else found
+        action = self.acts.get(name)
+        return ScriptedPrompt(action) if isinstance(action, str) else action
 
 
 def script_for_agent(agent_info: Any) -> AgentCheckScript:
     """The shipped script for the agent's name; `plain.json` for unknown names."""
-    ours = shipped("accord", AgentCheckScript)
-    return ours if at(agent_info, "name") in ours.agents else shipped("plain", AgentCheckScript)
+    script = shipped_script("accord", AgentCheckScript)
+    return script if at(agent_info, "name") in script.agents else shipped_script("plain", AgentCheckScript)
 
 
 CLIENT_ACTIONS: Final = {
@@ -179,24 +180,20 @@ class ClientCheckScript(CheckScript, frozen=True, rename="camel"):
 
     def action(self, name: str) -> ScriptedCommand | None:
         """The action with this name, or None."""
-        found = self.acts.get(name)
-        return (
-            found
-            if found is None or isinstance(found, ScriptedCommand)
-            else ScriptedCommand(words=tuple(found))
-        )
+        action = self.acts.get(name)
+        return ScriptedCommand(words=action) if isinstance(action, tuple) else action
 
 
-def write_files(act: ScriptedCommand, values: Mapping[str, str]) -> None:
+def write_files(action: ScriptedCommand, values: Mapping[str, str]) -> None:
     """Create the files of an action."""
-    for name, content in act.files.items():
-        path = Path(fill(name, values))
+    for name, content in action.files.items():
+        path = Path(fill_placeholders(name, values))
         path.parent.mkdir(parents=True, exist_ok=True)
         data = content if isinstance(content, str) else msgspec.json.encode(content).decode()
-        path.write_text(fill(data, values), "utf-8")
+        path.write_text(fill_placeholders(data, values), "utf-8")
 
 
 def script_for_client(client_info: Any) -> ClientCheckScript:
     """The shipped script for the client's name; `none.json` for unknown names."""
-    ours = shipped("run", ClientCheckScript)
-    return ours if at(client_info, "name") in ours.clients else shipped("none", ClientCheckScript)
+    script = shipped_script("run", ClientCheckScript)
+    return script if at(client_info, "name") in script.clients else shipped_script("none", ClientCheckScript)

@@ -1,15 +1,16 @@
-"""A connection to the program under test: records every line, pairs calls with answers, limits every wait."""
+"""A connection to the program under test. Records every line and limits every wait."""
 
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from itertools import count
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
 from msgspec import Struct
 
-from accord.check.findings import Evidence, Rule, RuleNotes
+from accord.check.findings import Evidence, RuleId, RuleNotes
 from accord.clock import Clock, within
 from accord.schema.codec import NotJson, parse_json
 from accord.trace.trace_steps import at
@@ -23,7 +24,7 @@ MAX_VALUES_PER_MESSAGE: Final = 200_000
 MAX_DEPTH: Final = 100
 """Lines with deeper nesting are not judged; validation is recursive."""
 
-_HEAD: Final = 4096
+_HEAD_BYTES: Final = 4096
 
 
 class WireLine(NamedTuple):
@@ -74,7 +75,7 @@ class WireLine(NamedTuple):
     @property
     def may_answer(self) -> bool:
         """Whether it was skipped and may be an answer: its start has no `method`."""
-        return bool(self.skip_reason) and b'"method"' not in self.data[:_HEAD]
+        return bool(self.skip_reason) and b'"method"' not in self.data[:_HEAD_BYTES]
 
     @property
     def update(self) -> Message:
@@ -98,11 +99,11 @@ class WireLine(NamedTuple):
 def parse_line(connection: str, number: int, sender: Side, frame: Frame) -> WireLine:
     """Parse a received or sent frame."""
     if not isinstance(frame, bytes):
-        why = f"a message of {frame.size} bytes, over the limit of {DEFAULT_LIMIT // 1024 // 1024} MiB"
-        return WireLine(connection, number, sender, frame.head, None, why)
+        reason = f"a message of {frame.size} bytes, over the limit of {DEFAULT_LIMIT // 1024 // 1024} MiB"
+        return WireLine(connection, number, sender, frame.head, None, reason)
     if count_values(frame) > MAX_VALUES_PER_MESSAGE:
-        why = f"a message with more than {MAX_VALUES_PER_MESSAGE} values"
-        return WireLine(connection, number, sender, frame, None, why)
+        reason = f"a message with more than {MAX_VALUES_PER_MESSAGE} values"
+        return WireLine(connection, number, sender, frame, None, reason)
     try:
         value = parse_json(frame)
         deep = frame.count(b"[") + frame.count(b"{") > MAX_DEPTH and _is_deep(value)
@@ -123,13 +124,52 @@ def _is_deep(value: Any) -> bool:
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += cast(Message, one).values()
-            elif isinstance(one, list):
-                inner += cast(list[Any], one)
+        for item in level:
+            if isinstance(item, dict):
+                inner += cast(Message, item).values()
+            elif isinstance(item, list):
+                inner += cast(list[Any], item)
         level = inner
     return bool(level)
+
+
+Reply: TypeAlias = Message | None
+"""`{"result": ...}` or `{"error": ...}`; None leaves the request unanswered."""
+Handler: TypeAlias = Callable[[WireLine], Reply]
+
+
+def result_reply(value: Any) -> Message:
+    """A reply with a result."""
+    return {"result": value}
+
+
+def error_reply(code: int, message: str) -> Message:
+    """A reply with an error."""
+    return {"error": {"code": code, "message": message}}
+
+
+def leave_unanswered(line: WireLine) -> Reply:
+    """A handler that does not answer."""
+    del line
+    return None
+
+
+def has_capability(capabilities: Any, path: str) -> bool:
+    """Whether capabilities have the one at a dotted path: `true` or an object."""
+    value = at(capabilities, *path.split("."))
+    return value is True or isinstance(value, dict)
+
+
+def remove_capabilities(capabilities: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """A copy of the capabilities without those at these dotted paths."""
+    copy = deepcopy(dict(capabilities))
+    for path in paths:
+        inner = copy
+        *parents, last = path.split(".")
+        for parent in parents:
+            inner = inner[parent]
+        inner.pop(last, None)
+    return copy
 
 
 class CallRecord(NamedTuple):
@@ -144,18 +184,17 @@ def id_key(id: Any) -> str:
     return f"{type(id).__name__}:{id!r}"
 
 
-def pair_calls(lines: list[WireLine], sender: Side) -> Iterator[CallRecord]:
+def pair_calls(lines: list[WireLine], sender: Side) -> list[CallRecord]:
     """The requests of one side, each with its answers. A reused id starts a new request."""
-    request: dict[str, CallRecord] = {}
-    found: list[CallRecord] = []
+    calls: list[CallRecord] = []
+    last_calls: dict[str, CallRecord] = {}
     for line in lines:
         if line.sender == sender and line.is_request:
-            call = CallRecord(line, [])
-            request[id_key(line.id)] = call
-            found.append(call)
-        elif line.sender != sender and line.is_answer and id_key(line.id) in request:
-            request[id_key(line.id)].answers.append(line)
-    yield from found
+            calls.append(CallRecord(line, []))
+            last_calls[id_key(line.id)] = calls[-1]
+        elif line.sender != sender and line.is_answer and id_key(line.id) in last_calls:
+            last_calls[id_key(line.id)].answers.append(line)
+    return calls
 
 
 class CheckTimeouts(Struct, frozen=True):
@@ -224,14 +263,14 @@ class CallAnswer(NamedTuple):
 
 
 class CheckedConnection(ABC):
-    """A connection to `peer`, the side under test.
+    """A connection to the side under test, the peer.
 
     Requests of the peer are answered as they arrive. A missing answer of the peer breaks `answer_rule`.
     """
 
-    peer: ClassVar[Side]
-    own: ClassVar[Side]
-    answer_rule: ClassVar[Rule]
+    peer_side: ClassVar[Side]
+    own_side: ClassVar[Side]
+    answer_rule: ClassVar[RuleId]
 
     def __init__(self, name: str, notes: RuleNotes, timeouts: CheckTimeouts, clock: Clock) -> None:
         self.name = name
@@ -265,8 +304,8 @@ class CheckedConnection(ABC):
     def describe_end(self, end: TransportEnd) -> str:
         """Describe the end of the peer."""
 
-    def output_tail(self) -> str:
-        """The last line of the peer's stderr, or empty."""
+    def last_stderr_line(self) -> str:
+        """The last line of stderr, or empty."""
         return ""
 
     # -- received frames
@@ -276,8 +315,8 @@ class CheckedConnection(ABC):
         for frame in frames:
             if self.flood:
                 break
-            line = self._add(self.peer, frame)
-            self._count(line)
+            line = self._record_line(self.peer_side, frame)
+            self._check_limits(line)
             if line.is_request:
                 try:
                     self.serve(line)
@@ -287,11 +326,11 @@ class CheckedConnection(ABC):
         self._wake()
 
     def ended(self, end: TransportEnd) -> None:
-        """Called by the transport when the peer is gone."""
+        """Called by the transport when the connection to the peer has ended."""
         self.end = end
         self._wake()
 
-    def _count(self, line: WireLine) -> None:
+    def _check_limits(self, line: WireLine) -> None:
         self._line_count += 1
         self._byte_count += len(line.data)
         self._value_count += 0 if line.skip_reason else count_values(line.data)
@@ -299,7 +338,7 @@ class CheckedConnection(ABC):
             self.flood = f"a flood: {self._line_count} lines, {self._byte_count} bytes"
             self.stop_reading()
 
-    def _add(self, sender: Side, frame: Frame) -> WireLine:
+    def _record_line(self, sender: Side, frame: Frame) -> WireLine:
         line = parse_line(self.name, len(self.lines) + 1, sender, frame)
         self.lines.append(line)
         return line
@@ -315,7 +354,7 @@ class CheckedConnection(ABC):
         if isinstance(message, dict):
             message = json.dumps(message, ensure_ascii=False)
         data = message.encode("utf-8", "surrogatepass") if isinstance(message, str) else message
-        line = self._add(self.own, data)
+        line = self._record_line(self.own_side, data)
         if line.is_request:
             self._request_ids.add(id_key(line.id))
         self.transmit(data)
@@ -333,8 +372,8 @@ class CheckedConnection(ABC):
     def send_request(self, method: str, params: Any = ABSENT, *, id: Any = None) -> WireLine:
         """Send a request; `wait_for_answer` waits for its answer."""
         more = {} if params is ABSENT else {"params": params}
-        number = self.request_id(next(self._ids)) if id is None else id
-        return self.send({"jsonrpc": "2.0", "id": number, "method": method, **more})
+        request_id = self.request_id(next(self._ids)) if id is None else id
+        return self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **more})
 
     def request_id(self, number: int) -> Any:
         """The id for the request with this number."""
@@ -343,7 +382,7 @@ class CheckedConnection(ABC):
     # -- waiting
 
     async def wait_for_line(
-        self, wanted: Callable[[WireLine], bool], *, since: int = 0, timeout: float | None = None
+        self, matches: Callable[[WireLine], bool], *, since: int = 0, timeout: float | None = None
     ) -> WireLine | None:
         """Wait for a line that matches, starting at index `since`; None after the timeout."""
         deadline = self.clock.now() + (self.timeouts.answer if timeout is None else timeout)
@@ -352,65 +391,67 @@ class CheckedConnection(ABC):
             while position < len(self.lines):
                 line = self.lines[position]
                 position += 1
-                if wanted(line):
+                if matches(line):
                     return line
-            left = deadline - self.clock.now()
-            if self.end is not None or self.flood or left <= 0:
+            remaining = deadline - self.clock.now()
+            if self.end is not None or self.flood or remaining <= 0:
                 return None
             self._arrival = asyncio.get_running_loop().create_future()
-            await within(self.clock, left, self._arrival)
+            await within(self.clock, remaining, self._arrival)
 
     async def wait_for_answer(
-        self, request: WireLine, *, rule: Rule | None = None, timeout: float | None = None
+        self, request: WireLine, *, rule: RuleId | None = None, timeout: float | None = None
     ) -> CallAnswer:
         """Wait for the answer to a request.
 
         If it does not come, the rule is noted as broken and `ConnectionOver` is raised.
         """
-        wanted = id_key(request.id)
+        answer_key = id_key(request.id)
 
-        def fits(line: WireLine) -> bool:
-            if line.sender != self.peer or not line.is_answer:
-                return line.sender == self.peer and line.may_answer
-            return id_key(line.id) == wanted or (
+        def is_answer_line(line: WireLine) -> bool:
+            if line.sender != self.peer_side or not line.is_answer:
+                return line.sender == self.peer_side and line.may_answer
+            return id_key(line.id) == answer_key or (
                 line.id is not None and id_key(line.id) not in self._request_ids
             )
 
-        line = await self.wait_for_line(fits, since=request.number, timeout=timeout)
+        line = await self.wait_for_line(is_answer_line, since=request.number, timeout=timeout)
         if line is None or line.skip_reason:
-            raise self.missing_answer(request, self.answer_rule if rule is None else rule, timeout)
-        if id_key(line.id) != wanted:
+            raise self.note_missing_answer(request, self.answer_rule if rule is None else rule, timeout)
+        if id_key(line.id) != answer_key:
             raise ConnectionOver(
                 f"the answer to {request.id!r} has the id {line.id!r}"
             )  # the envelope rules note it
         return CallAnswer(request, line)
 
-    def missing_answer(self, request: WireLine, rule: Rule, timeout: float | None = None) -> ConnectionOver:
+    def note_missing_answer(
+        self, request: WireLine, rule: RuleId, timeout: float | None = None
+    ) -> ConnectionOver:
         """Note a missing answer and return the exception to raise."""
         seconds = self.timeouts.answer if timeout is None else timeout
-        what = request.method or "the line"
-        skip_reason = next((line for line in self.lines[request.number :] if line.may_answer), None)
-        if skip_reason is not None:
-            why = f"{skip_reason.skip_reason}, which may be the answer to {what}"
-            self.notes.add_unjudged(rule, why, (request.evidence, skip_reason.evidence))
-            return ConnectionOver(why)
+        request_name = request.method or "the line"
+        skipped = next((line for line in self.lines[request.number :] if line.may_answer), None)
+        if skipped is not None:
+            reason = f"{skipped.skip_reason}, which may be the answer to {request_name}"
+            self.notes.add_unjudged(rule, reason, (request.evidence, skipped.evidence))
+            return ConnectionOver(reason)
         if self.flood:
-            why = f"{what} was not answered in {self.flood}"
+            reason = f"{request_name} was not answered in {self.flood}"
         elif self.end is not None:
-            words = self.output_tail()
-            why = f"{self.describe_end(self.end)} without answering {what}"
-            why += f"; stderr: {words[:200]}" if words else ""
+            stderr_line = self.last_stderr_line()
+            reason = f"{self.describe_end(self.end)} without answering {request_name}"
+            reason += f"; stderr: {stderr_line[:200]}" if stderr_line else ""
         else:
-            why = f"{what} was not answered within {seconds:g} seconds"
-        self.notes.add_fail(rule, why, (request.evidence,))
-        return ConnectionOver(why)
+            reason = f"{request_name} was not answered within {seconds:g} seconds"
+        self.notes.add_fail(rule, reason, (request.evidence,))
+        return ConnectionOver(reason)
 
     async def call(
-        self, method: str, params: Any = ABSENT, *, rule: Rule | None = None, id: Any = None
+        self, method: str, params: Any = ABSENT, *, rule: RuleId | None = None, id: Any = None
     ) -> CallAnswer:
         """Send a request and wait for its answer."""
         return await self.wait_for_answer(self.send_request(method, params, id=id), rule=rule)
 
-    async def barrier(self, *, rule: Rule | None = None) -> CallAnswer:
-        """Send a request without effect; its answer shows that everything before it was processed."""
+    async def ping(self, *, rule: RuleId | None = None) -> CallAnswer:
+        """Send a request without effect and wait for its answer: the peer has read every earlier line."""
         return await self.call("_check/barrier", {}, rule=rule)

@@ -1,4 +1,4 @@
-"""Notes and verdicts per rule, the report, and the type of a case."""
+"""Rules, notes about them, the findings of a report, and the type of a check case."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -49,8 +49,8 @@ FAULTS: Final[dict[Fault, tuple[str, str]]] = {
 CHAPTERS: Final[dict[str, str]] = {**RULES.chapters, "faults": "When the other side misbehaves"}
 """The chapters of a report: key to title."""
 
-_MAX_TEXT: Final = 1200
-_MAX_REDACTED: Final = 1024 * 1024
+_MAX_TEXT_CHARACTERS: Final = 1200
+_MAX_REDACTED_BYTES: Final = 1024 * 1024
 
 
 class Evidence(Struct, frozen=True):
@@ -64,13 +64,13 @@ class Evidence(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The line as text for reports, without secrets and shortened."""
-        head = self.data if len(self.data) <= _MAX_REDACTED else self.data[:_MAX_REDACTED]
+        head = self.data if len(self.data) <= _MAX_REDACTED_BYTES else self.data[:_MAX_REDACTED_BYTES]
         try:
             text = redact_frame(head).decode()
         except UnicodeDecodeError:
             text = redact_text(head.decode("utf-8", "backslashreplace"))
-        if len(text) > _MAX_TEXT:
-            text = f"{text[:_MAX_TEXT]}... ({len(self.data)} bytes)"
+        if len(text) > _MAX_TEXT_CHARACTERS:
+            text = f"{text[:_MAX_TEXT_CHARACTERS]}... ({len(self.data)} bytes)"
         return text
 
 
@@ -113,10 +113,10 @@ def checked_rule(id: str) -> CheckedRule:
         level = "SHOULD" if id == "dialects" else "MUST"
         basis = "Accord" if id == "dialects" else "I"
         return CheckedRule(id=id, chapter="faults", level=level, basis=basis, stable=True, text=text, how=how)
-    return _of_rule(RULES[int(id)])
+    return _from_conformance_rule(RULES[int(id)])
 
 
-def _of_rule(rule: ConformanceRule) -> CheckedRule:
+def _from_conformance_rule(rule: ConformanceRule) -> CheckedRule:
     return CheckedRule(
         id=str(rule.id),
         chapter=rule.chapter,
@@ -128,29 +128,30 @@ def _of_rule(rule: ConformanceRule) -> CheckedRule:
     )
 
 
-def severity(checked: CheckedRule, *, ours: bool) -> Verdict:
+def failure_verdict(checked: CheckedRule, *, ours: bool) -> Verdict:
     """The verdict on a broken rule. `ours`: the program is Accord's own, so Accord's choices apply to it."""
     if checked.level == "SHOULD" or (checked.basis == "Accord" and not ours):
         return "warn"
     return "fail"
 
 
-Rule: TypeAlias = int | Literal["schema"] | Fault
+RuleId: TypeAlias = int | Literal["schema"] | Fault
+"""The number of a conformance rule, `schema`, or a fault."""
 Outcome: TypeAlias = Literal["fail", "unjudged", "pass", "not applicable", "not shown"]
 
-_ORDER: Final[tuple[Outcome, ...]] = ("fail", "unjudged", "pass", "not applicable", "not shown")
+_DECISIVE_ORDER: Final[tuple[Outcome, ...]] = ("fail", "unjudged", "pass", "not applicable", "not shown")
 """The decisive outcome of a rule is the first of these that was noted."""
-_MOST_FRAMES: Final = 6
-_MOST_REASONS: Final = 4
-_MOST_NOTES: Final = 200  # per rule and outcome, in one case
+_MAX_FRAMES: Final = 6
+_MAX_REASONS: Final = 4
+_MAX_NOTES: Final = 200  # per rule and outcome, in one case
 
 
 class RuleNote(NamedTuple):
     """One observation about a rule."""
 
-    rule: Rule
+    rule: RuleId
     outcome: Outcome
-    why: str
+    reason: str
     frames: tuple[Evidence, ...]
     case: str
     from_schema: bool = False
@@ -163,46 +164,48 @@ class RuleNotes:
     def __init__(self, case: str = "") -> None:
         self.case = case
         self.entries: list[RuleNote] = []
-        self._repeats: Counter[tuple[Rule, Outcome, str]] = Counter()
-        self._counts: Counter[tuple[Rule, Outcome]] = Counter()
+        self._repeats: Counter[tuple[RuleId, Outcome, str]] = Counter()
+        self._counts: Counter[tuple[RuleId, Outcome]] = Counter()
 
-    def add_pass(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+    def add_pass(self, rule: RuleId, reason: str, frames: Iterable[Evidence] = ()) -> None:
         """The rule was tested and kept."""
-        self._add(rule, "pass", why, frames)
+        self._add(rule, "pass", reason, frames)
 
     def add_fail(
-        self, rule: Rule, why: str, frames: Iterable[Evidence] = (), *, from_schema: bool = False
+        self, rule: RuleId, reason: str, frames: Iterable[Evidence] = (), *, from_schema: bool = False
     ) -> None:
         """The rule was broken. `from_schema`: schema validation found it."""
-        self._add(rule, "fail", why, frames, from_schema=from_schema)
+        self._add(rule, "fail", reason, frames, from_schema=from_schema)
 
-    def add_unjudged(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+    def add_unjudged(self, rule: RuleId, reason: str, frames: Iterable[Evidence] = ()) -> None:
         """A message could not be judged: the rule is "not shown" even if it was kept elsewhere."""
-        self._add(rule, "unjudged", why, frames)
+        self._add(rule, "unjudged", reason, frames)
 
-    def add_not_applicable(self, rule: Rule, why: str) -> None:
+    def add_not_applicable(self, rule: RuleId, reason: str) -> None:
         """The rule does not apply: the program does not support the feature."""
-        self._add(rule, "not applicable", why, ())
+        self._add(rule, "not applicable", reason, ())
 
-    def add_not_shown(self, rule: Rule, why: str) -> None:
+    def add_not_shown(self, rule: RuleId, reason: str) -> None:
         """The situation of the rule did not occur."""
-        self._add(rule, "not shown", why, ())
+        self._add(rule, "not shown", reason, ())
 
-    def add_skipped_part(self, rule: Rule, why: str) -> None:
+    def add_skipped_part(self, rule: RuleId, reason: str) -> None:
         """A part of the rule was not tested; noted only if the rest passed."""
         notes = self.for_rule(rule)
         if notes and all(note.outcome == "pass" for note in notes):
-            self.add_pass(rule, why)
+            self.add_pass(rule, reason)
 
-    def judge(self, rule: Rule, passed: bool, good: str, bad: str, frames: Iterable[Evidence] = ()) -> bool:
-        """Note a pass with the text `good`, or a failure with the text `bad`; returns `passed`."""
+    def judge(
+        self, rule: RuleId, passed: bool, pass_reason: str, fail_reason: str, frames: Iterable[Evidence] = ()
+    ) -> bool:
+        """Note a pass or a failure, each with its reason; returns `passed`."""
         if passed:
-            self.add_pass(rule, good, frames)
+            self.add_pass(rule, pass_reason, frames)
         else:
-            self.add_fail(rule, bad, frames)
+            self.add_fail(rule, fail_reason, frames)
         return passed
 
-    def for_rule(self, rule: Rule) -> list[RuleNote]:
+    def for_rule(self, rule: RuleId) -> list[RuleNote]:
         """The notes about one rule."""
         return [note for note in self.entries if note.rule == rule]
 
@@ -211,40 +214,46 @@ class RuleNotes:
         self.entries += other.entries
 
     def _add(
-        self, rule: Rule, outcome: Outcome, why: str, frames: Iterable[Evidence], *, from_schema: bool = False
+        self,
+        rule: RuleId,
+        outcome: Outcome,
+        reason: str,
+        frames: Iterable[Evidence],
+        *,
+        from_schema: bool = False,
     ) -> None:
-        # A flood of equal violations must not fill the memory.
-        if self._repeats[rule, outcome, why] < _MOST_FRAMES and self._counts[rule, outcome] < _MOST_NOTES:
-            self._repeats[rule, outcome, why] += 1
+        # Equal notes are limited, because a program may repeat a violation thousands of times.
+        if self._repeats[rule, outcome, reason] < _MAX_FRAMES and self._counts[rule, outcome] < _MAX_NOTES:
+            self._repeats[rule, outcome, reason] += 1
             self._counts[rule, outcome] += 1
-            self.entries.append(RuleNote(rule, outcome, why, tuple(frames), self.case, from_schema))
+            self.entries.append(RuleNote(rule, outcome, reason, tuple(frames), self.case, from_schema))
 
 
-def find_verdicts(notes: RuleNotes, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
-    """The findings for these rules, in this order."""
-    by_rule: dict[Rule, list[RuleNote]] = {rule: [] for rule in rules}
+def make_findings(notes: RuleNotes, rules: Sequence[RuleId], *, ours: bool) -> list[Finding]:
+    """One finding per rule, in the order of the rules."""
+    by_rule: dict[RuleId, list[RuleNote]] = {rule: [] for rule in rules}
     for note in notes.entries:
         if note.rule in by_rule:
             by_rule[note.rule].append(note)
         elif note.from_schema and SCHEMA in by_rule:  # the rule itself was not selected
             by_rule[SCHEMA].append(note)
-    return [_finding(rule, entries, ours) for rule, entries in by_rule.items()]
+    return [_make_finding(rule, entries, ours) for rule, entries in by_rule.items()]
 
 
-def _finding(rule: Rule, notes: list[RuleNote], ours: bool) -> Finding:
+def _make_finding(rule: RuleId, notes: list[RuleNote], ours: bool) -> Finding:
     checked = checked_rule(str(rule))
-    seen: list[Outcome] = [one for one in _ORDER if any(note.outcome == one for note in notes)]
-    outcome: Outcome = seen[0] if seen else "not shown"
+    noted = {note.outcome for note in notes}
+    outcome = next(outcome for outcome in _DECISIVE_ORDER if outcome in noted or outcome == "not shown")
     decisive = [note for note in notes if note.outcome == outcome]
     cases = tuple(dict.fromkeys(note.case for note in decisive if note.case))
-    reasons = list(dict.fromkeys(note.why for note in decisive if note.why))
-    why = "; ".join(reasons[:_MOST_REASONS])
-    if len(reasons) > _MOST_REASONS:
-        why += f"; and {len(reasons) - _MOST_REASONS} more"
-    frames = _frames(decisive)
+    reasons = list(dict.fromkeys(note.reason for note in decisive if note.reason))
+    why = "; ".join(reasons[:_MAX_REASONS])
+    if len(reasons) > _MAX_REASONS:
+        why += f"; and {len(reasons) - _MAX_REASONS} more"
+    frames = _first_frames(decisive)
     match outcome:
         case "fail":
-            verdict = severity(checked, ours=ours)
+            verdict = failure_verdict(checked, ours=ours)
         case "pass":
             verdict = "pass"
         case "not applicable":
@@ -257,12 +266,12 @@ def _finding(rule: Rule, notes: list[RuleNote], ours: bool) -> Finding:
     return Finding(checked, verdict, why, cases, frames)
 
 
-def _frames(notes: list[RuleNote]) -> tuple[Evidence, ...]:
-    """The first few lines that show it, without duplicates from other connections."""
+def _first_frames(notes: list[RuleNote]) -> tuple[Evidence, ...]:
+    """The first few lines of evidence, without duplicates from other connections."""
     found: dict[tuple[str, str], Evidence] = {}
     for frame in dict.fromkeys(frame for note in notes for frame in note.frames):
         found.setdefault((frame.sender, frame.text), frame)
-        if len(found) == _MOST_FRAMES:
+        if len(found) == _MAX_FRAMES:
             break
     return tuple(found.values())
 
@@ -279,8 +288,8 @@ class CheckReport(Struct, frozen=True):
     @property
     def counts(self) -> dict[Verdict, int]:
         """The number of findings per verdict."""
-        found = Counter(finding.verdict for finding in self.findings)
-        return {verdict: found[verdict] for verdict in VERDICTS}
+        counts = Counter(finding.verdict for finding in self.findings)
+        return {verdict: counts[verdict] for verdict in VERDICTS}
 
     @property
     def failed(self) -> bool:
@@ -302,11 +311,11 @@ class CaseUnavailable(Exception):
 class CheckCase(NamedTuple, Generic[FixtureT]):
     """One test case: one or a few connections that test several rules.
 
-    Without `capability`, if one is named, the case is skipped.
+    The case is skipped if it names a `capability` that the program does not advertise.
     """
 
     name: str
     about: str
-    rules: tuple[Rule, ...]
+    rules: tuple[RuleId, ...]
     run: Callable[[FixtureT], Awaitable[None]]
     capability: str = ""

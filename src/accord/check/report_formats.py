@@ -1,5 +1,6 @@
 """The report as text, JSON, JUnit XML and HTML."""
 
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from typing import Any, Final
@@ -48,6 +49,14 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+def _findings_by_chapter(report: CheckReport) -> Iterator[tuple[str, list[Finding]]]:
+    """The chapters with findings, in the order of `CHAPTERS`."""
+    for chapter in CHAPTERS:
+        findings = [finding for finding in report.findings if finding.rule.chapter == chapter]
+        if findings:
+            yield chapter, findings
+
+
 _CONTROL_CHARACTERS: Final = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 
 
@@ -57,15 +66,13 @@ def report_junit(report: CheckReport) -> bytes:
     A warning is a passed case with its text in `system-out`. "Not applicable" and "not shown" are skipped.
     """
     root = ElementTree.Element("testsuites", name=f"accord check {report.kind}: {_xml_text(report.name)}")
-    for chapter, title in CHAPTERS.items():
-        found = [finding for finding in report.findings if finding.rule.chapter == chapter]
-        if found:
-            suite = ElementTree.SubElement(root, "testsuite", name=title, tests=str(len(found)))
-            suite.set("failures", str(sum(one.verdict == "fail" for one in found)))
-            suite.set("skipped", str(sum(one.verdict.startswith("not ") for one in found)))
-            suite.set("errors", "0")
-            for finding in found:
-                _add_junit_case(suite, chapter, finding)
+    for chapter, findings in _findings_by_chapter(report):
+        suite = ElementTree.SubElement(root, "testsuite", name=CHAPTERS[chapter], tests=str(len(findings)))
+        suite.set("failures", str(sum(finding.verdict == "fail" for finding in findings)))
+        suite.set("skipped", str(sum(finding.verdict.startswith("not ") for finding in findings)))
+        suite.set("errors", "0")
+        for finding in findings:
+            _add_junit_case(suite, chapter, finding)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
@@ -91,7 +98,7 @@ def _xml_text(text: str) -> str:
     return text.translate(_CONTROL_CHARACTERS).encode("utf-8", "replace").decode()
 
 
-_HEAD: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+_HTML_HEAD: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>%s</title><style>
 :root { color-scheme: light dark;
   --line: #8884; --pass: #2a8a3e; --fail: #d2322d; --warn: #b8790a; --none: #888 }
@@ -112,7 +119,7 @@ pre { margin: .2rem 0 .4rem 4.6rem; white-space: pre-wrap; overflow-wrap: anywhe
 @media (max-width: 45rem) { summary { grid-template-columns: 3rem 6rem 1fr } .level { display: none } }
 </style></head><body>
 """
-_TAIL: Final = """<script>
+_HTML_TAIL: Final = """<script>
 const boxes = [...document.querySelectorAll("input[name=verdict]")], text = document.getElementById("text");
 function filter() {
   const wanted = boxes.filter(box => box.checked).map(box => box.value), words = text.value.toLowerCase();
@@ -129,7 +136,7 @@ for (const box of [...boxes, text]) box.addEventListener("input", filter);
 def report_html(report: CheckReport, *, date: str) -> Iterator[str]:
     """The report as one self-contained HTML page, in parts."""
     title = _html_text(f"accord check: {report.name} {report.version}".rstrip())
-    yield _HEAD % title
+    yield _HTML_HEAD % title
     about = f"{_html_text(date)} · script: {_html_text(report.script)} · by accord {__version__}"
     yield f"<h1>{title}</h1><div>{about}</div>\n<form>"
     for verdict, count in report.counts.items():
@@ -137,13 +144,11 @@ def report_html(report: CheckReport, *, date: str) -> Iterator[str]:
         box = f'<input type="checkbox" name="verdict" value="{name}" checked>'
         yield f'<label class="{name}">{box} <span class="verdict">{count} {verdict}</span></label>'
     yield '<label>text <input id="text"></label></form>\n'
-    for chapter, name in CHAPTERS.items():
-        found = [finding for finding in report.findings if finding.rule.chapter == chapter]
-        if found:
-            yield f"<section><h2>{_html_text(name)}</h2>\n"
-            yield from map(_html_row, found)
-            yield "</section>\n"
-    yield _TAIL
+    for chapter, findings in _findings_by_chapter(report):
+        yield f"<section><h2>{_html_text(CHAPTERS[chapter])}</h2>\n"
+        yield from map(_html_row, findings)
+        yield "</section>\n"
+    yield _HTML_TAIL
 
 
 def _html_row(finding: Finding) -> str:
@@ -154,8 +159,10 @@ def _html_row(finding: Finding) -> str:
         f'<span class="level">{rule.level}{"" if rule.stable else " · unstable"}</span>'
     )
     source = BASES[rule.basis]  # pyright: ignore[reportArgumentType]
-    body = f"<p>{_html_text(finding.why)}</p><p><small>By {_html_text(source)}. How: {_html_text(rule.how)}."
-    body += f" Tried in: {_html_text(', '.join(finding.cases) or 'nothing')}.</small></p>"
+    body = f"<p>{_html_text(finding.why)}</p><p><small>Source: {_html_text(source)}."
+    body += (
+        f" Test: {_html_text(rule.how)}. Cases: {_html_text(', '.join(finding.cases) or 'none')}.</small></p>"
+    )
     for frame in finding.frames:
         arrow = "→" if frame.sender == "client" else "←"
         body += f"<pre>{arrow} {_html_text(frame.connection)} #{frame.number}\n{_html_text(frame.text)}</pre>"
@@ -170,7 +177,7 @@ def _html_text(text: str) -> str:
     return escape(clean(text))
 
 
-_MARKS: Final[dict[Verdict, str]] = {
+_SIGNS: Final[dict[Verdict, str]] = {
     "pass": "+",
     "fail": "x",
     "warn": "!",
@@ -187,33 +194,32 @@ def report_text(report: CheckReport, *, verbose: bool = False, quiet: bool = Fal
     if quiet:
         for finding in report.of("fail", "warn"):
             yield from _finding_lines(finding)
-        yield f"{name}: {summary(report)}"
+        yield f"{name}: {totals_line(report)}"
         return
     yield f"{name}, with the script: {report.script}"
     not_shown = report.of("not shown")
-    printed = (
+    printed_verdicts = (
         {*VERDICTS}
         if verbose
         else {"fail", "warn", *(["not shown"] if len(not_shown) <= _MAX_NOT_SHOWN_LINES else [])}
     )
-    for chapter, title in CHAPTERS.items():
-        found = [finding for finding in report.findings if finding.rule.chapter == chapter]
-        if not found:
-            continue
+    for chapter, findings in _findings_by_chapter(report):
         yield ""
-        counts = [f"{sum(one.verdict == v for one in found)} {v}" for v in VERDICTS]
-        yield f"{title}: {', '.join(count for count in counts if not count.startswith('0 '))}"
-        for finding in found:
-            if finding.verdict in printed:
+        counts = Counter(finding.verdict for finding in findings)
+        totals = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+        yield f"{CHAPTERS[chapter]}: {totals}"
+        for finding in findings:
+            if finding.verdict in printed_verdicts:
                 yield from _finding_lines(finding)
-    if "not shown" not in printed:
+    if "not shown" not in printed_verdicts:
         yield ""
-        yield f"Not shown: {', '.join(finding.rule.id for finding in not_shown)} (--verbose says why)"
+        ids = ", ".join(finding.rule.id for finding in not_shown)
+        yield f"Not shown: {ids} (use --verbose for the reasons)"
     yield ""
-    yield summary(report)
+    yield totals_line(report)
 
 
-def summary(report: CheckReport) -> str:
+def totals_line(report: CheckReport) -> str:
     """The totals in one line."""
     return ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items())
 
@@ -221,17 +227,17 @@ def summary(report: CheckReport) -> str:
 def _finding_lines(finding: Finding) -> Iterator[str]:
     rule = finding.rule
     level = f"{rule.level}{'' if rule.stable else ', unstable'}"
-    yield f"  {_MARKS[finding.verdict]} {rule.id:>6}  {finding.verdict}  {rule.text} [{level}; {rule.basis}]"
+    yield f"  {_SIGNS[finding.verdict]} {rule.id:>6}  {finding.verdict}  {rule.text} [{level}; {rule.basis}]"
     if finding.why:
-        yield f"            {_cut(finding.why, 400)}"
+        yield f"            {_shorten(finding.why, 400)}"
     if finding.verdict in ("fail", "warn"):
         basis = BASES[rule.basis]  # pyright: ignore[reportArgumentType]
-        yield f"            by {basis}; tried in: {', '.join(finding.cases[:4])}"
+        yield f"            source: {basis}; cases: {', '.join(finding.cases[:4])}"
         for frame in finding.frames:
             arrow = "->" if frame.sender == "client" else "<-"
-            yield f"            {arrow} {frame.number:>4}  {_cut(frame.text, _MAX_FRAME_WIDTH)}"
+            yield f"            {arrow} {frame.number:>4}  {_shorten(frame.text, _MAX_FRAME_WIDTH)}"
 
 
-def _cut(words: str, width: int) -> str:
-    shown = clean(words)
-    return shown if len(shown) <= width else f"{shown[:width]}..."
+def _shorten(text: str, width: int) -> str:
+    clean_text = clean(text)
+    return clean_text if len(clean_text) <= width else f"{clean_text[:width]}..."

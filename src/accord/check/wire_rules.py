@@ -13,10 +13,11 @@ from accord.check.checked_connection import (
     Message,
     Side,
     WireLine,
+    has_capability,
     id_key,
     pair_calls,
 )
-from accord.check.findings import SCHEMA, Rule, RuleNotes
+from accord.check.findings import SCHEMA, RuleId, RuleNotes
 from accord.schema.codec import NotJson, is_utf8, parse_json
 from accord.schema.methods import notification, request
 from accord.trace.trace_steps import at
@@ -25,13 +26,15 @@ from accord.trace.trace_steps import at
 class ConnectionRecord:
     """The lines of one closed connection, with queries for the rules."""
 
-    def __init__(self, connection: CheckedConnection, offered: Any, initialize_result: Message) -> None:
+    def __init__(
+        self, connection: CheckedConnection, client_capabilities: Any, initialize_result: Message
+    ) -> None:
         self.name: str = connection.name
         self.lines: list[WireLine] = connection.lines
-        self.side: Side = connection.peer
+        self.side: Side = connection.peer_side
         """The side under test."""
         self.flood: str = connection.flood
-        self.client_capabilities: Any = offered
+        self.client_capabilities: Any = client_capabilities
         """The client capabilities as sent (any value), or `ABSENT`."""
         self.initialize_result = initialize_result
         """The result of `initialize`."""
@@ -49,12 +52,12 @@ class ConnectionRecord:
     @cached_property
     def client_requests(self) -> list[CallRecord]:
         """The client's requests with the agent's answers."""
-        return list(pair_calls(self.lines, "client"))
+        return pair_calls(self.lines, "client")
 
     @cached_property
     def agent_requests(self) -> list[CallRecord]:
         """The agent's requests with the client's answers."""
-        return list(pair_calls(self.lines, "agent"))
+        return pair_calls(self.lines, "agent")
 
     @property
     def received_requests(self) -> list[CallRecord]:
@@ -71,15 +74,13 @@ class ConnectionRecord:
             if "result" in (answer.message or {})
         ]
 
-    def offers(self, path: str) -> bool:
+    def client_advertises(self, path: str) -> bool:
         """Whether the client advertised a capability (dotted path)."""
-        found = at(self.client_capabilities, *path.split("."))
-        return found is True or isinstance(found, dict)
+        return has_capability(self.client_capabilities, path)
 
-    def advertises(self, path: str) -> bool:
+    def agent_advertises(self, path: str) -> bool:
         """Whether the agent advertised a capability (dotted path)."""
-        found = at(self.initialize_result, "agentCapabilities", *path.split("."))
-        return found is True or isinstance(found, dict)
+        return has_capability(at(self.initialize_result, "agentCapabilities"), path)
 
 
 RecordT = TypeVar("RecordT", bound=ConnectionRecord, contravariant=True)
@@ -108,72 +109,96 @@ async def check_record(record: RecordT, notes: RuleNotes, rules: "Sequence[Recor
             notes.add_fail(SCHEMA, f"a message that cannot be judged ({type(error).__name__})")
 
 
-_ALL: Final = "in every line"
+_EVERY_LINE: Final = "in every line"
 
 
 class EnvelopeRules(NamedTuple):
     """The numbers of the envelope rules for one side."""
 
-    line: int
-    whole: int
+    only_messages: int
+    no_newline_in_message: int
     utf8: int
-    version: int
-    id: int
-    once: int
-    error: int
-    batch: int
-    method: int
-    extension: int
+    jsonrpc_version: int
+    answer_id: int
+    one_answer: int
+    error_members: int
+    no_batch: int
+    known_method: int
+    announced_extension: int
 
 
-AGENT_ENVELOPE_RULES: Final = EnvelopeRules(1, 3, 5, 7, 9, 11, 27, 29, 44, 46)
-CLIENT_ENVELOPE_RULES: Final = EnvelopeRules(2, 4, 6, 8, 10, 12, 28, 30, 45, 47)
+AGENT_ENVELOPE_RULES: Final = EnvelopeRules(
+    only_messages=1,
+    no_newline_in_message=3,
+    utf8=5,
+    jsonrpc_version=7,
+    answer_id=9,
+    one_answer=11,
+    error_members=27,
+    no_batch=29,
+    known_method=44,
+    announced_extension=46,
+)
+CLIENT_ENVELOPE_RULES: Final = EnvelopeRules(
+    only_messages=2,
+    no_newline_in_message=4,
+    utf8=6,
+    jsonrpc_version=8,
+    answer_id=10,
+    one_answer=12,
+    error_members=28,
+    no_batch=30,
+    known_method=45,
+    announced_extension=47,
+)
 
 
 def check_envelopes(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
     """Check lines and envelopes: JSON, UTF-8, `jsonrpc`, ids, one answer each, errors, methods."""
-    sound = [line for line in record.sent if line.message is not None]
+    messages = [line for line in record.sent if line.message is not None]
     _check_invalid_lines(record, notes, rules)
-    for line in sound:
-        versioned = (line.message or {}).get("jsonrpc") == "2.0"
-        frames = [] if versioned else [line.evidence]
-        notes.judge(rules.version, versioned, _ALL, 'no `jsonrpc: "2.0"`', frames)
-    if sound:
-        for rule in (rules.line, rules.batch):
-            notes.add_pass(rule, _ALL)
+    for line in messages:
+        has_version = (line.message or {}).get("jsonrpc") == "2.0"
+        frames = [] if has_version else [line.evidence]
+        notes.judge(rules.jsonrpc_version, has_version, _EVERY_LINE, 'no `jsonrpc: "2.0"`', frames)
+    if messages:
+        for rule in (rules.only_messages, rules.no_batch):
+            notes.add_pass(rule, _EVERY_LINE)
     _check_answers(record, notes, rules)
-    _check_errors(sound, notes, rules)
+    _check_errors(messages, notes, rules)
     _check_methods(record, notes, rules)
 
 
 def _check_invalid_lines(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    """Check lines that are not messages: not UTF-8, an array, a message over several lines, or else."""
-    pieces: list[WireLine] = []
+    """Check each group of consecutive lines that are not messages."""
+    group: list[WireLine] = []
     for line in [*record.sent, None]:
         if line is not None and line.message is None and not line.skip_reason and line.data.strip():
-            pieces.append(line)
+            group.append(line)
             continue
-        if pieces:
-            _check_line_group(pieces, notes, rules)
-            pieces = []
+        if group:
+            _check_line_group(group, notes, rules)
+            group = []
 
 
-def _check_line_group(pieces: list[WireLine], notes: RuleNotes, rules: EnvelopeRules) -> None:
-    if len(pieces) > 1 and _is_message("\n".join(line.data.decode("utf-8", "replace") for line in pieces)):
+def _check_line_group(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRules) -> None:
+    if len(lines) > 1 and _is_json_object("\n".join(line.data.decode("utf-8", "replace") for line in lines)):
         notes.add_fail(
-            rules.whole, "a message is spread over several lines", [line.evidence for line in pieces]
+            rules.no_newline_in_message,
+            "a message is spread over several lines",
+            [line.evidence for line in lines],
         )
         return
-    for line in pieces:
+    for line in lines:
         if not is_utf8(line.data):
             notes.add_fail(rules.utf8, "a line is not UTF-8", [line.evidence])
-        elif line.data.lstrip()[:1] == b"[" and _parses(line.data):
-            notes.add_fail(rules.batch, "an array of messages", [line.evidence])
+        elif line.data.lstrip()[:1] == b"[" and _is_json(line.data):
+            notes.add_fail(rules.no_batch, "an array of messages", [line.evidence])
         else:
-            notes.add_fail(rules.line, "a line is not a message", [line.evidence])
+            notes.add_fail(rules.only_messages, "a line is not a message", [line.evidence])
 
 
-def _parses(data: bytes) -> bool:
+def _is_json(data: bytes) -> bool:
     try:
         parse_json(data)
     except NotJson:
@@ -181,7 +206,7 @@ def _parses(data: bytes) -> bool:
     return True
 
 
-def _is_message(text: str) -> bool:
+def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text, strict=False), dict)
     except (ValueError, RecursionError):
@@ -189,23 +214,23 @@ def _is_message(text: str) -> bool:
 
 
 def _check_answers(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    known = {id_key(one.request.id) for one in record.received_requests}
+    request_ids = {id_key(call.request.id) for call in record.received_requests}
     for line in record.sent:
-        if line.is_answer and line.id is not None and id_key(line.id) not in known:
-            bad = f"an answer to the id {line.id!r}, which no request has"
-            notes.add_fail(rules.id, bad, [line.evidence])
+        if line.is_answer and line.id is not None and id_key(line.id) not in request_ids:
+            fail_reason = f"an answer to the id {line.id!r}, which no request has"
+            notes.add_fail(rules.answer_id, fail_reason, [line.evidence])
         elif line.message and "method" not in line.message and not line.is_answer:
             notes.add_fail(SCHEMA, "neither a call nor an answer", [line.evidence])
     for call in record.received_requests:
         for answer in call.answers:
             message = answer.message or {}
             if "result" in message and "error" in message:
-                notes.add_fail(rules.once, "an answer with a result and an error", [answer.evidence])
+                notes.add_fail(rules.one_answer, "an answer with a result and an error", [answer.evidence])
         if len(call.answers) > 1:
             frames = [call.request.evidence, *(answer.evidence for answer in call.answers)]
-            notes.add_fail(rules.once, f"{len(call.answers)} answers to one request", frames)
+            notes.add_fail(rules.one_answer, f"{len(call.answers)} answers to one request", frames)
         elif call.answers:
-            notes.add_pass(rules.once, "every request has one answer")
+            notes.add_pass(rules.one_answer, "every request has one answer")
 
 
 def _check_errors(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRules) -> None:
@@ -214,29 +239,37 @@ def _check_errors(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRules)
         if "error" not in message or "method" in message:
             continue
         code, text = at(message, "error", "code"), at(message, "error", "message")
-        sound = isinstance(code, int) and not isinstance(code, bool) and isinstance(text, str)
-        good, bad = "errors have a code and a message", "an error without a code and a message"
-        notes.judge(rules.error, sound, good, bad, [line.evidence])
+        valid = isinstance(code, int) and not isinstance(code, bool) and isinstance(text, str)
+        pass_reason, fail_reason = "errors have a code and a message", "an error without a code and a message"
+        notes.judge(rules.error_members, valid, pass_reason, fail_reason, [line.evidence])
 
 
 def _check_methods(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    other: Side = "client" if record.side == "agent" else "agent"
+    receiver: Side = "client" if record.side == "agent" else "agent"
     for line in record.calls:
-        find = request if line.is_request else notification
-        known = find(other, line.method) is not None or line.method.startswith(("_", "$/"))
-        good = "its methods are in the protocol, or start with `_`"
-        bad = f"{line.method} is not a {'request' if line.is_request else 'notification'} of the protocol"
+        find_method = request if line.is_request else notification
+        known = find_method(receiver, line.method) is not None or line.method.startswith(("_", "$/"))
+        pass_reason = "its methods are in the protocol, or start with `_`"
+        fail_reason = (
+            f"{line.method} is not a {'request' if line.is_request else 'notification'} of the protocol"
+        )
         if line.method != "session/cancel":  # another rule is about it
-            notes.judge(rules.method, known, good, bad, [line.evidence])
-    own = [line for line in record.calls if line.method.startswith("_")]
-    if own:
-        announced = '"_meta"' in json.dumps(_announcements(record))
-        bad = f"{own[0].method} is used, but not announced in a `_meta` of the capabilities"
-        notes.judge(rules.extension, announced, "its extensions are announced", bad, [own[0].evidence])
+            notes.judge(rules.known_method, known, pass_reason, fail_reason, [line.evidence])
+    extensions = [line for line in record.calls if line.method.startswith("_")]
+    if extensions:
+        announced = '"_meta"' in json.dumps(_extension_announcements(record))
+        fail_reason = f"{extensions[0].method} is used, but not announced in a `_meta` of the capabilities"
+        notes.judge(
+            rules.announced_extension,
+            announced,
+            "its extensions are announced",
+            fail_reason,
+            [extensions[0].evidence],
+        )
 
 
-def _announcements(record: ConnectionRecord) -> Any:
-    """Where extensions are announced: an agent's capabilities, or all of a client's `initialize`."""
+def _extension_announcements(record: ConnectionRecord) -> Any:
+    """The values that may announce extensions: an agent's capabilities, or a client's `initialize` params."""
     if record.side == "agent":
         return at(record.initialize_result, "agentCapabilities")
     return [line.params for line in record.calls if line.method == "initialize"]
@@ -246,33 +279,45 @@ MAX_VIOLATIONS: Final = 100
 """The number of violations that are reported per message."""
 
 
-class RuleLocation(NamedTuple):
-    """Maps violations to a rule. `where`: a kind of update, a method, or `method=` for its result."""
+class ViolationRule(NamedTuple):
+    """Maps schema violations to the rule they break.
 
-    where: tuple[str, ...]
+    A message kind is a kind of session update, a method, or `method=` for the result of a method.
+    """
+
+    message_kinds: tuple[str, ...]
     pattern: str
-    rule: Rule
+    """A regular expression for the text of the violation."""
+    rule: RuleId
 
-    def matches(self, where: str, text: str) -> bool:
-        """Whether a violation at this place belongs to the rule."""
-        return where in self.where and re.search(self.pattern, text) is not None
+    def matches(self, message_kind: str, violation: str) -> bool:
+        """Whether a violation in such a message breaks the rule."""
+        return message_kind in self.message_kinds and re.search(self.pattern, violation) is not None
+
+
+def find_violated_rule(rules: Sequence[ViolationRule], message_kind: str, violation: str) -> RuleId:
+    """The first rule that a violation in such a message breaks, or `schema`."""
+    for rule in rules:
+        if rule.matches(message_kind, violation):
+            return rule.rule
+    return SCHEMA
 
 
 class SentMessage(NamedTuple):
-    """Params or a result with a type in the schema. `where` is as in `RuleLocation`."""
+    """Params or a result with a type in the schema. `message_kind` is as in `ViolationRule`."""
 
     line: WireLine
-    where: str
+    message_kind: str
     type: Any
     value: Any
 
 
 def sent_messages(record: ConnectionRecord) -> Iterator[SentMessage]:
     """All params and results of the side under test that have a type in the schema."""
-    other: Side = "client" if record.side == "agent" else "agent"
+    receiver: Side = "client" if record.side == "agent" else "agent"
     for line in record.calls:
-        find = request if line.is_request else notification
-        entry = find(other, line.method)
+        find_method = request if line.is_request else notification
+        entry = find_method(receiver, line.method)
         if entry is not None:
             params: Any = {} if line.params is None else line.params
             yield SentMessage(line, line.kind or line.method, entry.params, params)

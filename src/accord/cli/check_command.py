@@ -16,7 +16,7 @@ from accord.errors import UsageError
 if TYPE_CHECKING:
     from accord.check.check_run import Progress
     from accord.check.check_script import ScriptT
-    from accord.check.findings import CheckReport, Rule
+    from accord.check.findings import CheckReport, RuleId
 
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _parser(kind: str) -> Parser:
     return parser
 
 
-def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[Rule], Check]":
+def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
     from accord.check.agent.agent_under_test import AgentProcessLauncher
     from accord.check.check_run import CheckOptions, agent_rules, check_agent, select_rules
     from accord.check.check_script import AgentCheckScript
@@ -214,7 +214,7 @@ def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequ
     )
 
 
-def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[Rule], Check]":
+def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
     from accord.check.check_run import CheckOptions, check_client, client_rules, select_rules
     from accord.check.check_script import ClientCheckScript
     from accord.check.checked_connection import CheckTimeouts
@@ -233,11 +233,11 @@ def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Seq
 
 
 def _script(name: str | None, included: tuple[str, ...], kind: "type[ScriptT]") -> "ScriptT | None":
-    from accord.check.check_script import read_script, shipped
+    from accord.check.check_script import read_script, shipped_script
 
     if name is None:
         return None
-    return shipped(name, kind) if name in included else read_script(Path(name), kind)
+    return shipped_script(name, kind) if name in included else read_script(Path(name), kind)
 
 
 async def _report_or_signal(check: "Coroutine[Any, Any, CheckReport]") -> "CheckReport | signal.Signals":

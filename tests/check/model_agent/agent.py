@@ -27,14 +27,14 @@ class ModelAgent(Connection):
         broken: Any = None,
         *,
         store: Store | None = None,
-        spawn: str = "/",
+        start_folder: str = "/",
         strict: bool = False,
         lacks: tuple[str, ...] = (),
     ) -> None:
         super().__init__(transport, broken, MUTATIONS.get(broken))
         self.receiver = FrameReceiver(self)
         self.store = Store() if store is None else store
-        self.start_folder = spawn
+        self.start_folder = start_folder
         self.strict = strict
         self.lacks = lacks
         self.client: Any = None
@@ -57,8 +57,8 @@ class ModelAgent(Connection):
         return value is True or isinstance(value, dict)
 
     def handle_second_answer(self, message: Message) -> None:
-        if self.turns.guarded is not None:
-            self.turns.guarded.write_text("changed my mind")
+        if self.turns.permission_path is not None:
+            self.turns.permission_path.write_text("changed my mind")
 
     async def call(self, method: str, params: Any, id: Any) -> Any:
         if method == "initialize":
@@ -112,7 +112,7 @@ class ModelAgent(Connection):
             if not self.turns.cancel_request(params.get("requestId")) and self.breaks(52):
                 self.error(None, -32601)
         elif (self.breaks(19) and method == "_test/n") or (self.breaks(56) and method == "$/progress"):
-            self.die()
+            self.stop_answering()
         elif self.breaks(13) and method == "_x/ping":
             self.error(None, -32601)
 
@@ -133,7 +133,7 @@ class ModelAgent(Connection):
         self.client = capabilities if isinstance(capabilities, dict) else {}
         self.no_capabilities = not isinstance(capabilities, dict)
         if self.breaks(1):
-            self.raw(b"model agent 1.0 starting")
+            self.send_raw(b"model agent 1.0 starting")
         if self.breaks(44):
             self.notify("model/hello", {})
         if self.breaks(360):

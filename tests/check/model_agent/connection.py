@@ -28,54 +28,54 @@ class Connection:
         self.over = asyncio.Event()
         self._mutation = mutation
         self._transport = transport
-        self._asked: dict[Any, asyncio.Future[Message]] = {}
+        self._pending_answers: dict[Any, asyncio.Future[Message]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._next = 0
-        self.dead = False
+        self._request_count = 0
+        self.stopped = False
 
     def breaks(self, rule: Any) -> bool:
         return self.broken == rule
 
     # -- sending
 
-    def raw(self, data: bytes) -> None:
-        if not self.dead:
+    def send_raw(self, data: bytes) -> None:
+        if not self.stopped:
             self._transport.send(data)
 
     def send(self, message: Message) -> None:
         message = {"jsonrpc": "2.0", **message}
         if self._mutation is not None:
             message = self._mutation(message)
-        self.raw(json.dumps(message, ensure_ascii=False).encode())
+        self.send_raw(json.dumps(message, ensure_ascii=False).encode())
 
     def notify(self, method: str, params: Any) -> None:
         self.send({"method": method, "params": params})
 
-    def post(self, method: str, params: Any) -> "asyncio.Future[Message]":
+    def send_request(self, method: str, params: Any) -> "asyncio.Future[Message]":
         """Send a request to the client. The returned future gets its answer."""
-        self._next += 1
-        id = f"model-{self._next}"
-        future = self._asked[id] = asyncio.get_running_loop().create_future()
+        self._request_count += 1
+        id = f"model-{self._request_count}"
+        future = self._pending_answers[id] = asyncio.get_running_loop().create_future()
         self.send({"id": id, "method": method, "params": params})
         return future
 
     async def ask(self, method: str, params: Any) -> Any:
         """Send a request to the client and return its result. Raises `ErrorResponse`."""
-        answer = await self.post(method, params)
+        answer = await self.send_request(method, params)
         if "error" in answer:
             raise ErrorResponse(answer["error"]["code"], "the client refused")
         return answer["result"]
 
-    def die(self) -> None:
+    def stop_answering(self) -> None:
         """Ignore all messages and send none from now on."""
-        self.dead = True
+        self.stopped = True
 
     # -- receiving
 
     def frames(self, frames: list[Frame]) -> None:
         for frame in frames:
             assert isinstance(frame, bytes)
-            if not self.dead:
+            if not self.stopped:
                 self.handle_line(frame)
 
     def end(self) -> None:
@@ -91,7 +91,7 @@ class Connection:
     def handle_line(self, data: bytes) -> None:
         noisy = not data.strip() and self.breaks("fault-noise")
         if noisy or (len(data) > 1_000_000 and self.breaks("fault-huge")):
-            self.die()
+            self.stop_answering()
             return
         try:
             message = json.loads(data)
@@ -101,20 +101,20 @@ class Connection:
             return
         if isinstance(message, list):
             if self.breaks(31):
-                self.die()
+                self.stop_answering()
             else:
                 self.error(None, -32600)
         elif not isinstance(message, dict) or ("method" not in message and "id" not in message):
             if not self.breaks(23):
                 self.error(None, -32600)
         elif "method" not in message:
-            future = self._asked.get(message["id"])
+            future = self._pending_answers.get(message["id"])
             if self.breaks("fault-reordered"):  # the oldest request gets it
-                future = next((one for one in self._asked.values() if not one.done()), future)
+                future = next((one for one in self._pending_answers.values() if not one.done()), future)
             if future is not None and not future.done():
                 future.set_result(message)
             elif future is None and self.breaks("fault-unknown-ids"):
-                self.die()
+                self.stop_answering()
             elif future is not None and self.breaks("fault-twice"):
                 self.handle_second_answer(message)
         elif "id" in message:

@@ -26,12 +26,12 @@ SCRIPT = AgentCheckScript(
         "read": "read {file}",
         "read_path": "read {path}",
         "write": "write {file} {text}",
-        "permission": "guarded {file}",
+        "permission": "write_with_permission {file}",
         "run": "run",
         "busy": "busy",
         "ask": ScriptedPrompt("ask", "{answer}"),
         "command": ScriptedPrompt("/hello", "hello from the command"),
-        "change_mode": "leave",
+        "change_mode": "change_mode",
         "tell": "tell {word}",
         "recall": "recall",
         "notice": "notice",
@@ -72,11 +72,11 @@ class ModelLauncher:
             theirs,
             self.broken,
             store=self.stores.setdefault(options.home, Store()),
-            spawn=str(options.spawn),
+            start_folder=str(options.start_folder),
             strict="--strict" in options.arguments,
             lacks=self.lacks,
         )
         if options.byte_by_byte and self.broken == "fault-pieces":
-            agent.die()  # a frame in memory has no pieces
+            agent.stop_answering()  # a frame in memory has no pieces
         agent.start()
         return LaunchedModelAgent(ours, agent)

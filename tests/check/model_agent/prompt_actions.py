@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.check.model_agent.connection import ErrorResponse
 from tests.check.model_agent.state import MODES, Session, absolute
 
+from accord.check.agent.session_resume_cases import SYSTEM_PROMPT_WORD
+
 if TYPE_CHECKING:
     from tests.check.model_agent.turns import Turns
 
@@ -25,7 +27,8 @@ async def say(turns: "Turns", session: Session, rest: str) -> None:
     turns.say(session, "Hello, ")
     turns.say(
         session,
-        "world. " + ("periwinkle" if "periwinkle" in session.system and not turns.breaks(352) else ""),
+        "world. "
+        + (SYSTEM_PROMPT_WORD if SYSTEM_PROMPT_WORD in session.system and not turns.breaks(352) else ""),
         fresh=False,
     )
 
@@ -33,7 +36,9 @@ async def say(turns: "Turns", session: Session, rest: str) -> None:
 async def lines(turns: "Turns", session: Session, rest: str) -> None:
     if turns.breaks(3):
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "one two"}}
-        turns.pieces({"method": "session/update", "params": {"sessionId": session.id, "update": update}})
+        turns.send_over_several_lines(
+            {"method": "session/update", "params": {"sessionId": session.id, "update": update}}
+        )
     else:
         turns.say(session, "one\ntwo\nthree")
 
@@ -43,7 +48,7 @@ async def echo(turns: "Turns", session: Session, rest: str) -> None:
     if turns.breaks(138) and other:
         turns.say(other[0], rest)
     if turns.breaks(5):
-        turns.agent.raw(b'{"jsonrpc":"2.0","method":"_model/ready","params":{"name":"na\xefve"}}')
+        turns.agent.send_raw(b'{"jsonrpc":"2.0","method":"_model/ready","params":{"name":"na\xefve"}}')
     turns.say(session, rest)
 
 
@@ -70,7 +75,7 @@ async def plan(turns: "Turns", session: Session, rest: str) -> None:
             )
 
 
-class Call:
+class ToolCall:
     """A tool call, from its announcement to its end."""
 
     def __init__(self, turns: "Turns", session: Session, title: str, kind: str, path: str) -> None:
@@ -95,11 +100,11 @@ class Call:
             self.change(status="in_progress")
 
     def end(self, text: str = "", status: str = "completed", content: list[Any] | None = None) -> None:
-        shown = (
+        content = (
             [{"type": "content", "content": {"type": "text", "text": text}}] if content is None else content
         )
         if not self.turns.breaks(183):
-            self.change(status=status, content=shown)
+            self.change(status=status, content=content)
 
 
 async def read(turns: "Turns", session: Session, rest: str) -> None:
@@ -108,21 +113,21 @@ async def read(turns: "Turns", session: Session, rest: str) -> None:
         path = Path(session.roots[0]) / rest
     if turns.breaks(94) and not absolute(rest):
         path = Path(agent.start_folder) / rest
-    call = Call(turns, session, f"Read {rest}", "read", str(path))
+    call = ToolCall(turns, session, f"Read {rest}", "read", str(path))
     call.begin()
     inside = any(path.is_relative_to(root) for root in [session.cwd, *session.roots])
     if not inside and not (turns.breaks(137) or turns.breaks(94)):
         call.end("outside", "failed")
         turns.say(session, "That is outside.")
         return
-    asks = agent.offers("fs", "readTextFile")
-    asks = (
-        asks
+    through_client = agent.offers("fs", "readTextFile")
+    through_client = (
+        through_client
         or (turns.breaks(236) and not agent.no_capabilities)
         or (turns.breaks(68) and agent.no_capabilities)
     )
     try:
-        if asks:
+        if through_client:
             result = await agent.ask("fs/read_text_file", {"sessionId": session.id, "path": str(path)})
             text = result["content"]
         else:
@@ -137,7 +142,7 @@ async def read(turns: "Turns", session: Session, rest: str) -> None:
 async def write(turns: "Turns", session: Session, rest: str) -> None:
     agent, (name, _, text) = turns.agent, rest.partition(" ")
     path = Path(session.cwd) / name
-    call = Call(turns, session, f"Write {name}", "edit", str(path))
+    call = ToolCall(turns, session, f"Write {name}", "edit", str(path))
     call.begin()
     old = "" if turns.breaks(179) else None
     diff = [{"type": "diff", "path": str(path), "oldText": old, "newText": text}]
@@ -160,13 +165,13 @@ async def write(turns: "Turns", session: Session, rest: str) -> None:
 KINDS = {"allow": "allow_once", "always": "allow_always", "reject": "reject_once"}
 
 
-async def guarded(turns: "Turns", session: Session, rest: str) -> None:
+async def write_with_permission(turns: "Turns", session: Session, rest: str) -> None:
     path = Path(session.cwd) / rest
-    call = Call(turns, session, f"Make {rest}", "edit", str(path))
+    call = ToolCall(turns, session, f"Make {rest}", "edit", str(path))
     if turns.breaks(198):
         path.write_text("too early")
-    turns.guarded = path
-    if session.always or await allowed(turns, session, call):
+    turns.permission_path = path
+    if session.always_allowed or await ask_permission(turns, session, call):
         call.begin()
         path.write_text("made")
         call.end("made")
@@ -175,11 +180,11 @@ async def guarded(turns: "Turns", session: Session, rest: str) -> None:
     turns.say(session, "So be it.")
 
 
-async def allowed(turns: "Turns", session: Session, call: Call) -> bool:
+async def ask_permission(turns: "Turns", session: Session, call: ToolCall) -> bool:
     options = [{"optionId": id, "name": id.title(), "kind": kind} for id, kind in KINDS.items()]
     tool = {"toolCallId": call.id, "title": "Make it"}
     params = {"sessionId": session.id, "toolCall": tool, "options": options}
-    session.asking = True
+    session.permission_pending = True
     try:
         answer = await turns.agent.ask("session/request_permission", params)
     except ErrorResponse as error_response:
@@ -187,7 +192,7 @@ async def allowed(turns: "Turns", session: Session, call: Call) -> bool:
             raise
         return turns.breaks(200)
     finally:
-        session.asking = False
+        session.permission_pending = False
     if turns.breaks(169) and answer == {"outcome": {"outcome": "cancelled"}}:
         raise asyncio.CancelledError
     if answer is None and turns.breaks("fault-types"):
@@ -197,48 +202,50 @@ async def allowed(turns: "Turns", session: Session, call: Call) -> bool:
         return True
     if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
         return False
-    chosen = outcome.get("optionId")
-    session.always = session.always or chosen == "always" or (turns.breaks(201) and chosen == "allow")
-    if chosen == "reject":
+    option_id = outcome.get("optionId")
+    session.always_allowed = (
+        session.always_allowed or option_id == "always" or (turns.breaks(201) and option_id == "allow")
+    )
+    if option_id == "reject":
         return turns.breaks(199)
-    return chosen in ("allow", "always") or turns.breaks(388)
+    return option_id in ("allow", "always") or turns.breaks(388)
 
 
 async def run(turns: "Turns", session: Session, rest: str) -> None:
-    await in_terminal(turns, session, "echo")
+    await run_in_terminal(turns, session, "echo")
 
 
 async def busy(turns: "Turns", session: Session, rest: str) -> None:
-    await in_terminal(turns, session, "sleep")
+    await run_in_terminal(turns, session, "sleep")
 
 
-async def in_terminal(turns: "Turns", session: Session, command: str) -> None:
+async def run_in_terminal(turns: "Turns", session: Session, command: str) -> None:
     agent = turns.agent
-    call = Call(turns, session, f"Run {command}", "execute", session.cwd)
+    call = ToolCall(turns, session, f"Run {command}", "execute", session.cwd)
     call.begin()
     if not (agent.offers("terminal") or (turns.breaks(247) and not agent.no_capabilities)):
         if command == "sleep":
             await asyncio.Event().wait()
         call.end("done")
         return
-    about = {"sessionId": session.id}
+    params = {"sessionId": session.id}
     try:
-        made = await agent.ask(
-            "terminal/create", {**about, "command": command, "args": [], "env": [], "cwd": session.cwd}
+        created = await agent.ask(
+            "terminal/create", {**params, "command": command, "args": [], "env": [], "cwd": session.cwd}
         )
     except ErrorResponse:
         call.end("no terminal", "failed")
         return
-    about["terminalId"] = made["terminalId"]
-    shown = [{"type": "terminal", "terminalId": made["terminalId"]}]
+    params["terminalId"] = created["terminalId"]
+    content = [{"type": "terminal", "terminalId": created["terminalId"]}]
     if not turns.breaks(190):
-        call.change(content=shown)
+        call.change(content=content)
     try:
-        await agent.ask("terminal/wait_for_exit", about)
+        await agent.ask("terminal/wait_for_exit", params)
     finally:
         if not turns.breaks(257):
-            agent.post("terminal/release", about)
-    call.end(content=shown)
+            agent.send_request("terminal/release", params)
+    call.end(content=content)
 
 
 async def ask(turns: "Turns", session: Session, rest: str) -> None:
@@ -280,7 +287,7 @@ async def page(turns: "Turns", session: Session, rest: str) -> None:
     agent.notify("elicitation/complete", {"elicitationId": "e1" if turns.breaks(267) is False else "one"})
 
 
-async def leave(turns: "Turns", session: Session, rest: str) -> None:
+async def change_mode(turns: "Turns", session: Session, rest: str) -> None:
     session.mode = next(mode for mode in MODES if mode != session.mode)
     if not turns.breaks(210):
         turns.update(session, {"sessionUpdate": "current_mode_update", "currentModeId": session.mode})
@@ -340,7 +347,23 @@ ACTIONS: dict[str, Action] = {
     **{
         action.__name__: action
         for action in (
-            *(say, lines, echo, think, plan, read, write, guarded, run, busy, ask, page, leave, tell, recall),
+            *(
+                say,
+                lines,
+                echo,
+                think,
+                plan,
+                read,
+                write,
+                write_with_permission,
+                run,
+                busy,
+                ask,
+                page,
+                change_mode,
+                tell,
+                recall,
+            ),
             *(notice, compact, delegate, mcp),
         )
     },

@@ -87,7 +87,7 @@ class Sessions:
         commands = [{"name": "hello", "description": "Says hello", "input": {"hint": "who"}}]
         self.agent.notify("_model/ready", {})
         if self.breaks(29):
-            self.agent.raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
+            self.agent.send_raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
         answer = {"sessionId": session.id, **self.settings_of(session)}
         asyncio.get_running_loop().call_soon(
             self.agent.turns.update,
@@ -106,7 +106,7 @@ class Sessions:
             "".join(block.get("text", "") for block in system["content"]) if isinstance(system, dict) else ""
         )
         if isinstance(system, dict) and system.get("mode") == "override" and self.breaks(355):
-            session.always = True
+            session.always_allowed = True
         session.open = True
         self.open[session.id] = session
 
@@ -317,7 +317,7 @@ class Sessions:
         if self.breaks(152) and params.get("sessionId") == "nope":
             return {"stopReason": "end_turn"}
         session = self.find_session(params, store=False)
-        return await self.agent.turns.take(session, params)
+        return await self.agent.turns.handle_prompt(session, params)
 
 
 def _initialize_server(command: list[str]) -> None:

@@ -18,14 +18,14 @@ class Session:
     values: dict[str, Any] = field(
         default_factory=lambda: {"mode": "ask", "model": "small", "level": "low", "fast": True}
     )
-    always: bool = False
+    always_allowed: bool = False
     word: str = "none"
     title: str = ""
     archived: bool = False
     system: str = ""
     open: bool = True
     acp: str = ""
-    asking: bool = False
+    permission_pending: bool = False
     prompts: int = 0
     turn: "asyncio.Task[Any] | None" = None
 

@@ -22,7 +22,7 @@ class Turns:
         self.reasons: dict[str, str] = {}
         self.was_cancelled: set[str] = set()
         self.messages = 0
-        self.guarded: Path | None = None
+        self.permission_path: Path | None = None
         self.trace: str | None = None
         self.calls = 0
 
@@ -50,7 +50,7 @@ class Turns:
 
     # -- prompts
 
-    async def take(self, session: Session, params: Message) -> Any:
+    async def handle_prompt(self, session: Session, params: Message) -> Any:
         prompt = params.get("prompt")
         if isinstance(prompt, str) and (not self.agent.strict or self.breaks(390)):
             prompt = [{"type": "text", "text": prompt}]
@@ -118,7 +118,7 @@ class Turns:
         if (
             session.turn is not None
             and not self.breaks(163)
-            and not (session.asking and self.agent.broken in (169, "fault-stalls"))
+            and not (session.permission_pending and self.agent.broken in (169, "fault-stalls"))
         ):
             self.reasons[session.id] = reason
             session.turn.cancel()
@@ -131,7 +131,7 @@ class Turns:
                 return True
         return False
 
-    def pieces(self, message: Message) -> None:
+    def send_over_several_lines(self, message: Message) -> None:
         """Send one message over several lines, which breaks the framing."""
         for line in json.dumps({"jsonrpc": "2.0", **message}, indent=1).splitlines():
-            self.agent.raw(line.encode())
+            self.agent.send_raw(line.encode())

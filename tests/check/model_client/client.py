@@ -18,12 +18,12 @@ class ModelClient(Connection):
         """React to Ctrl-C."""
         self._interrupts += 1
         if self._interrupts > 1:
-            if not self.breaks("fault-stalls") and not self._broke.done():
-                self._broke.set_exception(TurnFailed("stopped", 130))
+            if not self.breaks("fault-stalls") and not self._failure.done():
+                self._failure.set_exception(TurnFailed("stopped", 130))
             return
         self._cancel()
         if self.breaks(167):
-            self._broke.set_exception(TurnFailed("stopped", 130))
+            self._failure.set_exception(TurnFailed("stopped", 130))
             self.pipe.close()
 
     def _cancel(self) -> None:
@@ -164,18 +164,18 @@ class ModelClient(Connection):
 
     async def _own_requests(self) -> None:
         """Requests of its own after a turn, where the agent supports them."""
-        named = {"sessionId": self.session}
-        for rule, gate, method, params in (
-            (341, "sessionCapabilities.status", "session/status", named),
-            (346, "sessionCapabilities.title", "session/set_title", {**named, "title": "A title"}),
-            (282, "sessionCapabilities.fork", "session/fork", {**named, "cwd": str(self.folder)}),
-            (330, "sessionCapabilities.archive", "session/archive", named),
+        session = {"sessionId": self.session}
+        for rule, capability, method, params in (
+            (341, "sessionCapabilities.status", "session/status", session),
+            (346, "sessionCapabilities.title", "session/set_title", {**session, "title": "A title"}),
+            (282, "sessionCapabilities.fork", "session/fork", {**session, "cwd": str(self.folder)}),
+            (330, "sessionCapabilities.archive", "session/archive", session),
             (295, "providers", "providers/list", {}),
             (357, "auth.status", "auth/status", {}),
-            (113, "sessionCapabilities.close", "session/close", named),
+            (113, "sessionCapabilities.close", "session/close", session),
             (86, "auth.logout", "logout", {}),
         ):
-            if "agentCapabilities" in self.agent and (self.has(gate) or self.breaks(rule)):
+            if "agentCapabilities" in self.agent and (self.has(capability) or self.breaks(rule)):
                 with suppress(ErrorResponse):
                     await self.ask(method, params)
 
@@ -202,11 +202,11 @@ class ModelClient(Connection):
         return 0
 
     def _time_is_up(self) -> None:
-        if not self._broke.done():
-            self._broke.set_exception(TurnFailed("time is up", 4))
+        if not self._failure.done():
+            self._failure.set_exception(TurnFailed("time is up", 4))
 
     def _give_up(self) -> None:
         if not self.breaks(159):
             self._cancel()
-        if not self._broke.done():
+        if not self._failure.done():
             self.clock.call_later(1.0, self._time_is_up)

@@ -53,22 +53,21 @@ class Connection:
         self.prompting = False
         self.over = False
         self.opened = False
-        self._last = ""
+        self._last_method = ""
         self._interrupts = 0
-        self._asked: dict[Any, asyncio.Future[Any]] = {}
-        self._known: set[Any] = set()
+        self._pending_answers: dict[Any, asyncio.Future[Any]] = {}
+        self._request_ids: set[Any] = set()
         self._serving: dict[Any, asyncio.Task[None]] = {}
-        self._later: list[Callable[[], None]] = []
-        self._broke: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._broke.add_done_callback(lambda broke: broke.cancelled() or broke.exception())
+        self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._failure.add_done_callback(lambda broke: broke.cancelled() or broke.exception())
 
     def breaks(self, rule: Any) -> bool:
         return rule is not None and self.broken == rule
 
     def option(self, word: str) -> str:
         """The value of a command-line option, its name if it has no value, or an empty string."""
-        for given in self.task.arguments:
-            name, _, value = given.partition("=")
+        for argument in self.task.arguments:
+            name, _, value = argument.partition("=")
             if name == word:
                 return value or name
         return ""
@@ -82,22 +81,22 @@ class Connection:
     # -- sending
 
     def crash(self) -> None:
-        if not self._broke.done():
-            self._broke.set_exception(Crash())
+        if not self._failure.done():
+            self._failure.set_exception(Crash())
         self.pipe.close()
         raise Crash
 
     def send(self, message: Message) -> None:
-        whole: Any = MUTATIONS.get(self.broken, lambda one: one)({"jsonrpc": "2.0", **message})
-        if whole is None:
+        changed: Any = MUTATIONS.get(self.broken, lambda one: one)({"jsonrpc": "2.0", **message})
+        if changed is None:
             return
         indent = 1 if self.breaks(4) and "\\n" in json.dumps(message) else None
-        text = json.dumps(whole, ensure_ascii=False, indent=indent)
+        text = json.dumps(changed, ensure_ascii=False, indent=indent)
         if self.breaks(2) and message.get("method") == "initialize":
             self.pipe.put(b"debug: hello\n")
         if self.breaks(30) and message.get("method") == "session/prompt":
             self.pipe.put(b"[]\n")
-        if self.breaks("fault-slow") and len(self.pipe.held) > 1000:
+        if self.breaks("fault-slow") and len(self.pipe.unread_data) > 1000:
             return
         self.pipe.put(text.encode("ascii" if self.breaks(6) else "utf-8", "replace") + b"\n")
 
@@ -105,14 +104,14 @@ class Connection:
         self.send({"method": method, "params": params})
 
     async def ask(self, method: str, params: Any) -> Any:
-        id = len(self._known) + 1
-        self._known.add(id)
-        self._asked[id] = asyncio.get_running_loop().create_future()
+        id = len(self._request_ids) + 1
+        self._request_ids.add(id)
+        self._pending_answers[id] = asyncio.get_running_loop().create_future()
         self.send({"id": id, "method": method, "params": params})
-        await asyncio.wait((self._asked[id], self._broke), return_when=asyncio.FIRST_COMPLETED)
-        if self._broke.done():
-            self._broke.result()
-        return self._asked[id].result()
+        await asyncio.wait((self._pending_answers[id], self._failure), return_when=asyncio.FIRST_COMPLETED)
+        if self._failure.done():
+            self._failure.result()
+        return self._pending_answers[id].result()
 
     def agent_ended(self, pipe: Any) -> None:
         """An agent has ended."""
@@ -120,8 +119,8 @@ class Connection:
             self.logged_in.set()
             return
         hangs = (self.breaks(37) and self.prompting) or (self.breaks("fault-dies") and not self.prompting)
-        if not hangs and not self._broke.done() and not self.over:
-            self._broke.set_exception(TurnFailed("the agent is gone", 3))
+        if not hangs and not self._failure.done() and not self.over:
+            self._failure.set_exception(TurnFailed("the agent has ended", 3))
 
     def receive(self, frame: bytes) -> None:
         with suppress(Crash):
@@ -136,7 +135,7 @@ class Connection:
             message = None
         if not isinstance(message, dict) or not ({"method", "result", "error"} & set(message)):
             if self.breaks(22) or self.breaks("fault-noise"):
-                self._broke.set_exception(TurnFailed("", 1))
+                self._failure.set_exception(TurnFailed("", 1))
                 self.pipe.close()
             return
         crash_on_defect(self, message)
@@ -147,7 +146,9 @@ class Connection:
 
     def _handle_answer(self, message: Message) -> None:
         id = message.get("id")
-        future = self._asked.get(id) if isinstance(id, (int, str)) and not isinstance(id, bool) else None
+        future = (
+            self._pending_answers.get(id) if isinstance(id, (int, str)) and not isinstance(id, bool) else None
+        )
         if future is None or future.done():
             rule = "fault-twice" if future is not None else "fault-unknown-ids"
             if self.breaks(rule):
@@ -156,7 +157,7 @@ class Connection:
         if "error" in message:
             future.set_exception(ErrorResponse(message["error"]["code"], str(message["error"]["message"])))
             future.exception()
-        elif self.breaks("fault-reordered") and self._last == "session/request_permission":
+        elif self.breaks("fault-reordered") and self._last_method == "session/request_permission":
             pass  # it keeps waiting
         else:
             self.opened = self.opened or "sessionId" in (message.get("result") or {})
@@ -164,7 +165,7 @@ class Connection:
 
     def _handle_call(self, message: Message) -> None:
         method, params, id = message.get("method"), message.get("params"), message.get("id")
-        self._last = str(method)
+        self._last_method = str(method)
         if "id" not in message:
             self._handle_notification(method, params)
         elif self.breaks(158) and self.prompting:
@@ -215,7 +216,7 @@ class Connection:
         elif kind == "subagent_update":
             self.children.add(update["sessionId"])
 
-    async def leave(self) -> None:
+    async def aclose(self) -> None:
         """End the tasks and terminals that it started."""
         for task in self._serving.values():
             task.cancel()

@@ -36,9 +36,9 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
 """Functions that damage a message."""
 
 
-def _kind(named: str, /, **members: Any) -> Callable[[Message], bool]:
+def _kind(kind: str, /, **members: Any) -> Callable[[Message], bool]:
     """Match an update of this kind with these members."""
-    return lambda update: update.get("sessionUpdate") == named and members.items() <= update.items()
+    return lambda update: update.get("sessionUpdate") == kind and members.items() <= update.items()
 
 
 _UPDATES: dict[Any, Callable[[Message], bool]] = {
@@ -57,7 +57,7 @@ _UPDATES: dict[Any, Callable[[Message], bool]] = {
     322: lambda update: "name" in update and update["name"] is None,
 }
 """Updates that crash the client."""
-_NOTES: dict[Any, Callable[[Message], bool]] = {
+_NOTIFICATIONS: dict[Any, Callable[[Message], bool]] = {
     20: lambda message: message["method"] == "_test/n",
     53: lambda message: message["method"] == "$/cancel_request" and message["params"]["requestId"] == "never",
     57: lambda message: message["method"] == "$/progress",
@@ -71,7 +71,7 @@ def crash_on_defect(client: Any, message: Message) -> None:
     """Crash if this client's defect applies to the message."""
     params: Any = message.get("params")
     update = params.get("update") if isinstance(params, dict) else None
-    if "id" not in message and client.broken in _NOTES and _NOTES[client.broken](message):
+    if "id" not in message and client.broken in _NOTIFICATIONS and _NOTIFICATIONS[client.broken](message):
         client.crash()
     if client.broken == 88 and message.get("error", {}).get("code") == -32000:
         client.crash()

@@ -38,21 +38,23 @@ class MemoryPipe:
     `put`.
     """
 
-    def __init__(self, on_data: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
+    def __init__(
+        self, on_data: Callable[[bytes], None], on_exit: Callable[[], None], *, write_is_frame: bool
+    ) -> None:
         self.arguments: Sequence[str] = []
         self.login = ""
         self._on_data = on_data
-        self._lost = lost
-        self._whole = whole
+        self._on_exit = on_exit
+        self._write_is_frame = write_is_frame
         self._receiver: Receiver | None = None
         self._in = LineFramer()
         self._out = LineFramer()
         self._reading = True
-        self.held: list[bytes] = []
+        self.unread_data: list[bytes] = []
         self._over = False
 
-    def _soon(self, callback: Callable[..., Any], *words: Any) -> None:
-        asyncio.get_running_loop().call_soon(callback, *words)
+    def _call_soon(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_soon(callback, *arguments)
 
     # -- the checker's end
 
@@ -60,45 +62,45 @@ class MemoryPipe:
         self._receiver = receiver
 
     def write(self, data: bytes) -> None:
-        frames = [data] if self._whole else self._in.feed(data)
+        frames = [data] if self._write_is_frame else self._in.feed(data)
         for frame in frames:
             assert isinstance(frame, bytes)
-            self._soon(self._on_data, frame)
+            self._call_soon(self._on_data, frame)
 
     def write_stderr(self, text: str) -> None:
         pass
 
     def set_reading(self, reading: bool) -> None:
-        # Queued behind earlier writes, because the other side reads in task.
-        self._soon(self._set_reading, reading)
+        # Queued behind earlier writes, because the other side reads later.
+        self._call_soon(self._set_reading, reading)
 
     def _set_reading(self, reading: bool) -> None:
         self._reading = reading
         if reading:
-            held, self.held = self.held, []
-            for data in held:
+            unread_data, self.unread_data = self.unread_data, []
+            for data in unread_data:
                 self._deliver(data)
 
     def close_stdout(self) -> None:
         pass
 
     def exit(self, code: int | None = None) -> None:
-        self._soon(self._lost)
+        self._call_soon(self._on_exit)
 
     # -- the client's end
 
     def put(self, data: bytes) -> None:
         if self._reading:
-            self._soon(self._deliver, data)
+            self._call_soon(self._deliver, data)
         else:
-            self.held.append(data)
+            self.unread_data.append(data)
 
     def _deliver(self, data: bytes) -> None:
         if self._receiver is not None and not self._over:
             self._receiver.frames(self._out.feed(data))
 
     def close(self) -> None:
-        self._soon(self._end)
+        self._call_soon(self._end)
 
     def _end(self) -> None:
         if self._receiver is not None and not self._over:
@@ -122,7 +124,7 @@ class LaunchedModelClient:
         except Crash:
             self._exited.set_result(ProcessExit(signal="SIGABRT"))
         finally:
-            await self._client.leave()
+            await self._client.aclose()
 
     @property
     def output(self) -> str:
@@ -165,7 +167,7 @@ class ModelLauncher:
 
         def connect(words: list[str], login: str = "") -> MemoryPipe:
             pipe = MemoryPipe(
-                client.receive, lambda: client.agent_ended(pipe), whole=client.breaks("fault-pieces")
+                client.receive, lambda: client.agent_ended(pipe), write_is_frame=client.breaks("fault-pieces")
             )
             pipe.arguments, pipe.login = words, login
             on_pipe(pipe)

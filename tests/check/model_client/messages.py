@@ -38,8 +38,8 @@ def new_session(client: Any) -> Message:
     params: Message = {"cwd": "." if client.breaks(91) else str(client.folder), "mcpServers": []}
     root = client.option("roots")
     resumes = client.option("session")
-    taken = client.has("sessionCapabilities.additionalDirectories") or client.breaks(129)
-    if root and taken and not (resumes and client.breaks(134)):
+    supported = client.has("sessionCapabilities.additionalDirectories") or client.breaks(129)
+    if root and supported and not (resumes and client.breaks(134)):
         params["additionalDirectories"] = ["extra" if client.breaks(130) else root]
     if client.has("sessionCapabilities.systemPrompt") or client.breaks(351):
         params["systemPrompt"] = {"mode": "append", "content": [{"type": "text", "text": "Be brief."}]}

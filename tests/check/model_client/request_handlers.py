@@ -123,8 +123,8 @@ class RequestHandlers:
             if not self.breaks(165):
                 return {"outcome": {"outcome": "cancelled"}}
         kinds = ("read", "file") if self.breaks(389) else ("read",)
-        yes = client.option("allow") or (client.option("reads") and call.get("kind") in kinds)
-        wanted = "allow_once" if yes else "reject_once"
+        allow = client.option("allow") or (client.option("reads") and call.get("kind") in kinds)
+        wanted = "allow_once" if allow else "reject_once"
         found = [one["optionId"] for one in options if one["kind"] == wanted]
         return {
             "outcome": {"outcome": "selected", "optionId": found[0]} if found else {"outcome": "cancelled"}
@@ -146,18 +146,18 @@ class RequestHandlers:
         if self.breaks(381) and params["sessionId"] in self.client.children:
             raise ErrorResponse(-32602, "outside of the roots")
         path = self._path(params)
-        first, most = params.get("line"), params.get("limit")
-        for number in (first, most):
+        first, limit = params.get("line"), params.get("limit")
+        for number in (first, limit):
             if number is not None and (type(number) is not int or number < 0):
                 if self.breaks(326):
                     return {"content": "two\n"}
                 raise ErrorResponse(-32602, "line or limit")
         if not path.is_file():
             raise ErrorResponse(-32603 if self.breaks(242) else -32002, "no such file")
-        rows = path.read_text("utf-8").splitlines(keepends=True)
+        lines = path.read_text("utf-8").splitlines(keepends=True)
         start = (first or 1) - (0 if self.breaks(241) and first else 1)
-        text = "".join(rows[start : None if most is None else start + most])
-        return {"content": text.upper() if self.breaks(239) and first is None and most is None else text}
+        text = "".join(lines[start : None if limit is None else start + limit])
+        return {"content": text.upper() if self.breaks(239) and first is None and limit is None else text}
 
     async def write(self, params: Message) -> Any:
         path = self._path(params)
@@ -170,13 +170,13 @@ class RequestHandlers:
 
     async def create(self, params: Message) -> Any:
         args, env, cwd, limit = (params.get(name) for name in ("args", "env", "cwd", "outputByteLimit"))
-        given = [
+        null_members = [
             name
             for name in ("args", "env", "cwd", "outputByteLimit")
             if name in params and params[name] is None
         ]
-        if given and self.breaks(328):
-            raise ErrorResponse(-32602, given[0])
+        if null_members and self.breaks(328):
+            raise ErrorResponse(-32602, null_members[0])
         bad = (
             args is not None and not (isinstance(args, list) and all(isinstance(one, str) for one in args))
         ) or (
@@ -216,12 +216,12 @@ class RequestHandlers:
         terminal = self._terminal(params)
         if self.breaks(253):
             await terminal.wait()
-        data, cut = terminal.printed, False
+        data, truncated = terminal.printed, False
         if terminal.limit is not None and len(data) > terminal.limit:
-            data, cut = data[-terminal.limit :], not self.breaks(251)
+            data, truncated = data[-terminal.limit :], not self.breaks(251)
         ended = terminal.process.returncode is not None
         status = {"exitStatus": terminal.status} if ended or self.breaks(250) else {}
-        return {"output": data.decode(errors="ignore"), "truncated": cut, **status}
+        return {"output": data.decode(errors="ignore"), "truncated": truncated, **status}
 
     async def wait(self, params: Message) -> Any:
         status = await self._terminal(params).wait()
@@ -266,9 +266,9 @@ class RequestHandlers:
             raise ErrorResponse(-32603 if self.breaks(368) else -32602, "requestId")
         if params["method"] == "tools/list":
             if self.breaks(367):
-                named = {"serverId": params["serverId"], "requestId": params["requestId"]}
-                note = {**named, "method": "notifications/progress", "params": {}}
-                asyncio.get_running_loop().call_soon(self.client.notify, "mcp/message", note)
+                ids = {"serverId": params["serverId"], "requestId": params["requestId"]}
+                progress = {**ids, "method": "notifications/progress", "params": {}}
+                asyncio.get_running_loop().call_soon(self.client.notify, "mcp/message", progress)
             return {"result": {"tools": []}}
         if self.breaks(365):
             raise ErrorResponse(-32601, "Method not found")

@@ -1,4 +1,4 @@
-"""Passive rules for capabilities, modes, options, usage and unstable features."""
+"""Rules for capabilities, modes, options, usage and unstable features of an agent."""
 
 import re
 from typing import Any, Final, NamedTuple, cast
@@ -6,14 +6,14 @@ from typing import Any, Final, NamedTuple, cast
 from accord.check.agent.agent_message_rules import AgentRecord
 from accord.check.agent.agent_turn_rules import is_absolute
 from accord.check.checked_connection import WireLine, id_key
-from accord.check.findings import Rule, RuleNotes
+from accord.check.findings import RuleId, RuleNotes
 from accord.trace.trace_steps import at, listed
 
 
 class ClientCapabilityRule(NamedTuple):
     """Methods or kinds of update that need a client capability, and the rule about it."""
 
-    rule: Rule
+    rule: RuleId
     capability: str
     names: tuple[str, ...]
 
@@ -36,27 +36,27 @@ CAPABILITY_RULES: Final = (
     ClientCapabilityRule(312, "session.notices", ("notice",)),
     ClientCapabilityRule(374, "subagents", ("subagent_update", "session_message", "session_message_chunk")),
 )
-_CLIENT_REQUESTS: Final = ("fs/", "terminal/", "elicitation/")
+_CLIENT_METHOD_PREFIXES: Final = ("fs/", "terminal/", "elicitation/")
 
 
 def check_capabilities(record: AgentRecord, notes: RuleNotes) -> None:
     """Check that the agent uses only what the client advertises."""
-    if not record.has_begun:
+    if not record.initialized:
         return
-    if record.nothing_offered:
+    if record.no_client_capabilities:
         for line in record.sent:
-            if line.is_request and line.method.startswith(_CLIENT_REQUESTS):
+            if line.is_request and line.method.startswith(_CLIENT_METHOD_PREFIXES):
                 notes.add_fail(68, f"{line.method}, but the client sent no capabilities", [line.evidence])
         if record.turns:
             notes.add_pass(68, "a client without capabilities gets no requests")
     for entry in CAPABILITY_RULES:
         sent = [line for line in record.sent if (line.kind or line.method) in entry.names]
-        if record.offers(entry.capability):
+        if record.client_advertises(entry.capability):
             if sent:
                 notes.add_pass(
                     entry.rule, f"{sent[0].kind or sent[0].method} is sent to a client that supports it"
                 )
-        elif not record.nothing_offered or not entry.names[0].startswith(_CLIENT_REQUESTS):
+        elif not record.no_client_capabilities or not entry.names[0].startswith(_CLIENT_METHOD_PREFIXES):
             for line in sent:
                 name = line.kind or line.method
                 notes.add_fail(
@@ -70,13 +70,13 @@ def check_capabilities(record: AgentRecord, notes: RuleNotes) -> None:
 
 
 def _check_elicitation_modes(record: AgentRecord, notes: RuleNotes) -> None:
-    if record.nothing_offered:
+    if record.no_client_capabilities:
         return
     for line in record.requests("elicitation/create"):
         mode = at(line.params, "mode")
         notes.judge(
             260,
-            isinstance(mode, str) and record.offers(f"elicitation.{mode}"),
+            isinstance(mode, str) and record.client_advertises(f"elicitation.{mode}"),
             f"uses the mode {mode}, which the client supports",
             f"uses the mode {mode!r}, which the client does not support",
             [line.evidence],
@@ -88,7 +88,7 @@ def _check_terminal_logins(record: AgentRecord, notes: RuleNotes) -> None:
         one for one in listed(record.initialize_result, "authMethods") if at(one, "type") == "terminal"
     ]
     answers = [line for line, _ in record.results("initialize")]
-    if record.offers("auth.terminal"):
+    if record.client_advertises("auth.terminal"):
         if methods:
             notes.add_pass(77, "terminal logins are offered to a client that supports them")
     elif methods:
@@ -97,35 +97,35 @@ def _check_terminal_logins(record: AgentRecord, notes: RuleNotes) -> None:
 
 
 def _check_boolean_options(record: AgentRecord, notes: RuleNotes) -> None:
-    for line, options in sent_options(record):
+    for line, options in sent_option_lists(record):
         if any(at(option, "type") == "boolean" for option in options):
             notes.judge(
                 217,
-                record.offers("session.configOptions.boolean"),
+                record.client_advertises("session.configOptions.boolean"),
                 "boolean options go to a client that supports them",
                 "a boolean option, but the client does not support it",
                 [line.evidence],
             )
 
 
-def sent_options(record: AgentRecord) -> list[tuple[WireLine, list[Any]]]:
+def sent_option_lists(record: AgentRecord) -> list[tuple[WireLine, list[Any]]]:
     """All lists of config options that the agent sent, in order."""
-    told = [
+    option_lists = [
         (line, listed(result, "configOptions"))
         for line, result in record.results(
             *("session/new", "session/load", "session/resume", "session/fork", "session/set_config_option")
         )
         if at(result, "configOptions") is not None
     ]
-    told += [
+    option_lists += [
         (line, listed(line.update, "configOptions"))
         for line in record.updates
         if line.kind == "config_option_update"
     ]
-    return sorted(told, key=lambda pair: pair[0].number)
+    return sorted(option_lists, key=lambda entry: entry[0].number)
 
 
-_TRACE: Final = {
+_TRACE_PATTERNS: Final = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(r"[^=,\s]+=[^,]*(,[^=,\s]+=[^,]*)*"),
     "baggage": re.compile(r"[^=,\s]+=[^,]*(,.*)?", re.DOTALL),
@@ -144,9 +144,9 @@ def check_options(record: AgentRecord, notes: RuleNotes) -> None:
             notes.judge(235, size > 0, "the size is positive", f"the size is {size}", [line.evidence])
     for line in record.sent:
         for name, value in _trace_members(line.message):
-            sound = isinstance(value, str) and _TRACE[name].fullmatch(value) is not None
-            bad = f"{name} is {value!r}, which is not a W3C trace context"
-            notes.judge(48, sound, "valid W3C trace context", bad, [line.evidence])
+            valid = isinstance(value, str) and _TRACE_PATTERNS[name].fullmatch(value) is not None
+            failure = f"{name} is {value!r}, which is not a W3C trace context"
+            notes.judge(48, valid, "valid W3C trace context", failure, [line.evidence])
 
 
 def _check_plans(record: AgentRecord, notes: RuleNotes) -> None:
@@ -160,10 +160,12 @@ def _check_plans(record: AgentRecord, notes: RuleNotes) -> None:
         last[line.session] = (line, entries)
         if before is None or not entries:
             continue
-        lost = [text for text, status in before[1].items() if text not in entries and status != "completed"]
-        partial = bool(lost) and all(text in before[1] for text in entries)
-        bad = f"the entry {lost[0]!r} is missing" if lost else ""
-        notes.judge(203, not partial, "plans are complete", bad, [before[0].evidence, line.evidence])
+        missing = [
+            text for text, status in before[1].items() if text not in entries and status != "completed"
+        ]
+        partial = bool(missing) and all(text in before[1] for text in entries)
+        failure = f"the entry {missing[0]!r} is missing" if missing else ""
+        notes.judge(203, not partial, "plans are complete", failure, [before[0].evidence, line.evidence])
 
 
 def _check_modes(record: AgentRecord, notes: RuleNotes) -> None:
@@ -172,11 +174,11 @@ def _check_modes(record: AgentRecord, notes: RuleNotes) -> None:
         if isinstance(modes, dict):
             ids = [at(mode, "id") for mode in listed(modes, "availableModes")]
             current = at(modes, "currentModeId")
-            bad = f"the current mode {current!r} is not among {ids}"
-            notes.judge(206, current in ids, "the current mode is one of them", bad, [line.evidence])
+            failure = f"the current mode {current!r} is not among {ids}"
+            notes.judge(206, current in ids, "the current mode is one of them", failure, [line.evidence])
 
 
-def values_of(option: Any) -> list[Any]:
+def option_values(option: Any) -> list[Any]:
     """The values of a select option, flat or in groups."""
     found: list[Any] = []
     for one in listed(option, "options"):
@@ -189,42 +191,48 @@ def values_of(option: Any) -> list[Any]:
 
 def _check_option_lists(record: AgentRecord, notes: RuleNotes) -> None:
     known: dict[str, set[str]] = {}
-    for line, options in sent_options(record):
+    for line, options in sent_option_lists(record):
         for option in options:
             _check_option(line, option, notes)
         ids = {id_key(at(option, "id")) for option in options}
         session = line.session or "new"
         before = known.get(session) or known.get("new") or set()
         if line.kind == "config_option_update" and len(before) > 1:
-            bad = f"{len(ids)} of {len(before)} options"
-            notes.judge(216, not (len(ids) == 1 and ids < before), "the complete list", bad, [line.evidence])
+            failure = f"{len(ids)} of {len(before)} options"
+            notes.judge(
+                216, not (len(ids) == 1 and ids < before), "the complete list", failure, [line.evidence]
+            )
         known[session] = ids
 
 
 def _check_option(line: WireLine, option: Any, notes: RuleNotes) -> None:
     current = at(option, "currentValue")
-    bad = f"{at(option, 'id')} has no current value"
-    notes.judge(212, current is not None, "every option has a current value", bad, [line.evidence])
+    failure = f"{at(option, 'id')} has no current value"
+    notes.judge(212, current is not None, "every option has a current value", failure, [line.evidence])
     if at(option, "type") != "select":
         return
     if current is not None:
-        bad = f"{at(option, 'id')} is {current!r}, which is not among its values"
+        failure = f"{at(option, 'id')} is {current!r}, which is not among its values"
         notes.judge(
-            213, current in values_of(option), "current values are offered ones", bad, [line.evidence]
+            213,
+            current in option_values(option),
+            "current values are among the options",
+            failure,
+            [line.evidence],
         )
     shapes = {"options" in one for one in listed(option, "options") if isinstance(one, dict)}
-    bad = f"the options of {at(option, 'id')} are flat and grouped"
-    notes.judge(214, len(shapes) <= 1, "all flat or all grouped", bad, [line.evidence])
+    failure = f"the options of {at(option, 'id')} are flat and grouped"
+    notes.judge(214, len(shapes) <= 1, "all flat or all grouped", failure, [line.evidence])
 
 
 def _check_auth_methods(record: AgentRecord, notes: RuleNotes) -> None:
     for line, result in record.results("initialize"):
         ids = [at(one, "id") for one in listed(result, "authMethods")]
         if ids:
-            whole = all(isinstance(id, str) and id for id in ids) and len(set(map(str, ids))) == len(ids)
+            unique = all(isinstance(id, str) and id for id in ids) and len(set(map(str, ids))) == len(ids)
             names = all(isinstance(at(one, "name"), str) for one in listed(result, "authMethods"))
-            bad = "an auth method has no id, or the id of another"
-            notes.judge(76, whole and names, "auth methods have unique ids", bad, [line.evidence])
+            failure = "an auth method has no id, or the id of another"
+            notes.judge(76, unique and names, "auth methods have unique ids", failure, [line.evidence])
 
 
 def _trace_members(value: Any) -> list[tuple[str, Any]]:
@@ -233,7 +241,7 @@ def _trace_members(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         members = cast(dict[str, Any], value)
         meta = members.get("_meta")
-        found += [(name, at(meta, name)) for name in _TRACE if at(meta, name) is not None]
+        found += [(name, at(meta, name)) for name in _TRACE_PATTERNS if at(meta, name) is not None]
         for inner in members.values():
             found += _trace_members(inner)
     elif isinstance(value, list):
@@ -258,8 +266,8 @@ def _check_compactions(record: AgentRecord, notes: RuleNotes) -> None:
             continue
         id, status = line.update.get("compactionId"), line.update.get("status")
         if status in ("completed", "failed", "cancelled"):
-            bad = f"the compaction {id} had already ended"
-            notes.judge(318, id_key(id) not in ended, "each ends once", bad, [line.evidence])
+            failure = f"the compaction {id} had already ended"
+            notes.judge(318, id_key(id) not in ended, "each compaction ends once", failure, [line.evidence])
             ended[id_key(id)] = line
         elif status == "in_progress" and id_key(id) in ended:
             notes.add_fail(
@@ -280,17 +288,19 @@ def _check_archives(record: AgentRecord, notes: RuleNotes) -> None:
     )
     for line, result in record.results("session/list"):
         for entry in listed(result, "sessions"):
-            told = at(entry, "archived")
-            bad = f"`archived` is {told!r} in an entry"
-            notes.judge(338, isinstance(told, bool), "every entry has `archived`", bad, [line.evidence])
+            archived = at(entry, "archived")
+            failure = f"`archived` is {archived!r} in an entry"
+            notes.judge(
+                338, isinstance(archived, bool), "every entry has `archived`", failure, [line.evidence]
+            )
 
 
 def _check_subagents(record: AgentRecord, notes: RuleNotes) -> None:
     opened = {id_key(at(result, "sessionId")) for _, result in record.results("session/new", "session/fork")}
     opened |= {
-        id_key(one.request.session)
-        for one in record.client_requests
-        if one.request.method in ("session/load", "session/resume")
+        id_key(call.request.session)
+        for call in record.client_requests
+        if call.request.method in ("session/load", "session/resume")
     }
     announced: set[str] = set()
     for line in record.updates:
@@ -299,15 +309,21 @@ def _check_subagents(record: AgentRecord, notes: RuleNotes) -> None:
             paths = [line.update.get("cwd"), *listed(line.update, "additionalDirectories")]
             for path in paths:
                 if path is not None:
-                    notes.judge(376, is_absolute(path), "absolute", f"the folder {path!r}", [line.evidence])
-        elif id_key(line.session) not in opened and record.offers("subagents"):
-            bad = f"an update of {line.session}, which was never announced"
+                    notes.judge(
+                        376,
+                        is_absolute(path),
+                        "absolute",
+                        f"the folder {path!r} is relative",
+                        [line.evidence],
+                    )
+        elif id_key(line.session) not in opened and record.client_advertises("subagents"):
+            failure = f"an update of {line.session}, which was never announced"
             if record.turns:
                 notes.judge(
                     375,
                     id_key(line.session) in announced,
                     "sub-agents are announced first",
-                    bad,
+                    failure,
                     [line.evidence],
                 )
 
@@ -315,33 +331,41 @@ def _check_subagents(record: AgentRecord, notes: RuleNotes) -> None:
 def _check_mcp(record: AgentRecord, notes: RuleNotes) -> None:
     declared = {
         id_key(at(server, "serverId"))
-        for one in record.client_requests
-        for server in listed(one.request.params, "mcpServers")
+        for call in record.client_requests
+        for server in listed(call.request.params, "mcpServers")
         if at(server, "type") == "acp"
     }
     active: dict[tuple[str, str], int] = {}
-    ends = {one.request.number: one.answers[0].number for one in record.agent_requests if one.answers}
+    ends = {call.request.number: call.answers[0].number for call in record.agent_requests if call.answers}
     for line in record.requests("mcp/message"):
         server, number = at(line.params, "serverId"), at(line.params, "requestId")
-        options, known = (id_key(server), id_key(number)), id_key(server) in declared
-        busy = active.get(options, 0) > line.number
-        bad = f"{number!r} is in use there" if known else f"{server!r} was not declared"
-        notes.judge(364, known and not busy, "declared servers, unused ids", bad, [line.evidence])
-        active[options] = ends.get(line.number, len(record.lines) + 1)
+        call_key, known = (id_key(server), id_key(number)), id_key(server) in declared
+        in_use = active.get(call_key, 0) > line.number
+        failure = (
+            f"the request id {number!r} is in use" if known else f"the server {server!r} was not declared"
+        )
+        notes.judge(364, known and not in_use, "declared servers, unused ids", failure, [line.evidence])
+        active[call_key] = ends.get(line.number, len(record.lines) + 1)
 
 
 def _check_auth_status(record: AgentRecord, notes: RuleNotes) -> None:
-    offered = isinstance(at(record.initialize_result, "agentCapabilities", "auth", "status"), dict)
-    begun = next((line.number for line, _ in record.results("initialize")), len(record.lines) + 1)
+    advertised = isinstance(at(record.initialize_result, "agentCapabilities", "auth", "status"), dict)
+    initialize_number = next((line.number for line, _ in record.results("initialize")), len(record.lines) + 1)
     last: Any = None
     for line in record.sent:
         if line.method != "auth/status_update":
             continue
-        bad = (
-            "the agent does not advertise `auth.status`" if not offered else "before the answer to initialize"
+        failure = (
+            "the agent does not advertise `auth.status`"
+            if not advertised
+            else "before the answer to initialize"
         )
         notes.judge(
-            360, offered and line.number > begun, "advertised, and after initialize", bad, [line.evidence]
+            360,
+            advertised and line.number > initialize_number,
+            "advertised, and after initialize",
+            failure,
+            [line.evidence],
         )
         notes.judge(361, line.params != last, "only changes are sent", "nothing changed", [line.evidence])
         last = line.params

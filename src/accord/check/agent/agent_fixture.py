@@ -1,4 +1,4 @@
-"""The fixture of one case with an agent: temporary folders, script, connections; and tables of calls."""
+"""The fixture of one case with an agent: temporary folders, script and connections."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -8,58 +8,65 @@ from accord.check import findings
 from accord.check.agent.agent_under_test import AgentLauncher, AgentStartOptions, AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import ClientResponder
 from accord.check.check_script import AgentCheckScript, ScriptedPrompt
-from accord.check.checked_connection import ABSENT, CallAnswer, CheckTimeouts, ConnectionOver, WireLine
-from accord.check.findings import CaseUnavailable, Rule, RuleNotes
+from accord.check.checked_connection import (
+    ABSENT,
+    CallAnswer,
+    CheckTimeouts,
+    ConnectionOver,
+    WireLine,
+    remove_capabilities,
+)
+from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_steps import at
 
-Want: TypeAlias = int | Literal["error", "result", "object", "known"]
+ExpectedAnswer: TypeAlias = int | Literal["error", "result", "object", "known"]
 """An error code; any error; any result; a result object; anything but "method not found"."""
 
 
 class CallCase(NamedTuple):
     """One call with its expected answer. Strings that start with `$` in the params are placeholders."""
 
-    rule: Rule
+    rule: RuleId
     method: str
     params: Any
-    want: Want
+    expected: ExpectedAnswer
     capability: str = ""
 
 
-async def check_calls(agent: AgentUnderTest, tries: Iterable[CallCase], **values: Any) -> list[CallAnswer]:
-    """Make the calls in order and judge the answers. Calls that need a missing capability are skipped."""
+async def check_calls(agent: AgentUnderTest, calls: Iterable[CallCase], **values: Any) -> list[CallAnswer]:
+    """Send the calls in order and judge the answers. Skips calls that need a missing capability."""
     answers: list[CallAnswer] = []
-    for one in tries:
-        if one.capability and not agent.advertises(one.capability):
-            agent.notes.add_not_applicable(one.rule, f"it does not advertise {one.capability}")
+    for call in calls:
+        if call.capability and not agent.advertises(call.capability):
+            agent.notes.add_not_applicable(call.rule, f"it does not advertise {call.capability}")
             continue
-        params = one.params if one.params is ABSENT else substitute(one.params, values)
-        answer = await agent.call(one.method, params)
-        _judge_call(answer, one, agent)
+        params = call.params if call.params is ABSENT else substitute(call.params, values)
+        answer = await agent.call(call.method, params)
+        _judge_call(answer, call, agent)
         answers.append(answer)
     return answers
 
 
-def _judge_call(answer: CallAnswer, one: CallCase, agent: AgentUnderTest) -> bool:
+def _judge_call(answer: CallAnswer, call: CallCase, agent: AgentUnderTest) -> bool:
     """Note whether the answer is the expected one."""
-    wanted = "an error" if one.want == "error" else f"error {one.want}"
-    match one.want:
+    expected_text = "an error" if call.expected == "error" else f"error {call.expected}"
+    match call.expected:
         case "result":
-            passed, wanted = answer.ok, "a result"
+            passed, expected_text = answer.ok, "a result"
         case "object":
-            passed, wanted = answer.ok and isinstance(answer.result, dict), "an object"
+            passed, expected_text = answer.ok and isinstance(answer.result, dict), "an object"
         case "known":
-            passed, wanted = answer.code != -32601, "a known method"
+            passed, expected_text = answer.code != -32601, "a known method"
         case "error":
             passed = not answer.ok
         case code:
             passed = not answer.ok and answer.code == code
     return agent.notes.judge(
-        one.rule,
+        call.rule,
         passed,
-        f"{one.method} gave {answer.summary}",
-        f"{one.method} gave {answer.summary}; expected {wanted}",
+        f"{call.method} gave {answer.summary}",
+        f"{call.method} gave {answer.summary}; expected {expected_text}",
         answer.evidence,
     )
 
@@ -81,7 +88,7 @@ async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
     from accord.check.agent.agent_message_rules import AgentRecord
     from accord.check.wire_rules import check_record
 
-    looks = [
+    rules = [
         agent_message_rules.check_messages,
         agent_message_rules.check_schema,
         agent_feature_rules.check_capabilities,
@@ -91,7 +98,7 @@ async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
         agent_feature_rules.check_options,
         agent_feature_rules.check_unstable,
     ]
-    await check_record(AgentRecord(agent), notes, looks)
+    await check_record(AgentRecord(agent), notes, rules)
 
 
 ALL_CAPABILITIES: Final[dict[str, Any]] = {
@@ -105,29 +112,18 @@ ALL_CAPABILITIES: Final[dict[str, Any]] = {
 }
 """The capabilities of a client that supports everything."""
 
-NO_PERMISSION_REQUEST: Final = "the agent asked for no permission"
+NO_PERMISSION_REQUEST: Final = "the agent sent no permission request"
 NO_STRICT_MODE: Final = "the part about dialects was not tested: the agent has no strict mode"
 
-WORD: Final = "marigold"
-"""The word in the session's `notes.txt`."""
-ELSEWHERE: Final = "thistle"
-"""The word in the `notes.txt` of all other folders."""
+NOTES_WORD: Final = "word-in-session-folder"
+"""The word in `notes.txt` in the session's folder."""
+OTHER_NOTES_WORD: Final = "word-in-other-folder"
+"""The word in `notes.txt` in all other folders."""
 
 
-def without(*paths: str) -> dict[str, Any]:
+def capabilities_without(*paths: str) -> dict[str, Any]:
     """All client capabilities without these: `fs.readTextFile`, `terminal`..."""
-    copy: dict[str, Any] = {
-        name: dict(cast(dict[str, Any], value)) if isinstance(value, dict) else value
-        for name, value in ALL_CAPABILITIES.items()
-    }
-    for path in paths:
-        inner = copy
-        *parents, last = path.split(".")
-        for parent in parents:
-            inner[parent] = dict(inner[parent])
-            inner = inner[parent]
-        inner.pop(last, None)
-    return copy
+    return remove_capabilities(ALL_CAPABILITIES, paths)
 
 
 class AgentFixture:
@@ -156,9 +152,9 @@ class AgentFixture:
         self.extra: Path = self.root / "extra"
         for path in (self.folder, self.start_folder, self.home, self.extra):
             path.mkdir(parents=True)
-        (self.folder / "notes.txt").write_text(f"the word is {WORD}\n")
+        (self.folder / "notes.txt").write_text(f"the word is {NOTES_WORD}\n")
         for path in (self.start_folder, self.extra):
-            (path / "notes.txt").write_text(f"the word is {ELSEWHERE}\n")
+            (path / "notes.txt").write_text(f"the word is {OTHER_NOTES_WORD}\n")
 
     @property
     def cwd(self) -> str:
@@ -217,11 +213,11 @@ class AgentFixture:
 
     async def new_session(self, agent: AgentUnderTest, cwd: str | None = None, **more: Any) -> str:
         """Open a session; returns its id."""
-        where = self.cwd if cwd is None else cwd
-        answer = await agent.new_session(where, **more)
+        session_cwd = self.cwd if cwd is None else cwd
+        answer = await agent.new_session(session_cwd, **more)
         if answer.code == -32000 and self.script.login:
             await self.login(agent)
-            answer = await agent.new_session(where, **more)
+            answer = await agent.new_session(session_cwd, **more)
         if answer.code == -32000:
             raise CaseUnavailable("the agent requires sign-in; sign in first, or use a script with a login")
         found = at(answer.result, "sessionId")
@@ -243,7 +239,7 @@ class AgentFixture:
 
     async def run_action(self, agent: AgentUnderTest, session: str, action: str, **values: str) -> AgentTurn:
         """Run a turn with the prompt of an action."""
-        return await agent.run_turn(session, self.action(action).filled(**values))
+        return await agent.run_turn(session, self.action(action).prompt_text(**values))
 
     async def require_plain_turn(self, agent: AgentUnderTest, session: str) -> None:
         """Run a plain turn before a variation of it. Raises `CaseUnavailable` if it fails."""
@@ -254,7 +250,7 @@ class AgentFixture:
     async def start_busy_turn(self, agent: AgentUnderTest, session: str) -> WireLine:
         """Start a turn that runs until it is canceled; returns when it is in progress."""
         agent.responder.keep_terminals_running = True
-        request = agent.prompt(session, self.action("busy").filled())
+        request = agent.prompt(session, self.action("busy").prompt_text())
         # In progress: a tool call has started, the agent waits for a terminal, or it has sent text.
         started = await agent.wait_for_line(_is_in_progress, since=request.number, timeout=self.timeouts.soon)
         if started is None:
@@ -267,12 +263,14 @@ class AgentFixture:
     async def wait_for_permission_request(self, agent: AgentUnderTest, request: WireLine) -> WireLine:
         """Wait for the permission request of a running turn. Raises `CaseUnavailable` if none comes."""
 
-        def fits(line: WireLine) -> bool:
+        def is_permission_or_answer(line: WireLine) -> bool:
             if line.sender != "agent":
                 return False
             return line.method == "session/request_permission" or (line.is_answer and line.id == request.id)
 
-        line = await agent.wait_for_line(fits, since=request.number, timeout=self.timeouts.turn)
+        line = await agent.wait_for_line(
+            is_permission_or_answer, since=request.number, timeout=self.timeouts.turn
+        )
         if line is None or line.is_answer:
             raise CaseUnavailable(NO_PERMISSION_REQUEST)
         return line
@@ -285,7 +283,7 @@ class AgentFixture:
             await check_agent_record(agent, self.notes)
 
     def output_tail(self) -> str:
-        """Empty: `ConnectionOver` already has the agent's stderr."""
+        """Empty, because `ConnectionOver` already has the last line of stderr."""
         return ""
 
 

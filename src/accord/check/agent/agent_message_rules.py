@@ -1,4 +1,4 @@
-"""Passive rules for every message of an agent: envelope and schema; and the record that rules query."""
+"""The record of a connection with an agent, and the rules for its envelopes and the schema."""
 
 import re
 from functools import cached_property
@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from accord.check import wire_rules
 from accord.check.checked_connection import Message, WireLine
-from accord.check.findings import SCHEMA, Rule, RuleNotes
-from accord.check.wire_rules import MAX_VIOLATIONS, ConnectionRecord, RuleLocation, SentMessage, sent_messages
+from accord.check.findings import SCHEMA, RuleId, RuleNotes
+from accord.check.wire_rules import (
+    MAX_VIOLATIONS,
+    ConnectionRecord,
+    SentMessage,
+    ViolationRule,
+    find_violated_rule,
+    sent_messages,
+)
 from accord.schema.validation import Violation, violations
 
 if TYPE_CHECKING:
@@ -29,7 +36,7 @@ class AgentRecord(ConnectionRecord):
 
     def __init__(self, agent: "AgentUnderTest") -> None:
         super().__init__(agent, agent.client_capabilities, agent.initialize_result)
-        self.has_begun: bool = bool(agent.initialize_result)
+        self.initialized: bool = bool(agent.initialize_result)
         self.lines_at_close: int = len(agent.lines) if agent.lines_at_close is None else agent.lines_at_close
         """Later lines were sent after the checker closed the connection."""
 
@@ -40,10 +47,10 @@ class AgentRecord(ConnectionRecord):
 
     def requests(self, *methods: str) -> list[WireLine]:
         """The agent's requests of these methods."""
-        return [one.request for one in self.agent_requests if one.request.method in methods]
+        return [call.request for call in self.agent_requests if call.request.method in methods]
 
     @property
-    def nothing_offered(self) -> bool:
+    def no_client_capabilities(self) -> bool:
         """Whether the client sent no capabilities."""
         return not isinstance(self.client_capabilities, dict)
 
@@ -83,12 +90,12 @@ class AgentRecord(ConnectionRecord):
     def _replays(self) -> list[tuple[str, int, int]]:
         return [
             (
-                one.request.session,
-                one.request.number,
-                one.answers[0].number if one.answers else len(self.lines) + 1,
+                call.request.session,
+                call.request.number,
+                call.answers[0].number if call.answers else len(self.lines) + 1,
             )
-            for one in self.client_requests
-            if one.request.method == "session/load"
+            for call in self.client_requests
+            if call.request.method == "session/load"
         ]
 
     def is_replay(self, line: WireLine) -> bool:
@@ -101,49 +108,49 @@ class AgentRecord(ConnectionRecord):
 def check_messages(record: AgentRecord, notes: RuleNotes) -> None:
     """Check the envelopes, multi-line text and non-ASCII text."""
     wire_rules.check_envelopes(record, notes, wire_rules.AGENT_ENVELOPE_RULES)
-    sound = [line for line in record.sent if line.message is not None]
-    multi_line = next((line for line in sound if b"\\n" in line.data), None)
+    messages = [line for line in record.sent if line.message is not None]
+    multi_line = next((line for line in messages if b"\\n" in line.data), None)
     if multi_line is not None:
         notes.add_pass(3, "multi-line text was sent in one line", [multi_line.evidence])
-    non_ascii = next((line for line in sound if not line.data.isascii() or b"\\u" in line.data), None)
+    non_ascii = next((line for line in messages if not line.data.isascii() or b"\\u" in line.data), None)
     if non_ascii is not None:
         notes.add_pass(5, "non-ASCII text was sent as UTF-8 or escaped", [non_ascii.evidence])
 
 
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
-_CALLS: Final = ("tool_call", "tool_call_update")
+_TOOL_CALLS: Final = ("tool_call", "tool_call_update")
 
 
-_SETTINGS: Final = (
+_OPTION_MESSAGES: Final = (
     *("session/new=", "session/load=", "session/resume=", "session/fork=", "session/set_config_option="),
     "config_option_update",
 )
-RULE_LOCATIONS: Final = (
-    RuleLocation(_CHUNKS, r"^\$\.update\.content|^\$\.update: content is missing", 146),
-    RuleLocation(_CALLS, r"^\$\.update\.(toolCallId|title)\b|: (toolCallId|title) is missing", 173),
-    RuleLocation(_CALLS, r"^\$\.update\.kind\b", 175),
-    RuleLocation(_CALLS, r"^\$\.update\.status\b", 176),
-    RuleLocation(_CALLS, r"^\$\.update\.content\b", 177),
-    RuleLocation(("plan", "plan_update"), r"entries", 205),
-    RuleLocation(("available_commands_update",), r"availableCommands", 227),
-    RuleLocation(("usage_update",), r"^\$\.update\.cost", 320),
-    RuleLocation(("usage_update",), r"", 233),
-    RuleLocation(("notice",), r"", 287),
-    RuleLocation(("session/request_permission",), r"^\$\.toolCall\.kind\b", 175),
-    RuleLocation(("session/request_permission",), r"^\$\.toolCall\.status\b", 176),
-    RuleLocation(("session/request_permission",), r"^\$\.toolCall\.content\b", 177),
-    RuleLocation(("session/request_permission",), r"^\$\.options\[", 194),
-    RuleLocation(("session/request_permission",), r"", 193),
-    RuleLocation(("elicitation/create",), r"requestedSchema", 264),
-    RuleLocation(("elicitation/create",), r"^\$\.mode|^\$\.message|(mode|message) is missing", 262),
-    RuleLocation(("elicitation/create",), r"^\$: .*(sessionId|requestId)", 263),
-    RuleLocation(("initialize=",), r"authMethods", 76),
-    RuleLocation(("session/prompt=",), r"^\$\.usage", 310),
-    RuleLocation(("session/prompt=",), r"", 142),
-    RuleLocation(("session/list=",), r"^\$\.sessions\[", 120),
-    RuleLocation(("session/list=",), r"sessions", 117),
-    RuleLocation(("session/load=",), r"^\$: expected object", 106),
-    RuleLocation(
+VIOLATION_RULES: Final = (
+    ViolationRule(_CHUNKS, r"^\$\.update\.content|^\$\.update: content is missing", 146),
+    ViolationRule(_TOOL_CALLS, r"^\$\.update\.(toolCallId|title)\b|: (toolCallId|title) is missing", 173),
+    ViolationRule(_TOOL_CALLS, r"^\$\.update\.kind\b", 175),
+    ViolationRule(_TOOL_CALLS, r"^\$\.update\.status\b", 176),
+    ViolationRule(_TOOL_CALLS, r"^\$\.update\.content\b", 177),
+    ViolationRule(("plan", "plan_update"), r"entries", 205),
+    ViolationRule(("available_commands_update",), r"availableCommands", 227),
+    ViolationRule(("usage_update",), r"^\$\.update\.cost", 320),
+    ViolationRule(("usage_update",), r"", 233),
+    ViolationRule(("notice",), r"", 287),
+    ViolationRule(("session/request_permission",), r"^\$\.toolCall\.kind\b", 175),
+    ViolationRule(("session/request_permission",), r"^\$\.toolCall\.status\b", 176),
+    ViolationRule(("session/request_permission",), r"^\$\.toolCall\.content\b", 177),
+    ViolationRule(("session/request_permission",), r"^\$\.options\[", 194),
+    ViolationRule(("session/request_permission",), r"", 193),
+    ViolationRule(("elicitation/create",), r"requestedSchema", 264),
+    ViolationRule(("elicitation/create",), r"^\$\.mode|^\$\.message|(mode|message) is missing", 262),
+    ViolationRule(("elicitation/create",), r"^\$: .*(sessionId|requestId)", 263),
+    ViolationRule(("initialize=",), r"authMethods", 76),
+    ViolationRule(("session/prompt=",), r"^\$\.usage", 310),
+    ViolationRule(("session/prompt=",), r"", 142),
+    ViolationRule(("session/list=",), r"^\$\.sessions\[", 120),
+    ViolationRule(("session/list=",), r"sessions", 117),
+    ViolationRule(("session/load=",), r"^\$: expected object", 106),
+    ViolationRule(
         (
             *("authenticate=", "logout=", "session/close=", "session/delete=", "session/set_mode="),
             *("session/archive=", "session/unarchive=", "providers/set=", "providers/disable="),
@@ -151,12 +158,12 @@ RULE_LOCATIONS: Final = (
         r"^\$: expected object",
         34,
     ),
-    RuleLocation(("session/set_config_option=",), r"configOptions is missing|^\$: expected object", 215),
-    RuleLocation(_SETTINGS, r"currentValue", 212),
-    RuleLocation(_SETTINGS, r"configOptions\[\d+\]\.options", 214),
-    RuleLocation(("auth/status=", "auth/status_update"), r"", 359),
+    ViolationRule(("session/set_config_option=",), r"configOptions is missing|^\$: expected object", 215),
+    ViolationRule(_OPTION_MESSAGES, r"currentValue", 212),
+    ViolationRule(_OPTION_MESSAGES, r"configOptions\[\d+\]\.options", 214),
+    ViolationRule(("auth/status=", "auth/status_update"), r"", 359),
 )
-_PASSED_BY_MESSAGE: Final[dict[str, tuple[Rule, ...]]] = {
+_PASSED_BY_MESSAGE: Final[dict[str, tuple[RuleId, ...]]] = {
     **dict.fromkeys(_CHUNKS, (146,)),
     "tool_call": (173,),
     "plan": (205,),
@@ -175,7 +182,7 @@ _PASSED_BY_MESSAGE: Final[dict[str, tuple[Rule, ...]]] = {
     "session/set_mode=": (34,),
 }
 """The rules that a valid message of this kind passes."""
-_PASSED_BY_MEMBER: Final[dict[str, dict[str, Rule]]] = {
+_PASSED_BY_MEMBER: Final[dict[str, dict[str, RuleId]]] = {
     "tool_call": {"kind": 175, "status": 176, "content": 177},
     "tool_call_update": {"kind": 175, "status": 176, "content": 177},
     "usage_update": {"cost": 320},
@@ -183,7 +190,7 @@ _PASSED_BY_MEMBER: Final[dict[str, dict[str, Rule]]] = {
     "session/prompt=": {"usage": 310},
 }
 """The rules that a valid member passes."""
-_MIXED: Final = re.compile(
+_MIXED_OPTIONS: Final = re.compile(
     r"configOptions\[\d+\]\.options\[\d+\](\.(value|group|options): unknown member|: \w+ is missing)"
 )
 _SCOPES: Final = re.compile(r"^\$\.(sessionId|requestId|toolCallId)\b")
@@ -192,34 +199,34 @@ _INFO_MEMBERS: Final = re.compile(r"^\$\.update\.(sessionId|cwd|additionalDirect
 
 def check_schema(record: AgentRecord, notes: RuleNotes) -> None:
     """Validate every message of the agent against the schema."""
-    for one in sent_messages(record):
-        _judge(one, notes)
+    for message in sent_messages(record):
+        _judge_message(message, notes)
 
 
-def _judge(one: SentMessage, notes: RuleNotes) -> None:
-    line, where = one.line, one.where
-    found = violations(one.type, one.value)[:MAX_VIOLATIONS]
-    violated: set[Rule] = set()
+def _judge_message(message: SentMessage, notes: RuleNotes) -> None:
+    line, message_kind = message.line, message.message_kind
+    found = violations(message.type, message.value)[:MAX_VIOLATIONS]
+    broken_rules: set[RuleId] = set()
     for violation in found:
-        rule = _rule(line, where, violation)
-        violated.add(rule)
-        notes.add_fail(rule, f"{where.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
+        rule = _broken_rule(line, message_kind, violation)
+        broken_rules.add(rule)
+        notes.add_fail(rule, f"{message_kind.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
     if line.method == "session/update":
         _check_update_envelope(line, found, notes)
-    if 42 not in violated:
+    if 42 not in broken_rules:
         notes.add_pass(42, "no message has unknown members")
-    if SCHEMA not in violated:
+    if SCHEMA not in broken_rules:
         notes.add_pass(SCHEMA, "every message matches")
-    value: Any = one.value
+    value: Any = message.value
     members = line.update or (cast(Message, value) if isinstance(value, dict) else {})
-    frames: list[Rule] = [
-        *_PASSED_BY_MESSAGE.get(where, ()),
-        *(r for m, r in _PASSED_BY_MEMBER.get(where, {}).items() if m in members),
+    tested_rules: list[RuleId] = [
+        *_PASSED_BY_MESSAGE.get(message_kind, ()),
+        *(rule for member, rule in _PASSED_BY_MEMBER.get(message_kind, {}).items() if member in members),
     ]
-    for rule in frames:
-        if rule not in violated:
+    for rule in tested_rules:
+        if rule not in broken_rules:
             notes.add_pass(rule, "matches the schema", [line.evidence])
-    if where == "session_info_update" and 232 not in violated:
+    if message_kind == "session_info_update" and 232 not in broken_rules:
         notes.add_pass(232, "it has only changed members", [line.evidence])
 
 
@@ -232,13 +239,14 @@ def _is_envelope_violation(line: WireLine, violation: Violation) -> bool:
     return violation.path in ("$", "$.sessionId", "$.update", "$.update.sessionUpdate") and not line.kind
 
 
-def _rule(line: WireLine, where: str, violation: Violation) -> Rule:
+def _broken_rule(line: WireLine, message_kind: str, violation: Violation) -> RuleId:
+    """The most specific rule that a violation breaks."""
     text = str(violation)
-    if where == "session_info_update" and _INFO_MEMBERS.match(text):
+    if message_kind == "session_info_update" and _INFO_MEMBERS.match(text):
         return 232
-    if where == "elicitation/create" and _SCOPES.match(text):
+    if message_kind == "elicitation/create" and _SCOPES.match(text):
         return 263
-    if where in _SETTINGS and _MIXED.search(text):
+    if message_kind in _OPTION_MESSAGES and _MIXED_OPTIONS.search(text):
         return 214
     if violation.reason == "unknown member":
         return 42
@@ -246,5 +254,4 @@ def _rule(line: WireLine, where: str, violation: Violation) -> Rule:
         not line.kind or violation.path in ("$", "$.sessionId") or "sessionUpdate" in violation.path
     ):
         return 145
-    rules: list[Rule] = [location.rule for location in RULE_LOCATIONS if location.matches(where, text)]
-    return rules[0] if rules else SCHEMA
+    return find_violated_rule(VIOLATION_RULES, message_kind, text)

@@ -1,4 +1,4 @@
-"""Passive rules for turns, tool calls and requests to the client."""
+"""Rules for turns, tool calls and requests of an agent."""
 
 import re
 from pathlib import PurePosixPath, PureWindowsPath
@@ -29,10 +29,12 @@ def _check_late_updates(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.updates:
         if line.kind not in _TURN_UPDATES or record.is_replay(line) or record.turn_at(line) is not None:
             continue
-        over = [turn for turn in record.turns if turn.session == line.session and turn.end < line.number]
-        if over and over[-1].answer is not None:
-            last = over[-1]
-            frames = [over[-1].answer.evidence, line.evidence]
+        ended_turns = [
+            turn for turn in record.turns if turn.session == line.session and turn.end < line.number
+        ]
+        if ended_turns and ended_turns[-1].answer is not None:
+            last = ended_turns[-1]
+            frames = [ended_turns[-1].answer.evidence, line.evidence]
             notes.add_fail(
                 164 if last.cancelled else 144, f"{line.kind} after the answer of its turn", frames
             )
@@ -51,9 +53,9 @@ def _check_message_ids(record: AgentRecord, notes: RuleNotes) -> None:
             continue
         turn = record.turn_at(line)
         begin = turn.begin if turn else 0
-        known = owners.setdefault((line.session, id), (line.kind, begin, line))
-        if known[:2] != (line.kind, begin):
-            frames = [known[2].evidence, line.evidence]
+        owner = owners.setdefault((line.session, id), (line.kind, begin, line))
+        if owner[:2] != (line.kind, begin):
+            frames = [owner[2].evidence, line.evidence]
             notes.add_fail(147, f"the message id {id} is used for two messages", frames)
         else:
             notes.add_pass(147, "each message id belongs to one message")
@@ -71,13 +73,13 @@ def _check_replays(record: AgentRecord, notes: RuleNotes) -> None:
         if "result" not in (answer.message or {}):
             continue
         session = call.request.session
-        until = next(
+        next_turn = next(
             (turn.begin for turn in record.turns if turn.begin > answer.number), len(record.lines) + 1
         )
         late = [
             line
             for line in record.updates
-            if line.session == session and line.kind in _CHUNKS and answer.number < line.number < until
+            if line.session == session and line.kind in _CHUNKS and answer.number < line.number < next_turn
         ]
         early = any(
             line.session == session and call.request.number < line.number < answer.number
@@ -97,13 +99,15 @@ def _check_resumes(record: AgentRecord, notes: RuleNotes) -> None:
         begin, end = call.request.number, call.answers[0].number
         if "result" not in (call.answers[0].message or {}):
             continue
-        told = [line for line in record.updates if line.kind in _CHUNKS and begin < line.number < end]
+        chunks_before_answer = [
+            line for line in record.updates if line.kind in _CHUNKS and begin < line.number < end
+        ]
         notes.judge(
             110,
-            not told,
+            not chunks_before_answer,
             "no history before the answer",
-            f"{len(told)} message chunks before the answer",
-            [call.request.evidence, *(line.evidence for line in told[:2])],
+            f"{len(chunks_before_answer)} message chunks before the answer",
+            [call.request.evidence, *(line.evidence for line in chunks_before_answer[:2])],
         )
 
 
@@ -127,7 +131,7 @@ class _ToolCall:
     def __init__(self, line: WireLine, turn: TurnSpan | None) -> None:
         self.line = line
         self.turn = turn
-        self.ran = False
+        self.was_in_progress = False
         self.status: Any = None
 
 
@@ -173,7 +177,7 @@ class _ToolCalls:
         status = line.update.get("status")
         if status is not None:
             call.status = status
-            call.ran = call.ran or status == "in_progress"
+            call.was_in_progress = call.was_in_progress or status == "in_progress"
 
     def _check_permission_request(self, line: WireLine) -> None:
         id = at(line.params, "toolCall", "toolCallId")
@@ -202,7 +206,7 @@ class _ToolCalls:
         if call.status == "completed":
             self.notes.judge(
                 182,
-                call.ran,
+                call.was_in_progress,
                 "running calls were in progress",
                 "a completed call was never in progress",
                 frames,
@@ -211,44 +215,50 @@ class _ToolCalls:
 
 def _check_paths(line: WireLine, notes: RuleNotes) -> None:
     diffs = [one for one in listed(line.update, "content") if at(one, "type") == "diff"]
-    places = listed(line.update, "locations")
-    for options in [*diffs, *places]:
-        path = at(options, "path")
+    locations = listed(line.update, "locations")
+    for item in [*diffs, *locations]:
+        path = at(item, "path")
         if isinstance(path, str):
-            notes.judge(178, is_absolute(path), "paths are absolute", f"the path {path!r}", [line.evidence])
-    for options in places:
-        number = at(options, "line")
+            notes.judge(
+                178,
+                is_absolute(path),
+                "paths are absolute",
+                f"the path {path!r} is relative",
+                [line.evidence],
+            )
+    for item in locations:
+        number = at(item, "line")
         if isinstance(number, int):
-            notes.judge(180, number >= 1, "lines count from 1", f"line {number}", [line.evidence])
+            notes.judge(180, number >= 1, "lines count from 1", f"the line is {number}", [line.evidence])
 
 
 def _check_terminals(record: AgentRecord, notes: RuleNotes) -> None:
     """A terminal must be shown before its release; after that it may be named again."""
     released: dict[str, WireLine] = {}
-    frames: set[str] = set()
+    shown_before_release: set[str] = set()
     for line in record.sent:
         if line.method == "terminal/release":
             released.setdefault(id_key(at(line.params, "terminalId")), line)
         elif line.kind in ("tool_call", "tool_call_update"):
-            for one in listed(line.update, "content"):
-                id = id_key(at(one, "terminalId"))
-                if at(one, "type") != "terminal":
+            for content in listed(line.update, "content"):
+                id = id_key(at(content, "terminalId"))
+                if at(content, "type") != "terminal":
                     continue
                 if id not in released:
-                    frames.add(id)
+                    shown_before_release.add(id)
                 if record.is_replay(line):
                     continue
                 if id not in released:
                     notes.add_pass(190, "a terminal is shown before it is released", [line.evidence])
-                elif id not in frames:
-                    bad = f"{at(one, 'terminalId')} is shown only after its release"
-                    notes.add_fail(190, bad, [released[id].evidence, line.evidence])
+                elif id not in shown_before_release:
+                    failure = f"{at(content, 'terminalId')} is shown only after its release"
+                    notes.add_fail(190, failure, [released[id].evidence, line.evidence])
 
 
 _SECRET: Final = re.compile(
     r"pass(word|phrase|code)|secret|token|api[-_ ]?key|credential|\bpin\b", re.IGNORECASE
 )
-_FLAT: Final = ("string", "number", "integer", "boolean", "array")
+_FLAT_FIELD_TYPES: Final = ("string", "number", "integer", "boolean", "array")
 
 
 def check_requests(record: AgentRecord, notes: RuleNotes) -> None:
@@ -264,7 +274,7 @@ def check_requests(record: AgentRecord, notes: RuleNotes) -> None:
         )
     for line in record.requests("fs/read_text_file", "fs/write_text_file"):
         path = at(line.params, "path")
-        notes.judge(238, is_absolute(path), "paths are absolute", f"the path {path!r}", [line.evidence])
+        notes.judge(238, is_absolute(path), "paths are absolute", f"the path is {path!r}", [line.evidence])
     _check_terminal_requests(record, notes)
     _check_elicitations(record, notes)
 
@@ -293,7 +303,7 @@ def _check_terminal_requests(record: AgentRecord, notes: RuleNotes) -> None:
 
 def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
     issued: set[str] = set()
-    waiting: dict[str, WireLine] = {}
+    open_elicitations: dict[str, WireLine] = {}
     for line in record.sent:
         if line.method == "elicitation/complete":
             id = at(line.params, "elicitationId")
@@ -304,23 +314,23 @@ def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
                 f"{id!r} was never created",
                 [line.evidence],
             )
-            waiting.pop(id_key(id), None)
+            open_elicitations.pop(id_key(id), None)
         elif line.method == "elicitation/create" and line.is_request:
             _check_elicitation(line, notes)
             id = at(line.params, "elicitationId")
             if isinstance(id, str):
-                bad = f"the elicitation id {id!r} is already in use"
-                notes.judge(267, id_key(id) not in waiting, "unique ids", bad, [line.evidence])
+                failure = f"the elicitation id {id!r} is already in use"
+                notes.judge(267, id_key(id) not in open_elicitations, "unique ids", failure, [line.evidence])
                 issued.add(id_key(id))
-                waiting[id_key(id)] = line
+                open_elicitations[id_key(id)] = line
 
 
 def _check_elicitation(line: WireLine, notes: RuleNotes) -> None:
     params: Any = line.params
     scopes = [name for name in ("sessionId", "requestId") if at(params, name) is not None]
     extra = at(params, "toolCallId") is not None and "sessionId" not in scopes
-    bad = f"its scope is {' and '.join(scopes) or 'missing'}"
-    notes.judge(263, len(scopes) == 1 and not extra, "one scope", bad, [line.evidence])
+    failure = f"its scope is {' and '.join(scopes) or 'missing'}"
+    notes.judge(263, len(scopes) == 1 and not extra, "one scope", failure, [line.evidence])
     if at(params, "mode") == "url":
         _check_url(line, at(params, "url"), notes)
         return
@@ -329,14 +339,14 @@ def _check_elicitation(line: WireLine, notes: RuleNotes) -> None:
         return
     for name, field in cast(dict[str, Any], fields).items():
         kind = at(field, "type")
-        bad = f"the field {name} is {kind!r}"
-        notes.judge(264, kind in _FLAT, "flat fields", bad, [line.evidence])
-        arguments = " ".join(
+        failure = f"the field {name} has the type {kind!r}"
+        notes.judge(264, kind in _FLAT_FIELD_TYPES, "flat fields", failure, [line.evidence])
+        field_text = " ".join(
             str(word) for word in (name, at(field, "title"), at(field, "description")) if word
         )
         notes.judge(
             265,
-            not _SECRET.search(arguments),
+            not _SECRET.search(field_text),
             "no secrets are asked for",
             f"the field {name} asks for a secret",
             [line.evidence],
@@ -351,6 +361,6 @@ def _check_url(line: WireLine, url: Any, notes: RuleNotes) -> None:
         return
     secret = parts.password or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query))
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    sound = not secret and (parts.scheme == "https" or local)
-    bad = "the URL contains a secret" if secret else f"the URL is {parts.scheme or 'none'}, not https"
-    notes.judge(268, sound, "an https URL without secrets", bad, [line.evidence])
+    valid = not secret and (parts.scheme == "https" or local)
+    failure = "the URL contains a secret" if secret else f"the URL is {parts.scheme or 'none'}, not https"
+    notes.judge(268, valid, "an https URL without secrets", failure, [line.evidence])

@@ -15,22 +15,25 @@ from accord.check.checked_connection import (
     Message,
     Side,
     WireLine,
+    has_capability,
 )
-from accord.check.findings import Rule, RuleNotes
+from accord.check.findings import RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_steps import at
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import Transport, TransportEnd
 
-_FEEDER: Final = str(Path(__file__).parent.with_name("feeder_program.py"))
+_FEEDER_PROGRAM: Final = str(Path(__file__).parent.with_name("feeder_program.py"))
 
 
 class AgentStartOptions(NamedTuple):
-    """How to start an agent: working folder, `ACCORD_HOME`, more arguments, more environment."""
+    """How to start an agent: more arguments and environment variables, and its folders."""
 
-    spawn: Path
+    start_folder: Path
+    """Another folder than the session's; agents in memory resolve relative paths in it."""
     home: Path
+    """The value of `ACCORD_HOME`."""
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = {}
     byte_by_byte: bool = False
@@ -47,7 +50,7 @@ class LaunchedAgent(Protocol):
 
     @property
     def stderr(self) -> str:
-        """The end of its stderr."""
+        """The last lines of stderr."""
         ...
 
     async def close(self) -> str:
@@ -95,9 +98,9 @@ class AgentProcessLauncher:
 
     async def __call__(self, options: AgentStartOptions) -> ProcessAgent:
         environment = {"ACCORD_HOME": str(options.home), **options.environment}
-        before = [sys.executable, "-I", "-S", _FEEDER] if options.byte_by_byte else []
+        command_prefix = [sys.executable, "-I", "-S", _FEEDER_PROGRAM] if options.byte_by_byte else []
         transport = await spawn(
-            [*before, *self.command, *options.arguments],
+            [*command_prefix, *self.command, *options.arguments],
             env=environment,
             timeouts=StopTimeouts(leave=self._exit_timeout),
             clock=self._clock,
@@ -108,9 +111,9 @@ class AgentProcessLauncher:
 class AgentUnderTest(CheckedConnection):
     """A connection to the agent as its client. The responder answers the agent's requests."""
 
-    peer: ClassVar[Side] = "agent"
-    own: ClassVar[Side] = "client"
-    answer_rule: ClassVar[Rule] = 11
+    peer_side: ClassVar[Side] = "agent"
+    own_side: ClassVar[Side] = "client"
+    answer_rule: ClassVar[RuleId] = 11
 
     def __init__(
         self,
@@ -142,19 +145,19 @@ class AgentUnderTest(CheckedConnection):
         reply = self.responder.serve(line)
         if reply is not None:
             self.reply(line, reply)
-        for held, late in self.responder.ready_replies():
-            self.reply(held, late)
+        for request, late_reply in self.responder.ready_replies():
+            self.reply(request, late_reply)
 
     def describe_end(self, end: TransportEnd) -> str:
         return f"the agent ended ({end.reason})"
 
-    def output_tail(self) -> str:
+    def last_stderr_line(self) -> str:
         return "".join(self.launched.stderr.strip().splitlines()[-1:])
 
     # -- common requests
 
     async def initialize(
-        self, capabilities: Any = ABSENT, *, version: Any = 1, rule: Rule | None = None, **more: Any
+        self, capabilities: Any = ABSENT, *, version: Any = 1, rule: RuleId | None = None, **more: Any
     ) -> CallAnswer:
         """Send `initialize` with these client capabilities."""
         params = {"protocolVersion": version, **more}
@@ -169,8 +172,7 @@ class AgentUnderTest(CheckedConnection):
 
     def advertises(self, path: str) -> bool:
         """Whether the agent advertises a capability: a dotted path in `agentCapabilities`."""
-        found = at(self.initialize_result, "agentCapabilities", *path.split("."))
-        return found is True or isinstance(found, dict)
+        return has_capability(at(self.initialize_result, "agentCapabilities"), path)
 
     async def new_session(self, cwd: str, **more: Any) -> CallAnswer:
         """Send `session/new`."""
@@ -181,13 +183,13 @@ class AgentUnderTest(CheckedConnection):
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
         return self.send_request("session/prompt", {"sessionId": session, "prompt": blocks, **more})
 
-    async def run_turn(self, session: str, prompt: Any, *, rule: Rule = 143) -> "AgentTurn":
+    async def run_turn(self, session: str, prompt: Any, *, rule: RuleId = 143) -> "AgentTurn":
         """Run a turn: send a prompt and wait for its answer."""
         request = self.prompt(session, prompt)
         return await self.finish_turn(request, rule=rule)
 
     async def finish_turn(
-        self, request: WireLine, *, rule: Rule = 143, timeout: float | None = None
+        self, request: WireLine, *, rule: RuleId = 143, timeout: float | None = None
     ) -> "AgentTurn":
         """Wait for the end of a running turn."""
         answer = await self.wait_for_answer(
@@ -213,19 +215,19 @@ class AgentTurn(NamedTuple):
     lines: list[WireLine]
 
     @property
-    def stop(self) -> Any:
+    def stop_reason(self) -> Any:
         """The stop reason; None for an error."""
         return at(self.answer.result, "stopReason")
 
     @property
     def text(self) -> str:
         """The agent's text."""
-        return text_of(self.lines, "agent_message_chunk")
+        return chunk_text(self.lines, "agent_message_chunk")
 
     @property
     def all_text(self) -> str:
         """All visible text: messages, thoughts and tool calls."""
-        return "".join(shown_text(line) for line in self.lines)
+        return "".join(visible_text(line) for line in self.lines)
 
     def updates(self, *kinds: str) -> list[WireLine]:
         """The updates of these kinds."""
@@ -240,13 +242,13 @@ class AgentTurn(NamedTuple):
         ]
 
 
-def text_of(lines: list[WireLine], kind: str) -> str:
+def chunk_text(lines: list[WireLine], kind: str) -> str:
     """The text of all chunks of a kind."""
     texts = [at(line.update, "content", "text") for line in lines if line.kind == kind]
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def shown_text(line: WireLine) -> str:
+def visible_text(line: WireLine) -> str:
     """The visible text in a line of the agent."""
     if line.sender != "agent" or not line.update:
         return ""

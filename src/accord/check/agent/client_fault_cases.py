@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCase, AgentFixture
 from accord.check.agent.agent_under_test import AgentUnderTest
-from accord.check.agent.client_responder import HOLD, Reply, allow, reject, result
-from accord.check.agent.permission_cases import agent_with_permission, find_effects, run_with_answer
-from accord.check.checked_connection import WireLine
+from accord.check.agent.client_responder import allow, reject
+from accord.check.agent.permission_cases import find_effects, run_permission_action, start_agent_with_effect
+from accord.check.checked_connection import WireLine, leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable
 
 _HUGE_BYTES: Final = 4 * 1024 * 1024
@@ -35,17 +35,13 @@ _WRONG_ANSWERS: Final[tuple[Any, ...]] = (
 )
 
 
-def _hold(line: WireLine) -> Reply:
-    return HOLD
-
-
 async def _start_permission_request(
     fixture: AgentFixture, agent: AgentUnderTest, name: str
 ) -> tuple[WireLine, WireLine, str]:
     """Run the permission action up to its request; returns the prompt, the request and the session."""
     session = await fixture.new_session(agent)
-    agent.responder.overrides["session/request_permission"] = _hold
-    request = agent.prompt(session, fixture.action("permission").filled(file=name))
+    agent.responder.overrides["session/request_permission"] = leave_unanswered
+    request = agent.prompt(session, fixture.action("permission").prompt_text(file=name))
     permission = await fixture.wait_for_permission_request(agent, request)
     agent.responder.overrides["session/request_permission"] = reject  # for later requests
     return request, permission, session
@@ -70,63 +66,65 @@ async def client_dies(fixture: AgentFixture) -> None:
     if fixture.has_action("permission"):
         with suppress(CaseUnavailable):
             agent = await fixture.start_agent()
-            await _start_permission_request(fixture, agent, "gone.txt")
-            await _check_exit(fixture, "at a question", agent)
+            await _start_permission_request(fixture, agent, "disconnected.txt")
+            await _check_exit(fixture, "during a permission request", agent)
 
 
 async def client_stalls(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     request, permission, session = await _start_permission_request(fixture, agent, "stalled.txt")
-    await agent.barrier(rule="fault-stalls")
+    await agent.ping(rule="fault-stalls")
     agent.cancel(session)
     turn = await agent.finish_turn(request, rule="fault-stalls", timeout=fixture.timeouts.soon)
     effects = find_effects(agent, permission.number, fixture.folder / "stalled.txt")
     frames = [permission.evidence, turn.answer.line.evidence]
-    bad = "an unanswered permission request counts as consent"
-    fixture.notes.judge("fault-stalls", not effects, "it continues, and a cancel ends the turn", bad, frames)
+    failure = "an unanswered permission request counts as consent"
+    fixture.notes.judge(
+        "fault-stalls", not effects, "it continues, and a cancel ends the turn", failure, frames
+    )
 
 
 async def second_answer(fixture: AgentFixture) -> None:
-    agent = await agent_with_permission(fixture)
+    agent = await start_agent_with_effect(fixture)
     request, permission, _ = await _start_permission_request(fixture, agent, "twice.txt")
     for reply in (reject(permission), allow(permission)):
         if reply is not None:
             agent.reply(permission, reply)
     await agent.finish_turn(request, rule="fault-twice")
-    await agent.barrier(rule="fault-twice")
+    await agent.ping(rule="fault-twice")
     effects = find_effects(agent, permission.number, fixture.folder / "twice.txt")
-    bad = "a second answer counts"
+    failure = "a second answer counts"
     fixture.notes.judge(
-        "fault-twice", not effects, "only the first answer counts", bad, [permission.evidence]
+        "fault-twice", not effects, "only the first answer counts", failure, [permission.evidence]
     )
 
 
 async def unknown_ids(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    for id in (12345, "nobody", None, 1.5):
+    for id in (12345, "unknown-id", None, 1.5):
         agent.send({"jsonrpc": "2.0", "id": id, "result": {}})
         agent.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}})
-    answer = await agent.barrier(rule="fault-unknown-ids")
+    answer = await agent.ping(rule="fault-unknown-ids")
     fixture.notes.add_pass("fault-unknown-ids", "it continues", answer.evidence)
 
 
 async def wrong_types(fixture: AgentFixture) -> None:
-    agent = await agent_with_permission(fixture)
+    agent = await start_agent_with_effect(fixture)
     for number, value in enumerate(_WRONG_ANSWERS):
         name = f"wrong-{number}.txt"
-        turn, requests, effects = await run_with_answer(
-            fixture, name, lambda line, value=value: result(value), agent=agent
+        turn, requests, effects = await run_permission_action(
+            fixture, name, lambda line, value=value: result_reply(value), agent=agent
         )
         frames = [requests[0].evidence, *(line.evidence for line in effects[:2]), turn.answer.line.evidence]
-        bad = f"the answer {value!r} counts as consent"
-        fixture.notes.judge("fault-types", not effects, "wrong answers are not consent", bad, frames)
-    await agent.barrier(rule="fault-types")
+        failure = f"the answer {value!r} counts as consent"
+        fixture.notes.judge("fault-types", not effects, "wrong answers are not consent", failure, frames)
+    await agent.ping(rule="fault-types")
 
 
 async def huge_line(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     await agent.call("_check/huge", {"text": "x" * _HUGE_BYTES}, rule="fault-huge")
-    answer = await agent.barrier(rule="fault-huge")
+    answer = await agent.ping(rule="fault-huge")
     fixture.notes.add_pass(
         "fault-huge", f"a line of {_HUGE_BYTES // 1024 // 1024} MiB is accepted", answer.evidence
     )
@@ -136,9 +134,9 @@ async def invalid_lines(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     for line in _INVALID_LINES:
         agent.send(line)
-        await agent.barrier(rule="fault-noise")
+        await agent.ping(rule="fault-noise")
     if fixture.has_action("talk"):
-        turn = await agent.run_turn(session, fixture.action("talk").filled(), rule="fault-noise")
+        turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule="fault-noise")
         fixture.notes.add_pass("fault-noise", "the session continues", turn.answer.evidence)
 
 
@@ -146,16 +144,16 @@ async def slow_reader(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
     agent.launched.transport.pause()
-    request = agent.prompt(session, fixture.action("talk").filled())
+    request = agent.prompt(session, fixture.action("talk").prompt_text())
     await agent.clock.sleep(0.5)
     agent.launched.transport.resume()
     turn = await agent.finish_turn(request, rule="fault-slow")
-    bad = f"the turn gave {turn.answer.summary}"
+    failure = f"the turn gave {turn.answer.summary}"
     fixture.notes.judge(
         "fault-slow",
         turn.answer.ok,
         "the turn is complete after reading continues",
-        bad,
+        failure,
         turn.answer.evidence,
     )
 
@@ -167,50 +165,64 @@ async def byte_by_byte_input(fixture: AgentFixture) -> None:
         answer = await agent.call(
             "_check/pieces", {"text": "sm\u00f8rrebr\u00f8d \u4f60\u597d"}, rule="fault-pieces"
         )
-        good = answer.code != -32700
+        passed = answer.code != -32700
     else:
-        good = False
-    bad = f"a message in pieces gave {answer.summary}"
-    fixture.notes.judge("fault-pieces", good, "messages byte by byte are read", bad, answer.evidence)
+        passed = False
+    failure = f"a message in pieces gave {answer.summary}"
+    fixture.notes.judge("fault-pieces", passed, "messages byte by byte are read", failure, answer.evidence)
 
 
 async def answers_in_other_order(fixture: AgentFixture) -> None:
-    agent = await agent_with_permission(fixture)
+    agent = await start_agent_with_effect(fixture)
     if not (fixture.folder / "permitted.txt").exists():
         raise CaseUnavailable("the permitted action creates no file")
-    first, earlier, _ = await _start_permission_request(fixture, agent, "first.txt")
-    second, later, _ = await _start_permission_request(fixture, agent, "second.txt")
-    for permission, reply in ((later, reject(later)), (earlier, allow(earlier))):
+    first_prompt, first_request, _ = await _start_permission_request(fixture, agent, "first.txt")
+    second_prompt, second_request, _ = await _start_permission_request(fixture, agent, "second.txt")
+    for permission, reply in (
+        (second_request, reject(second_request)),
+        (first_request, allow(first_request)),
+    ):
         if reply is not None:
             agent.reply(permission, reply)
-    for request in (first, second):
-        await agent.finish_turn(request, rule="fault-reordered")
+    for prompt in (first_prompt, second_prompt):
+        await agent.finish_turn(prompt, rule="fault-reordered")
     created = [name for name in ("first.txt", "second.txt") if (fixture.folder / name).exists()]
-    bad = f"the first request was allowed, the second rejected; created: {' and '.join(created) or 'nothing'}"
-    frames = [earlier.evidence, later.evidence]
+    failure = (
+        f"the first request was allowed, the second rejected; created: {' and '.join(created) or 'nothing'}"
+    )
+    frames = [first_request.evidence, second_request.evidence]
     fixture.notes.judge(
-        "fault-reordered", created == ["first.txt"], "each answer belongs to its request", bad, frames
+        "fault-reordered", created == ["first.txt"], "each answer belongs to its request", failure, frames
     )
 
 
 CASES: Final = (
     AgentCase(
         "a client that dies",
-        "at once, after the handshake, in a turn, at a question",
+        "at once, after the handshake, in a turn, during a permission request",
         ("fault-dies",),
         client_dies,
     ),
     AgentCase(
-        "a client that stalls", "a question that stays open, then a cancel", ("fault-stalls",), client_stalls
+        "a client that stalls",
+        "an unanswered permission request, then a cancel",
+        ("fault-stalls",),
+        client_stalls,
     ),
     AgentCase(
-        "a client that answers twice", "no, then yes, to one question", ("fault-twice",), second_answer
+        "a client that answers twice",
+        "a permission request is rejected, then allowed",
+        ("fault-twice",),
+        second_answer,
     ),
     AgentCase(
         "answers to unknown ids", "answers with ids of no request", ("fault-unknown-ids",), unknown_ids
     ),
     AgentCase(
-        "answers of wrong types", "everything but an outcome, to a question", ("fault-types",), wrong_types
+        "answers of wrong types",
+        "answers to a permission request without a valid outcome",
+        ("fault-types",),
+        wrong_types,
     ),
     AgentCase("a huge line", "a request of many megabytes", ("fault-huge",), huge_line),
     AgentCase("invalid lines", "lines that are not messages, in a session", ("fault-noise",), invalid_lines),
@@ -220,7 +232,7 @@ CASES: Final = (
     ),
     AgentCase(
         "answers in another order",
-        "two questions, the later one answered first",
+        "two permission requests, the later one answered first",
         ("fault-reordered",),
         answers_in_other_order,
     ),

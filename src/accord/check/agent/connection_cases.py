@@ -7,8 +7,8 @@ from accord.check.agent.agent_fixture import (
     AgentCase,
     AgentFixture,
     CallCase,
+    capabilities_without,
     check_calls,
-    without,
 )
 from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.checked_connection import ABSENT, WireLine
@@ -17,7 +17,7 @@ from accord.trace.trace_steps import at, listed
 
 _REQUEST_IDS: Final = (0, -7, "a-1", 9007199254740991, "", "0")
 
-_PARAMS: Final = (
+_PARAM_CALLS: Final = (
     CallCase(24, "session/new", {"mcpServers": []}, -32602),
     CallCase(24, "session/new", {"cwd": 5, "mcpServers": []}, -32602),
     CallCase(24, "session/prompt", {"sessionId": "$session"}, -32602),
@@ -33,12 +33,12 @@ async def _check_refusal(agent: AgentUnderTest, line: str, rule: int, code: int)
     """Send a line that is not a request; the agent must answer with an error without id, and continue."""
     sent = agent.send(line)
     if agent.initialize_result:
-        await agent.barrier(rule=rule)
+        await agent.ping(rule=rule)
     elif not (await agent.initialize(rule=rule)).ok:
         agent.notes.add_fail(rule, f"after {line!r} it does not answer initialize", [sent.evidence])
         return
     answers = _answers_without_id(agent, sent)
-    found = [one for one in answers if isinstance(one.message, dict) and _code(one) == code]
+    found = [one for one in answers if isinstance(one.message, dict) and _error_code(one) == code]
     frames = [sent.evidence, *(one.evidence for one in answers)]
     agent.notes.judge(
         rule,
@@ -57,12 +57,12 @@ def _answers_without_id(agent: AgentUnderTest, since: WireLine) -> list[WireLine
     ]
 
 
-def _code(line: WireLine) -> object:
+def _error_code(line: WireLine) -> object:
     return at(line.message, "error", "code")
 
 
 def _describe_answers(answers: list[WireLine]) -> str:
-    return f"answered {_code(answers[0])}" if answers else "did not answer"
+    return f"answered {_error_code(answers[0])}" if answers else "did not answer"
 
 
 async def invalid_json(fixture: AgentFixture) -> None:
@@ -81,9 +81,9 @@ async def batches(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
     await agent.initialize()
     agent.send("[]")
-    await agent.barrier(rule=31)
+    await agent.ping(rule=31)
     agent.send('[{"jsonrpc":"2.0","id":"in-a-batch","method":"_check/x","params":{}}]')
-    answer = await agent.barrier(rule=31)
+    answer = await agent.ping(rule=31)
     fixture.notes.add_pass(31, "it continues after a batch", answer.evidence)
 
 
@@ -102,38 +102,38 @@ async def ids_and_methods(fixture: AgentFixture) -> None:
     )
     for method in ("proxy/initialize", "proxy/successor"):
         answer = await agent.call(method, {"method": "x"})
-        bad = f"{method} gave {answer.summary}; expected -32601"
-        fixture.notes.judge(373, answer.code == -32601, f"{method} gave -32601", bad, answer.evidence)
-    await _notifications(fixture, agent, session, answer.request.id)
+        failure = f"{method} gave {answer.summary}; expected -32601"
+        fixture.notes.judge(373, answer.code == -32601, f"{method} gave -32601", failure, answer.evidence)
+    await _check_notifications(fixture, agent, session, answer.request.id)
 
 
-async def _notifications(
-    fixture: AgentFixture, agent: AgentUnderTest, session: str, answered: object
+async def _check_notifications(
+    fixture: AgentFixture, agent: AgentUnderTest, session: str, answered_id: object
 ) -> None:
     messages: tuple[tuple[int, str, Any], ...] = (
         (13, "session/cancel", {"sessionId": session}),
         (13, "_x/ping", {}),
         (19, "_test/n", {"a": 1}),
         (52, "$/cancel_request", {"requestId": 9999}),
-        (52, "$/cancel_request", {"requestId": answered}),
+        (52, "$/cancel_request", {"requestId": answered_id}),
         (56, "$/progress", {"token": 1}),
     )
     for rule, method, params in messages:
         sent = agent.notify(method, params)
-        answer = await agent.barrier(rule=rule)
+        answer = await agent.ping(rule=rule)
         replies = _answers_without_id(agent, sent)
-        blamed = rule if rule in (13, 52) else 13
+        broken_rule = rule if rule in (13, 52) else 13
         if replies:
-            bad = f"the notification {method} was answered"
-            fixture.notes.add_fail(blamed, bad, [sent.evidence, replies[0].evidence])
+            failure = f"the notification {method} was answered"
+            fixture.notes.add_fail(broken_rule, failure, [sent.evidence, replies[0].evidence])
         else:
             fixture.notes.add_pass(13, "notifications are not answered", [sent.evidence])
             fixture.notes.add_pass(rule, f"{method} changed nothing", [sent.evidence, answer.line.evidence])
 
 
-async def params(fixture: AgentFixture) -> None:
+async def unusual_params(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
-    await check_calls(agent, _PARAMS, session=session, cwd=fixture.cwd)
+    await check_calls(agent, _PARAM_CALLS, session=session, cwd=fixture.cwd)
 
 
 async def meta_members(fixture: AgentFixture) -> None:
@@ -149,15 +149,15 @@ async def meta_members(fixture: AgentFixture) -> None:
     await fixture.login(agent)
     answers.append(await agent.new_session(fixture.cwd, _meta=vendor))
     for answer in answers:
-        bad = f"{answer.request.method} with `_meta` gave {answer.summary}"
-        fixture.notes.judge(38, answer.ok, "`_meta` is accepted", bad, answer.evidence)
+        failure = f"{answer.request.method} with `_meta` gave {answer.summary}"
+        fixture.notes.judge(38, answer.ok, "`_meta` is accepted", failure, answer.evidence)
     session = at(answers[-1].result, "sessionId")
     if isinstance(session, str) and fixture.has_action("talk"):
         await fixture.require_plain_turn(agent, session)
-        blocks = [{"type": "text", "text": fixture.action("talk").filled(), "_meta": vendor}]
+        blocks = [{"type": "text", "text": fixture.action("talk").prompt_text(), "_meta": vendor}]
         answer = (await agent.finish_turn(agent.prompt(session, blocks, _meta={**vendor, **trace}))).answer
-        bad = f"session/prompt with `_meta` gave {answer.summary}"
-        fixture.notes.judge(38, answer.ok, "`_meta` is accepted", bad, answer.evidence)
+        failure = f"session/prompt with `_meta` gave {answer.summary}"
+        fixture.notes.judge(38, answer.ok, "`_meta` is accepted", failure, answer.evidence)
 
 
 async def end_of_input(fixture: AgentFixture) -> None:
@@ -183,31 +183,31 @@ FRAMING_CASES: Final = (
         (7, 9, 11, 13, 15, 17, 19, 27, 29, 52, 56, 373, "schema"),
         ids_and_methods,
     ),
-    AgentCase("params", "missing, wrong, null and additional members", (24, 26, 32, 40, 44), params),
+    AgentCase("params", "missing, wrong, null and additional members", (24, 26, 32, 40, 44), unusual_params),
     AgentCase("_meta", "vendor members and trace context on everything", (38, 46, 48), meta_members),
     AgentCase("the end of the input", "a turn, then the input is closed", (1, 36), end_of_input),
 )
 
 
-_SESSION: Final = "sessionCapabilities"
+_SESSION_CAPABILITIES: Final = "sessionCapabilities"
 CAPABILITY_METHODS: Final[tuple[tuple[str, Any, str], ...]] = (
     ("session/load", {"sessionId": "nope", "cwd": "$cwd", "mcpServers": []}, "loadSession"),
-    ("session/resume", {"sessionId": "nope", "cwd": "$cwd"}, f"{_SESSION}.resume"),
-    ("session/close", {"sessionId": "nope"}, f"{_SESSION}.close"),
-    ("session/list", {}, f"{_SESSION}.list"),
-    ("session/delete", {"sessionId": "nope"}, f"{_SESSION}.delete"),
-    ("session/fork", {"sessionId": "nope", "cwd": "$cwd"}, f"{_SESSION}.fork"),
-    ("session/archive", {"sessionId": "nope"}, f"{_SESSION}.archive"),
-    ("session/unarchive", {"sessionId": "nope"}, f"{_SESSION}.archive"),
-    ("session/status", {"sessionId": "nope"}, f"{_SESSION}.status"),
-    ("session/set_title", {"sessionId": "nope", "title": "x"}, f"{_SESSION}.title"),
+    ("session/resume", {"sessionId": "nope", "cwd": "$cwd"}, f"{_SESSION_CAPABILITIES}.resume"),
+    ("session/close", {"sessionId": "nope"}, f"{_SESSION_CAPABILITIES}.close"),
+    ("session/list", {}, f"{_SESSION_CAPABILITIES}.list"),
+    ("session/delete", {"sessionId": "nope"}, f"{_SESSION_CAPABILITIES}.delete"),
+    ("session/fork", {"sessionId": "nope", "cwd": "$cwd"}, f"{_SESSION_CAPABILITIES}.fork"),
+    ("session/archive", {"sessionId": "nope"}, f"{_SESSION_CAPABILITIES}.archive"),
+    ("session/unarchive", {"sessionId": "nope"}, f"{_SESSION_CAPABILITIES}.archive"),
+    ("session/status", {"sessionId": "nope"}, f"{_SESSION_CAPABILITIES}.status"),
+    ("session/set_title", {"sessionId": "nope", "title": "x"}, f"{_SESSION_CAPABILITIES}.title"),
     ("auth/status", {}, "auth.status"),
     ("logout", {}, "auth.logout"),
     ("providers/list", {}, "providers"),
 )
 """Methods that need a capability, with params without effect."""
 
-_VERSIONS: Final = (0, 2, 7, 65535)
+_OTHER_VERSIONS: Final = (0, 2, 7, 65535)
 
 
 async def minimal_client(fixture: AgentFixture) -> None:
@@ -219,12 +219,14 @@ async def minimal_client(fixture: AgentFixture) -> None:
     ):
         return
     version = at(answer.result, "protocolVersion")
-    fixture.notes.judge(62, version == 1, "1 gave 1", f"1 gave {answer.summary}", answer.evidence)
+    fixture.notes.judge(
+        62, version == 1, "version 1 gave 1", f"version 1 gave {answer.summary}", answer.evidence
+    )
     info = at(answer.result, "agentInfo")
     named = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
-    bad = "no `agentInfo` with name and version"
+    failure = "no `agentInfo` with name and version"
     fixture.notes.judge(
-        67, named, f"it is {at(info, 'name')} {at(info, 'version')}", bad, [answer.line.evidence]
+        67, named, f"it is {at(info, 'name')} {at(info, 'version')}", failure, [answer.line.evidence]
     )
     session = await fixture.new_session(agent)
     for action, values in (
@@ -237,25 +239,25 @@ async def minimal_client(fixture: AgentFixture) -> None:
 
 
 async def other_versions(fixture: AgentFixture) -> None:
-    for version in _VERSIONS:
+    for version in _OTHER_VERSIONS:
         agent = await fixture.launch(f"version {version}")
         answer = await agent.initialize({}, version=version, rule=63)
         answer_version = at(answer.result, "protocolVersion")
-        sound = (
+        passed = (
             isinstance(answer_version, int)
             and not isinstance(answer_version, bool)
             and (answer_version == 1 or answer_version == version == 2)
         )
-        bad = f"{version} gave {answer.summary}; expected a version it speaks"
-        fixture.notes.judge(63, sound, f"{version} gave {answer_version}", bad, answer.evidence)
+        failure = f"{version} gave {answer.summary}; expected a version it speaks"
+        fixture.notes.judge(63, passed, f"{version} gave {answer_version}", failure, answer.evidence)
 
 
 async def invalid_versions(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
     for version in ("1", True, 1.5, 70000):
         answer = await agent.initialize({}, version=version)
-        bad = f"the version {version!r} gave {answer.summary}; expected an error"
-        fixture.notes.judge(72, not answer.ok, f"{version!r} is refused", bad, answer.evidence)
+        failure = f"the version {version!r} gave {answer.summary}; expected an error"
+        fixture.notes.judge(72, not answer.ok, f"{version!r} is refused", failure, answer.evidence)
     answer = await agent.initialize({}, rule=72)
     if not answer.ok and fixture.notes.for_rule(72)[-1].outcome == "pass":
         fixture.notes.add_fail(72, "after wrong versions it does not initialize", answer.evidence)
@@ -265,15 +267,22 @@ async def malformed_capabilities(fixture: AgentFixture) -> None:
     for capabilities in (False, {"fs": {"readTextFile": "yes"}, "terminal": 1}):
         agent = await fixture.launch()
         answer = await agent.initialize(capabilities, rule=70)
-        bad = f"clientCapabilities {capabilities} gave {answer.summary}"
-        if not fixture.notes.judge(70, answer.ok, "read as none", bad, answer.evidence) or not capabilities:
+        failure = f"clientCapabilities {capabilities} gave {answer.summary}"
+        if (
+            not fixture.notes.judge(
+                70, answer.ok, "it reads them as no capabilities", failure, answer.evidence
+            )
+            or not capabilities
+        ):
             continue
         if fixture.has_action("read"):
             session = await fixture.new_session(agent)
             turn = await fixture.run_action(agent, session, "read", file="notes.txt")
             requests = turn.requests("fs/read_text_file")
-            bad = '`readTextFile: "yes"` counts as yes'
-            fixture.notes.judge(70, not requests, "read as no", bad, [line.evidence for line in requests])
+            failure = 'it reads `readTextFile: "yes"` as true'
+            fixture.notes.judge(
+                70, not requests, "it reads it as false", failure, [line.evidence for line in requests]
+            )
             agent.client_capabilities = ALL_CAPABILITIES  # judged here, not by the passive rules
 
 
@@ -290,11 +299,11 @@ async def requests_before_initialize(fixture: AgentFixture) -> None:
             continue
         if method == "session/new":
             fixture.notes.add_pass(73, f"{method} before initialize gave {answer.summary}", answer.evidence)
-        bad = f"{method} before initialize gave {answer.summary}; expected -32600"
-        fixture.notes.judge(386, answer.code == -32600, "-32600 before initialize", bad, answer.evidence)
+        failure = f"{method} before initialize gave {answer.summary}; expected -32600"
+        fixture.notes.judge(386, answer.code == -32600, "-32600 before initialize", failure, answer.evidence)
     answer = await agent.initialize({}, rule=386)
-    bad = f"after early requests initialize gave {answer.summary}"
-    fixture.notes.judge(386, answer.ok, "initialize works afterwards", bad, answer.evidence)
+    failure = f"after early requests initialize gave {answer.summary}"
+    fixture.notes.judge(386, answer.ok, "initialize works afterwards", failure, answer.evidence)
 
 
 async def advertised_methods(fixture: AgentFixture) -> None:
@@ -348,7 +357,7 @@ _AUTH_REQUIRED: Final = -32000
 async def login_offers(fixture: AgentFixture) -> None:
     """Initialize a client with terminal logins and one without."""
     full = await fixture.start_agent(login=False)
-    limited = await fixture.start_agent(without("auth"), login=False)
+    limited = await fixture.start_agent(capabilities_without("auth"), login=False)
     methods = listed(full.initialize_result, "authMethods")
     if not methods:
         for rule in (76, 77, 85):
@@ -357,12 +366,12 @@ async def login_offers(fixture: AgentFixture) -> None:
         fixture.notes.add_not_applicable(77, "it has no terminal login")
     if methods:
         answer = await limited.call("authenticate", {"methodId": "nope"})
-        bad = f"authenticate with `nope` gave {answer.summary}"
-        fixture.notes.judge(85, not answer.ok, "an unknown method is refused", bad, answer.evidence)
+        failure = f"authenticate with `nope` gave {answer.summary}"
+        fixture.notes.judge(85, not answer.ok, "an unknown method is refused", failure, answer.evidence)
         if not answer.ok:
-            bad = f"authenticate with `nope` gave {answer.summary}; expected -32602"
+            failure = f"authenticate with `nope` gave {answer.summary}; expected -32602"
             fixture.notes.judge(
-                387, answer.code == -32602, "unknown values give -32602", bad, answer.evidence
+                387, answer.code == -32602, "unknown values give -32602", failure, answer.evidence
             )
 
 
@@ -378,16 +387,16 @@ async def sign_in_and_out(fixture: AgentFixture) -> None:
     login = await agent.call("authenticate", {"methodId": fixture.script.login})
     second = await agent.new_session(fixture.cwd)
     worked = login.ok and second.ok
-    bad = f"authenticate gave {login.summary}, then session/new {second.summary}"
+    failure = f"authenticate gave {login.summary}, then session/new {second.summary}"
     # Rule 34, a passive rule, checks that the result is an object.
     fixture.notes.judge(
-        82, worked, "sessions work after sign-in", bad, (*login.evidence, second.line.evidence)
+        82, worked, "sessions work after sign-in", failure, (*login.evidence, second.line.evidence)
     )
     if not second.ok:
         return
-    bad = f"session/new before the login gave {first.summary}; expected {_AUTH_REQUIRED}"
+    failure = f"session/new before the login gave {first.summary}; expected {_AUTH_REQUIRED}"
     fixture.notes.judge(
-        83, first.code == _AUTH_REQUIRED, "it reports that a login is required", bad, first.evidence
+        83, first.code == _AUTH_REQUIRED, "it reports that a login is required", failure, first.evidence
     )
     if not agent.advertises("auth.logout"):
         fixture.notes.add_not_applicable(87, "it does not advertise auth.logout")
@@ -397,8 +406,10 @@ async def sign_in_and_out(fixture: AgentFixture) -> None:
         26, logout.ok, "logout without params works", f"logout gave {logout.summary}", logout.evidence
     )
     third = await agent.new_session(fixture.cwd)
-    bad = f"session/new after logout gave {third.summary}; expected {_AUTH_REQUIRED}"
-    fixture.notes.judge(87, third.code == _AUTH_REQUIRED, "a login is required again", bad, third.evidence)
+    failure = f"session/new after logout gave {third.summary}; expected {_AUTH_REQUIRED}"
+    fixture.notes.judge(
+        87, third.code == _AUTH_REQUIRED, "a login is required again", failure, third.evidence
+    )
 
 
 async def auth_status(fixture: AgentFixture) -> None:
@@ -406,10 +417,10 @@ async def auth_status(fixture: AgentFixture) -> None:
     before = await agent.new_session(fixture.cwd)
     answer = await agent.call("auth/status", {})
     after = await agent.new_session(fixture.cwd)
-    sound = answer.ok and (before.ok == after.ok)
-    bad = f"auth/status gave {answer.summary}, and session/new then {after.summary}"
+    passed = answer.ok and (before.ok == after.ok)
+    failure = f"auth/status gave {answer.summary}, and session/new then {after.summary}"
     if not answer.ok or answer.code == _AUTH_REQUIRED or before.ok != after.ok:
-        fixture.notes.judge(358, sound, "", bad, answer.evidence)
+        fixture.notes.judge(358, passed, "", failure, answer.evidence)
     else:
         fixture.notes.add_pass(358, "it returns the status and changes nothing", answer.evidence)
     if not fixture.script.login:
@@ -417,13 +428,13 @@ async def auth_status(fixture: AgentFixture) -> None:
     await agent.call("authenticate", {"methodId": fixture.script.login})
     if agent.advertises("auth.logout"):
         await agent.call("logout", {})
-    await agent.barrier()
+    await agent.ping()
 
 
 LOGIN_CASES: Final = (
     AgentCase(
         "offered logins",
-        "clients with and without a terminal for logins",
+        "clients with and without terminal logins",
         (76, 77, 85, 387),
         login_offers,
     ),

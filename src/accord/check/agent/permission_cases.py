@@ -3,24 +3,32 @@
 from pathlib import Path
 from typing import Any, Final
 
-from accord.check.agent.agent_fixture import NO_PERMISSION_REQUEST, AgentCase, AgentFixture, without
+from accord.check.agent.agent_fixture import (
+    NO_PERMISSION_REQUEST,
+    AgentCase,
+    AgentFixture,
+    capabilities_without,
+)
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import (
-    CANCELLED,
-    EFFECTS,
-    HOLD,
+    CANCELLED_REPLY,
+    FORM_ANSWER,
+    METHODS_WITH_EFFECTS,
+    allow,
+    find_option,
+    form_content,
+    reject,
+    select_option,
+)
+from accord.check.check_script import fill_placeholders
+from accord.check.checked_connection import (
     Handler,
     Reply,
-    allow,
-    error,
-    filled_in,
-    option,
-    reject,
-    result,
-    selected,
+    WireLine,
+    error_reply,
+    leave_unanswered,
+    result_reply,
 )
-from accord.check.check_script import fill
-from accord.check.checked_connection import WireLine
 from accord.check.findings import CaseUnavailable
 
 _NO_EFFECT: Final = "the permitted action had no effect"
@@ -28,109 +36,103 @@ _NO_EFFECT: Final = "the permitted action had no effect"
 
 def find_effects(agent: AgentUnderTest, since: int, path: Path) -> list[WireLine]:
     """The side effects since a line: requests with effects, or the file itself."""
-    effects_found = [
-        line for line in agent.lines[since:] if line.sender == "agent" and line.method in EFFECTS
+    effects = [
+        line for line in agent.lines[since:] if line.sender == "agent" and line.method in METHODS_WITH_EFFECTS
     ]
-    if path.exists() and not effects_found:
-        effects_found = agent.lines[-1:]
-    return effects_found
+    if path.exists() and not effects:
+        effects = agent.lines[-1:]
+    return effects
 
 
-async def run_with_answer(
+async def run_permission_action(
     fixture: AgentFixture, name: str, reply: Handler, *, agent: AgentUnderTest
 ) -> tuple[AgentTurn, list[WireLine], list[WireLine]]:
     """Run the permission action with this answer; returns the turn, its requests and the effects."""
     session = await fixture.new_session(agent)
     agent.responder.overrides["session/request_permission"] = reply
     path = fixture.folder / name
-    since = len(agent.lines)
     turn = await fixture.run_action(agent, session, "permission", file=name)
     requests = turn.requests("session/request_permission")
     if not requests:
         raise CaseUnavailable(NO_PERMISSION_REQUEST)
-    return turn, requests, find_effects(agent, requests[0].number if requests else since, path)
+    return turn, requests, find_effects(agent, requests[0].number, path)
 
 
-async def agent_with_permission(fixture: AgentFixture) -> AgentUnderTest:
-    """Start an agent and make sure that the permission action has an effect when it is allowed."""
+async def start_agent_with_effect(fixture: AgentFixture) -> AgentUnderTest:
+    """Start an agent whose permission action has an effect when it is allowed.
+
+    Raises `CaseUnavailable` if it has none.
+    """
     agent = await fixture.start_agent()
-    _, _, effects_found = await run_with_answer(fixture, "permitted.txt", allow, agent=agent)
-    if not effects_found:
+    _, _, effects = await run_permission_action(fixture, "permitted.txt", allow, agent=agent)
+    if not effects:
         raise CaseUnavailable(_NO_EFFECT)
     return agent
 
 
 async def unanswered_request(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
-    agent.responder.overrides["session/request_permission"] = _hold
-    prompt = agent.prompt(session, fixture.action("permission").filled(file="held.txt"))
+    agent.responder.overrides["session/request_permission"] = leave_unanswered
+    prompt = agent.prompt(session, fixture.action("permission").prompt_text(file="unanswered.txt"))
     request = await fixture.wait_for_permission_request(agent, prompt)
-    await agent.barrier()
-    early_effects = find_effects(agent, prompt.number, fixture.folder / "held.txt")
+    await agent.ping()
+    early_effects = find_effects(agent, prompt.number, fixture.folder / "unanswered.txt")
     del agent.responder.overrides["session/request_permission"]
     agent.reply(request, agent.responder.serve(request) or {})
     await agent.finish_turn(prompt)
-    if not find_effects(agent, prompt.number, fixture.folder / "held.txt"):
+    if not find_effects(agent, prompt.number, fixture.folder / "unanswered.txt"):
         raise CaseUnavailable(_NO_EFFECT)
     frames = [request.evidence, *(line.evidence for line in early_effects[:2])]
-    bad = "an effect happened before the answer"
-    fixture.notes.judge(198, not early_effects, "no effect happens before the answer", bad, frames)
-
-
-def _hold(line: WireLine) -> Reply:
-    return HOLD
+    failure = "an effect happened before the answer"
+    fixture.notes.judge(198, not early_effects, "no effect happens before the answer", failure, frames)
 
 
 async def rejected_request(fixture: AgentFixture) -> None:
-    turn, requests, effects_found = await run_with_answer(
-        fixture, "rejected.txt", reject, agent=await agent_with_permission(fixture)
+    turn, requests, effects = await run_permission_action(
+        fixture, "rejected.txt", reject, agent=await start_agent_with_effect(fixture)
     )
-    frames = [requests[0].evidence, *(line.evidence for line in effects_found[:2]), turn.answer.line.evidence]
-    bad = (
-        "a refused tool had an effect"
-        if effects_found
-        else f"a refusal ended the turn with {turn.answer.summary}"
+    frames = [requests[0].evidence, *(line.evidence for line in effects[:2]), turn.answer.line.evidence]
+    failure = (
+        "a refused tool had an effect" if effects else f"a refusal ended the turn with {turn.answer.summary}"
     )
-    fixture.notes.judge(
-        199, not effects_found and turn.answer.ok, "a refused tool has no effect", bad, frames
-    )
+    fixture.notes.judge(199, not effects and turn.answer.ok, "a refused tool has no effect", failure, frames)
 
 
-_NO_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
-    ("cancelled", CANCELLED),
-    ("an error", error(-32603, "Internal error")),
-    ("an unknown outcome", result({"outcome": {"outcome": "zzz"}})),
-    ("a bare `allowed`", result({"outcome": "allowed"})),
+_ANSWERS_WITHOUT_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
+    ("cancelled", CANCELLED_REPLY),
+    ("an error", error_reply(-32603, "Internal error")),
+    ("an unknown outcome", result_reply({"outcome": {"outcome": "zzz"}})),
+    ("a bare `allowed`", result_reply({"outcome": "allowed"})),
 )
 
 
 async def answers_without_consent(fixture: AgentFixture) -> None:
-    agent = await agent_with_permission(fixture)
-    for number, (name, reply) in enumerate(_NO_CONSENT):
-        _, requests, effects_found = await run_with_answer(
-            fixture, f"no-{number}.txt", _reply_with(reply), agent=agent
+    agent = await start_agent_with_effect(fixture)
+    for number, (name, reply) in enumerate(_ANSWERS_WITHOUT_CONSENT):
+        _, requests, effects = await run_permission_action(
+            fixture, f"no-{number}.txt", _always_reply(reply), agent=agent
         )
-        bad = f"{name} counts as consent"
-        frames = [requests[0].evidence, *(line.evidence for line in effects_found[:2])]
-        fixture.notes.judge(200, not effects_found, f"{name} is not consent", bad, frames)
+        failure = f"{name} counts as consent"
+        frames = [requests[0].evidence, *(line.evidence for line in effects[:2])]
+        fixture.notes.judge(200, not effects, f"{name} is not consent", failure, frames)
 
 
-def _reply_with(reply: Reply) -> Handler:
+def _always_reply(reply: Reply) -> Handler:
     return lambda line: reply
 
 
 async def remembered_answers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    for kind, again in (("allow_once", True), ("allow_always", False)):
+    for kind, asks_again in (("allow_once", True), ("allow_always", False)):
         session = await fixture.new_session(agent)
         chosen: list[str] = []
 
         def choose(line: WireLine, kind: str = kind, chosen: list[str] = chosen) -> Reply:
-            id = option(line, kind)
+            id = find_option(line, kind)
             if id is None:
                 return reject(line)
             chosen.append(id)
-            return selected(id)
+            return select_option(id)
 
         agent.responder.overrides["session/request_permission"] = choose
         await fixture.run_action(agent, session, "permission", file=f"{kind}.txt")
@@ -140,30 +142,34 @@ async def remembered_answers(fixture: AgentFixture) -> None:
         if not chosen:
             fixture.notes.add_not_shown(201, f"no option of the kind {kind} was offered")
             continue
-        bad = f"{kind} {'is remembered' if again else 'is forgotten'}"
-        good = f"{kind} {'is not' if again else 'is'} remembered"
-        fixture.notes.judge(201, bool(requests) == again, good, bad, [line.evidence for line in requests[:1]])
+        failure = f"{kind} {'is remembered' if asks_again else 'is forgotten'}"
+        good = f"{kind} {'is not' if asks_again else 'is'} remembered"
+        fixture.notes.judge(
+            201, bool(requests) == asks_again, good, failure, [line.evidence for line in requests[:1]]
+        )
 
 
 PERMISSION_CASES: Final = (
     AgentCase(
         "an unanswered permission request",
-        "the answer to a permission is held back",
+        "a permission request is answered late",
         (193, 194, 195, 198),
         unanswered_request,
     ),
-    AgentCase("a refusal", "a reject option is chosen", (199,), rejected_request),
+    AgentCase("a rejected permission request", "a reject option is selected", (199,), rejected_request),
     AgentCase(
         "answers that are not consent",
         "cancelled, an error, an unknown outcome, a bare string",
         (200,),
         answers_without_consent,
     ),
-    AgentCase("remembered answers", "allow_always and allow_once, twice each", (201,), remembered_answers),
+    AgentCase(
+        "remembered answers",
+        "the permission action twice, with allow_once and with allow_always",
+        (201,),
+        remembered_answers,
+    ),
 )
-
-
-_FORM_ANSWER: Final = "turquoise"
 
 
 async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action: str = "ask") -> AgentTurn:
@@ -181,46 +187,50 @@ async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action:
 
 async def declined_forms(fixture: AgentFixture) -> None:
     replies: tuple[tuple[str, Reply], ...] = (
-        ("decline", result({"action": "decline"})),
-        ("cancel", result({"action": "cancel"})),
-        ("an error", error(-32603, "Internal error")),
+        ("decline", result_reply({"action": "decline"})),
+        ("cancel", result_reply({"action": "cancel"})),
+        ("an error", error_reply(-32603, "Internal error")),
     )
     for name, reply in replies:
-        turn = await _run_elicitation(fixture, _reply_with(reply))
-        bad = f"after {name} the turn gave {turn.answer.summary}"
-        fixture.notes.judge(274, turn.answer.ok, "the turn ends normally", bad, turn.answer.evidence)
+        turn = await _run_elicitation(fixture, _always_reply(reply))
+        failure = f"after {name} the turn gave {turn.answer.summary}"
+        fixture.notes.judge(274, turn.answer.ok, "the turn ends normally", failure, turn.answer.evidence)
 
 
 async def forms_without_content(fixture: AgentFixture) -> None:
-    omitted = await _run_elicitation(fixture, lambda line: result({"action": "accept"}))
-    null = await _run_elicitation(fixture, lambda line: result({"action": "accept", "content": None}))
-    alike = omitted.answer.ok == null.answer.ok and omitted.stop == null.stop
-    bad = f"without content: {omitted.answer.summary}; with null: {null.answer.summary}"
+    omitted = await _run_elicitation(fixture, lambda line: result_reply({"action": "accept"}))
+    null = await _run_elicitation(fixture, lambda line: result_reply({"action": "accept", "content": None}))
+    same_effect = omitted.answer.ok == null.answer.ok and omitted.stop_reason == null.stop_reason
+    failure = f"without content: {omitted.answer.summary}; with null: {null.answer.summary}"
     frames = (omitted.answer.line.evidence, null.answer.line.evidence)
-    fixture.notes.judge(275, alike, "missing and null content have the same effect", bad, frames)
+    fixture.notes.judge(275, same_effect, "missing and null content have the same effect", failure, frames)
 
 
 async def unknown_form_actions(fixture: AgentFixture) -> None:
-    def unknown(line: WireLine) -> Reply:
-        return result({"action": "_x", "content": filled_in(line, _FORM_ANSWER)})
+    def unknown_action(line: WireLine) -> Reply:
+        return result_reply({"action": "_x", "content": form_content(line, FORM_ANSWER)})
 
     action = fixture.action("ask")
     if not action.shows:
         raise CaseUnavailable("the script does not say how an answer is visible")
-    shows = fill(action.shows, {"answer": _FORM_ANSWER})
+    expected_text = fill_placeholders(action.shows, {"answer": FORM_ANSWER})
     accepted = await _run_elicitation(fixture, None)
-    if shows not in accepted.all_text:
+    if expected_text not in accepted.all_text:
         raise CaseUnavailable("an accepted answer was not visible")
-    turn = await _run_elicitation(fixture, unknown)
-    bad = "an unknown action counts as acceptance"
+    turn = await _run_elicitation(fixture, unknown_action)
+    failure = "an unknown action counts as acceptance"
     fixture.notes.judge(
-        276, shows not in turn.all_text, "an unknown action is not acceptance", bad, turn.answer.evidence
+        276,
+        expected_text not in turn.all_text,
+        "an unknown action is not acceptance",
+        failure,
+        turn.answer.evidence,
     )
 
 
 async def missing_elicitation_modes(fixture: AgentFixture) -> None:
     for missing in ("elicitation.form", "elicitation.url", "elicitation"):
-        agent, session = await fixture.open_session(without(missing))
+        agent, session = await fixture.open_session(capabilities_without(missing))
         for action in ("ask", "ask_url"):
             if fixture.has_action(action):
                 await fixture.run_action(agent, session, action)
@@ -231,16 +241,16 @@ async def web_pages(fixture: AgentFixture) -> None:
 
 
 ELICITATION_CASES: Final = (
-    AgentCase("forms", "decline, cancel, an error", (262, 263, 264, 265, 274), declined_forms),
+    AgentCase("declined forms", "decline, cancel, an error", (262, 263, 264, 265, 274), declined_forms),
     AgentCase("forms without content", "content left out, and null", (275,), forms_without_content),
-    AgentCase("forms and unknown actions", "`_x` with an answer in it", (276,), unknown_form_actions),
+    AgentCase("unknown form actions", "the action `_x` with content", (276,), unknown_form_actions),
     AgentCase(
-        "clients without forms or pages",
-        "the same actions, without one mode",
+        "clients without elicitation modes",
+        "the ask actions with a client that lacks a mode",
         (260,),
         missing_elicitation_modes,
     ),
-    AgentCase("pages", "the user is sent to a web page", (267, 268, 269), web_pages),
+    AgentCase("web pages", "the ask_url action", (267, 268, 269), web_pages),
 )
 
 
@@ -254,16 +264,16 @@ _DIALECT_ANSWERS: Final[tuple[Any, ...]] = (
 
 
 async def answers_in_dialects(fixture: AgentFixture) -> None:
-    agent = await agent_with_permission(fixture)
-    replies: list[tuple[str, Reply]] = [(repr(value), result(value)) for value in _DIALECT_ANSWERS]
-    replies.append(("an option that was not offered", selected("not-offered")))
+    agent = await start_agent_with_effect(fixture)
+    replies: list[tuple[str, Reply]] = [(repr(value), result_reply(value)) for value in _DIALECT_ANSWERS]
+    replies.append(("an option that was not offered", select_option("not-offered")))
     for number, (name, reply) in enumerate(replies):
-        _, requests, effects_found = await run_with_answer(
-            fixture, f"dialect-{number}.txt", _reply_with(reply), agent=agent
+        _, requests, effects = await run_permission_action(
+            fixture, f"dialect-{number}.txt", _always_reply(reply), agent=agent
         )
-        frames = [requests[0].evidence, *(line.evidence for line in effects_found[:2])]
+        frames = [requests[0].evidence, *(line.evidence for line in effects[:2])]
         fixture.notes.judge(
-            388, not effects_found, "vague answers are not consent", f"{name} counts as consent", frames
+            388, not effects, "answers in dialects are not consent", f"{name} counts as consent", frames
         )
 
 
@@ -276,13 +286,13 @@ async def strict_mode(fixture: AgentFixture) -> None:
     await _check_dialects(fixture, strict, strict=True)
     await _check_dialects(fixture, await fixture.start_agent(), strict=False)
 
-    def bare(line: WireLine) -> Reply:
-        return result({"outcome": "allow_once"})
+    def bare_answer(line: WireLine) -> Reply:
+        return result_reply({"outcome": "allow_once"})
 
-    _, requests, effects_found = await run_with_answer(fixture, "strictly.txt", bare, agent=strict)
-    bad = "in strict mode a bare `allow_once` counts as consent"
+    _, requests, effects = await run_permission_action(fixture, "strict.txt", bare_answer, agent=strict)
+    failure = "in strict mode a bare `allow_once` counts as consent"
     fixture.notes.judge(
-        390, not effects_found, "strict: only the official form is consent", bad, [requests[0].evidence]
+        390, not effects, "strict: only the official form is consent", failure, [requests[0].evidence]
     )
 
 
@@ -299,13 +309,15 @@ async def _check_dialects(fixture: AgentFixture, agent: AgentUnderTest, *, stric
             agent.send_request(method, params), timeout=fixture.timeouts.turn
         )
         mode = "strict" if strict else "tolerant"
-        bad = f"{mode}: {method} in a dialect gave {answer.summary}"
-        fixture.notes.judge(390, answer.ok != strict, "dialects only in tolerant mode", bad, answer.evidence)
+        failure = f"{mode}: {method} in a dialect gave {answer.summary}"
+        fixture.notes.judge(
+            390, answer.ok != strict, "dialects only in tolerant mode", failure, answer.evidence
+        )
 
 
 ANSWER_CASES: Final = (
     AgentCase(
-        "vague answers",
+        "answers in dialects",
         "permission answers in dialects that name no offered option",
         (388,),
         answers_in_dialects,

@@ -1,4 +1,4 @@
-"""Cases: list, close, delete, archive, title."""
+"""Cases: list, close, delete and archive sessions; their status and title."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.checked_connection import CallAnswer
 from accord.trace.trace_steps import at, listed
 
-_LIST: Final = "sessionCapabilities.list"
+_LIST_CAPABILITY: Final = "sessionCapabilities.list"
 _SESSION_COUNT: Final = 60
 _MAX_ENTRIES: Final = 10_000
 
@@ -40,37 +40,39 @@ async def list_filters(fixture: AgentFixture) -> None:
     found, answer = await list_sessions(agent)
     first = next(line for line in agent.lines if line.method == "session/list")
     page = (await agent.wait_for_answer(first)).result
-    bad = f"session/list gave {answer.summary}"
-    fixture.notes.judge(117, isinstance(at(page, "sessions"), list), "a list", bad, answer.evidence)
+    failure = f"session/list gave {answer.summary}"
+    fixture.notes.judge(117, isinstance(at(page, "sessions"), list), "a list", failure, answer.evidence)
     for entry in found:
-        sound = isinstance(at(entry, "sessionId"), str) and is_absolute(at(entry, "cwd"))
-        bad = f"the entry {str(entry)[:100]}"
-        fixture.notes.judge(120, sound, "entries have an id and an absolute folder", bad, answer.evidence)
-    nothing, answer = await list_sessions(agent, cwd="/nonexistent/check")
-    bad = f"a folder without sessions gave {answer.summary}"
-    fixture.notes.judge(118, answer.ok and nothing == [], "an empty list", bad, answer.evidence)
+        passed = isinstance(at(entry, "sessionId"), str) and is_absolute(at(entry, "cwd"))
+        failure = f"the entry {str(entry)[:100]}"
+        fixture.notes.judge(
+            120, passed, "entries have an id and an absolute folder", failure, answer.evidence
+        )
+    no_entries, answer = await list_sessions(agent, cwd="/nonexistent/check")
+    failure = f"a folder without sessions gave {answer.summary}"
+    fixture.notes.judge(118, answer.ok and no_entries == [], "an empty list", failure, answer.evidence)
     filtered, answer = await list_sessions(agent, cwd=fixture.cwd)
     other_folders = [one for one in filtered if at(one, "cwd") != fixture.cwd]
-    bad = (
+    failure = (
         "the filter lets sessions of other folders through"
         if other_folders
         else "the session of this folder is missing"
     )
     if {session, other} <= set(session_ids(found)):
-        good = not other_folders and session in session_ids(filtered)
-        fixture.notes.judge(119, good, "only sessions of the folder", bad, answer.evidence)
+        passed = not other_folders and session in session_ids(filtered)
+        fixture.notes.judge(119, passed, "only sessions of the folder", failure, answer.evidence)
     second, answer = await list_sessions(agent)
-    bad = "a second list is different"
+    failure = "a second list is different"
     fixture.notes.judge(
-        125, session_ids(second) == session_ids(found), "listing changes nothing", bad, answer.evidence
+        125, session_ids(second) == session_ids(found), "listing changes nothing", failure, answer.evidence
     )
 
 
 async def list_pages(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     answer = await agent.call("session/list", {"cursor": "garbage"})
-    bad = f"the cursor `garbage` gave {answer.summary}"
-    fixture.notes.judge(123, not answer.ok, "a wrong cursor is refused", bad, answer.evidence)
+    failure = f"the cursor `garbage` gave {answer.summary}"
+    fixture.notes.judge(123, not answer.ok, "a wrong cursor is refused", failure, answer.evidence)
     for _ in range(_SESSION_COUNT):
         await fixture.new_session(agent)
     answer = await agent.call("session/list", {})
@@ -84,21 +86,31 @@ async def list_pages(fixture: AgentFixture) -> None:
 
 
 LIST_CASES: Final = (
-    AgentCase("the list", "two folders, filters, twice", (117, 118, 119, 120, 125), list_filters, _LIST),
     AgentCase(
-        "pages of the list", f"a wrong cursor, {_SESSION_COUNT} sessions", (123, 124), list_pages, _LIST
+        "session list",
+        "sessions in two folders, the folder filter, a second list",
+        (117, 118, 119, 120, 125),
+        list_filters,
+        _LIST_CAPABILITY,
+    ),
+    AgentCase(
+        "session list pages",
+        f"an invalid cursor, {_SESSION_COUNT} sessions",
+        (123, 124),
+        list_pages,
+        _LIST_CAPABILITY,
     ),
 )
 
 
-_CLOSE: Final = "sessionCapabilities.close"
-_DELETE: Final = "sessionCapabilities.delete"
+_CLOSE_CAPABILITY: Final = "sessionCapabilities.close"
+_DELETE_CAPABILITY: Final = "sessionCapabilities.delete"
 _PROMPT: Final = [{"type": "text", "text": "hi"}]
-_UNKNOWN: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
+_UNKNOWN_SESSION_CALLS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("session/prompt", {"sessionId": "nope", "prompt": _PROMPT}, ""),
     ("session/load", {"sessionId": "nope", "cwd": "$cwd", "mcpServers": []}, "loadSession"),
     ("session/resume", {"sessionId": "nope", "cwd": "$cwd"}, "sessionCapabilities.resume"),
-    ("session/close", {"sessionId": "nope"}, _CLOSE),
+    ("session/close", {"sessionId": "nope"}, _CLOSE_CAPABILITY),
     ("session/set_mode", {"sessionId": "nope", "modeId": "x"}, ""),
     ("session/set_config_option", {"sessionId": "nope", "configId": "x", "value": "y"}, ""),
 )
@@ -109,8 +121,10 @@ def _names_session(answer: CallAnswer, session: str) -> bool:
 
 
 def _check_not_found(agent: AgentUnderTest, answer: CallAnswer, session: str) -> None:
-    bad = f"{answer.request.method} gave {answer.summary}; expected -32002 with the sessionId in its data"
-    agent.notes.judge(383, _names_session(answer, session), "-32002 with the session", bad, answer.evidence)
+    failure = f"{answer.request.method} gave {answer.summary}; expected -32002 with the sessionId in its data"
+    agent.notes.judge(
+        383, _names_session(answer, session), "-32002 with the session", failure, answer.evidence
+    )
 
 
 async def close_session(fixture: AgentFixture) -> None:
@@ -119,26 +133,26 @@ async def close_session(fixture: AgentFixture) -> None:
     closed = agent.send_request("session/close", {"sessionId": session})
     turn = await agent.finish_turn(request, rule=114, timeout=fixture.timeouts.soon)
     answer = await agent.wait_for_answer(closed, rule=114, timeout=fixture.timeouts.soon)
-    sound = turn.stop == "cancelled" and answer.ok
-    bad = f"closed in a turn: the prompt gave {turn.answer.summary}, the close {answer.summary}"
+    passed = turn.stop_reason == "cancelled" and answer.ok
+    failure = f"closed in a turn: the prompt gave {turn.answer.summary}, the close {answer.summary}"
     fixture.notes.judge(
-        114, sound, "the turn is cancelled first", bad, (*turn.answer.evidence, *answer.evidence)
+        114, passed, "the turn is canceled first", failure, (*turn.answer.evidence, *answer.evidence)
     )
     after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
-    bad = f"a prompt in a closed session gave {after.summary}"
-    if fixture.notes.judge(115, not after.ok, "a closed session refuses prompts", bad, after.evidence):
+    failure = f"a prompt in a closed session gave {after.summary}"
+    if fixture.notes.judge(115, not after.ok, "a closed session refuses prompts", failure, after.evidence):
         _check_not_found(agent, after, session)
 
 
 async def unknown_sessions(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    for method, params, capability in _UNKNOWN:
+    for method, params, capability in _UNKNOWN_SESSION_CALLS:
         if capability and not agent.advertises(capability):
             continue
         answer = await agent.call(method, substitute(params, {"cwd": fixture.cwd}))
         if method == "session/prompt":
-            bad = f"a prompt in the session `nope` gave {answer.summary}"
-            fixture.notes.judge(152, not answer.ok, "an unknown session is refused", bad, answer.evidence)
+            failure = f"a prompt in the session `nope` gave {answer.summary}"
+            fixture.notes.judge(152, not answer.ok, "an unknown session is refused", failure, answer.evidence)
         missing = answer.code == -32601 and not capability
         if not answer.ok and not missing:
             _check_not_found(agent, answer, "nope")
@@ -148,7 +162,7 @@ async def delete_session(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     if fixture.has_action("talk"):
         await fixture.run_action(agent, session, "talk")
-    if agent.advertises(_CLOSE):
+    if agent.advertises(_CLOSE_CAPABILITY):
         await agent.call("session/close", {"sessionId": session})
     before = (
         session_ids((await list_sessions(agent))[0]) if agent.advertises("sessionCapabilities.list") else []
@@ -156,26 +170,34 @@ async def delete_session(fixture: AgentFixture) -> None:
     first = await agent.call("session/delete", {"sessionId": session})
     if session in before:
         after, answer = await list_sessions(agent)
-        bad = "the deleted session is still listed"
+        failure = "the deleted session is still listed"
         fixture.notes.judge(
-            127, session not in session_ids(after), "it is not listed any more", bad, answer.evidence
+            127, session not in session_ids(after), "it is not listed any more", failure, answer.evidence
         )
     else:
         fixture.notes.add_not_shown(127, f"the session was not listed before; delete gave {first.summary}")
     for id in (session, "nope"):
         answer = await agent.call("session/delete", {"sessionId": id})
-        bad = f"deleting {'again' if id == session else 'an unknown session'} gave {answer.summary}"
-        fixture.notes.judge(128, answer.ok, "deleting a missing session succeeds", bad, answer.evidence)
+        failure = f"deleting {'again' if id == session else 'an unknown session'} gave {answer.summary}"
+        fixture.notes.judge(128, answer.ok, "deleting a missing session succeeds", failure, answer.evidence)
 
 
 CLOSE_CASES: Final = (
-    AgentCase("closing", "session/close in the middle of a turn", (34, 114, 115, 383), close_session, _CLOSE),
-    AgentCase("unknown sessions", "every method with `nope`", (152, 383), unknown_sessions),
-    AgentCase("deleting", "delete, list, delete again", (34, 127, 128), delete_session, _DELETE),
+    AgentCase(
+        "closing a session",
+        "session/close in the middle of a turn",
+        (34, 114, 115, 383),
+        close_session,
+        _CLOSE_CAPABILITY,
+    ),
+    AgentCase("unknown sessions", "every method with the session `nope`", (152, 383), unknown_sessions),
+    AgentCase(
+        "deleting a session", "delete, list, delete again", (34, 127, 128), delete_session, _DELETE_CAPABILITY
+    ),
 )
 
 
-_ARCHIVE: Final = "sessionCapabilities.archive"
+_ARCHIVE_CAPABILITY: Final = "sessionCapabilities.archive"
 
 
 async def _listed_ids(agent: AgentUnderTest, **params: Any) -> set[str]:
@@ -192,29 +214,36 @@ async def archive_session(fixture: AgentFixture) -> None:
         fixture.notes.judge(
             334, answer.ok, "repeating it succeeds", f"archive gave {answer.summary}", answer.evidence
         )
-    default, only, both = (
+    default_ids, archived_ids, all_ids = (
         await _listed_ids(agent),
         await _listed_ids(agent, archived="only"),
         await _listed_ids(agent, archived="include"),
     )
     fixture.notes.judge(
-        332, session not in default, "it is hidden", "an archived session is in the default list"
+        332, session not in default_ids, "it is hidden", "an archived session is in the default list"
     )
-    sound = session in only and other not in only and {session, other} <= both and other in default
+    passed = (
+        session in archived_ids
+        and other not in archived_ids
+        and {session, other} <= all_ids
+        and other in default_ids
+    )
     fixture.notes.judge(
-        336, sound, "exclude, only, include", "the filter `archived` shows the wrong sessions"
+        336, passed, "the filter `archived` works", "the filter `archived` shows the wrong sessions"
     )
     filtered = await _listed_ids(agent, archived="only", cwd=str(fixture.extra))
-    fixture.notes.judge(336, not filtered, "together with a folder", "the filters do not work together")
-    for wrong in ("zzz", 5):
-        answer = await agent.call("session/list", {"archived": wrong})
-        bad = f"archived: {wrong!r} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(337, answer.code == -32602, "wrong filters are refused", bad, answer.evidence)
+    fixture.notes.judge(336, not filtered, "the filters work together", "the filters do not work together")
+    for filter_value in ("zzz", 5):
+        answer = await agent.call("session/list", {"archived": filter_value})
+        failure = f"archived: {filter_value!r} gave {answer.summary}; expected -32602"
+        fixture.notes.judge(337, answer.code == -32602, "wrong filters are refused", failure, answer.evidence)
     await _check_unarchive(fixture, agent, session)
     for method in ("session/archive", "session/unarchive"):
         answer = await agent.call(method, {"sessionId": "nope"})
-        bad = f"{method} of `nope` gave {answer.summary}; expected -32002"
-        fixture.notes.judge(334, answer.code == -32002, "unknown sessions are refused", bad, answer.evidence)
+        failure = f"{method} of `nope` gave {answer.summary}; expected -32002"
+        fixture.notes.judge(
+            334, answer.code == -32002, "unknown sessions are refused", failure, answer.evidence
+        )
 
 
 async def _check_unarchive(fixture: AgentFixture, agent: AgentUnderTest, session: str) -> None:
@@ -223,17 +252,17 @@ async def _check_unarchive(fixture: AgentFixture, agent: AgentUnderTest, session
         fixture.notes.judge(
             334, answer.ok, "repeating it succeeds", f"unarchive gave {answer.summary}", answer.evidence
         )
-    back = session in await _listed_ids(agent)
-    fixture.notes.judge(332, back, "it is listed again", "an unarchived session is not in the list")
+    is_listed = session in await _listed_ids(agent)
+    fixture.notes.judge(332, is_listed, "it is listed again", "an unarchived session is not in the list")
     after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
-    bad = f"a prompt right after unarchive gave {after.summary}"
-    fixture.notes.judge(335, not after.ok, "unarchive opens nothing", bad, after.evidence)
+    failure = f"a prompt right after unarchive gave {after.summary}"
+    fixture.notes.judge(335, not after.ok, "unarchive opens nothing", failure, after.evidence)
     if agent.advertises("loadSession"):
         answer = await agent.call(
             "session/load", {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
         )
-        bad = f"after unarchive, load gave {answer.summary}"
-        fixture.notes.judge(332, answer.ok, "and can be loaded", bad, answer.evidence)
+        failure = f"after unarchive, load gave {answer.summary}"
+        fixture.notes.judge(332, answer.ok, "and can be loaded", failure, answer.evidence)
 
 
 async def archive_busy_session(fixture: AgentFixture) -> None:
@@ -242,33 +271,37 @@ async def archive_busy_session(fixture: AgentFixture) -> None:
     archived = agent.send_request("session/archive", {"sessionId": session})
     turn = await agent.finish_turn(request, rule=333, timeout=fixture.timeouts.soon)
     answer = await agent.wait_for_answer(archived, rule=333, timeout=fixture.timeouts.soon)
-    bad = f"archived in a turn: the prompt gave {turn.answer.summary}, archive {answer.summary}"
-    sound = turn.stop == "cancelled" and answer.ok
+    failure = f"archived in a turn: the prompt gave {turn.answer.summary}, archive {answer.summary}"
+    passed = turn.stop_reason == "cancelled" and answer.ok
     fixture.notes.judge(
-        333, sound, "the turn is cancelled first", bad, (*turn.answer.evidence, *answer.evidence)
+        333, passed, "the turn is canceled first", failure, (*turn.answer.evidence, *answer.evidence)
     )
 
 
 ARCHIVE_CASES: Final = (
     AgentCase(
-        "archiving",
+        "archiving a session",
         "archive, list with every filter, unarchive",
         (331, 332, 334, 335, 336, 337, 338),
         archive_session,
-        _ARCHIVE,
+        _ARCHIVE_CAPABILITY,
     ),
     AgentCase(
-        "archiving a busy session", "archive in the middle of a turn", (333,), archive_busy_session, _ARCHIVE
+        "archiving a busy session",
+        "archive in the middle of a turn",
+        (333,),
+        archive_busy_session,
+        _ARCHIVE_CAPABILITY,
     ),
 )
 
 
-_STATUS: Final = "sessionCapabilities.status"
-_TITLE: Final = "sessionCapabilities.title"
-_NEW_TITLE: Final = "A title of the check"
+_STATUS_CAPABILITY: Final = "sessionCapabilities.status"
+_TITLE_CAPABILITY: Final = "sessionCapabilities.title"
+_NEW_TITLE: Final = "Title set by the check"
 
 
-async def _title(agent: AgentUnderTest, session: str) -> Any:
+async def _listed_title(agent: AgentUnderTest, session: str) -> Any:
     found, _ = await list_sessions(agent)
     return next((at(one, "title") for one in found if at(one, "sessionId") == session), None)
 
@@ -294,42 +327,58 @@ async def session_status(fixture: AgentFixture) -> None:
         again = await agent.call("session/status", {"sessionId": session})
         prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
         after = await agent.call("session/prompt", prompt)
-        sound = again.result == closed.result and not after.ok
-        bad = "session/status opened the session" if after.ok else f"it says {again.summary} the second time"
-        fixture.notes.judge(342, sound, "it changes nothing", bad, (*again.evidence, after.line.evidence))
+        passed = again.result == closed.result and not after.ok
+        failure = (
+            "session/status opened the session" if after.ok else f"it says {again.summary} the second time"
+        )
+        fixture.notes.judge(
+            342, passed, "it changes nothing", failure, (*again.evidence, after.line.evidence)
+        )
     answer = await agent.call("session/status", {"sessionId": "nope"})
     named = answer.code == -32002 and at(answer.line.message, "error", "data", "sessionId") == "nope"
-    bad = f"the status of `nope` gave {answer.summary}; expected -32002 with the sessionId in its data"
-    fixture.notes.judge(344, named, "unknown sessions are refused", bad, answer.evidence)
+    failure = f"the status of `nope` gave {answer.summary}; expected -32002 with the sessionId in its data"
+    fixture.notes.judge(344, named, "unknown sessions are refused", failure, answer.evidence)
 
 
 async def session_titles(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     answer = await agent.call("session/set_title", {"sessionId": session, "title": _NEW_TITLE})
     stored = at(answer.result, "title")
-    bad = f"session/set_title gave {answer.summary}"
-    if fixture.notes.judge(347, stored == _NEW_TITLE, "it gives the stored title", bad, answer.evidence):
-        title = await _title(agent, session)
+    failure = f"session/set_title gave {answer.summary}"
+    if fixture.notes.judge(347, stored == _NEW_TITLE, "it gives the stored title", failure, answer.evidence):
+        title = await _listed_title(agent, session)
         fixture.notes.judge(
             347, title == stored, "the list shows it", f"the list shows {title!r}", answer.evidence
         )
     for member in ({}, {"title": None}, {"title": "   "}):
         answer = await agent.call("session/set_title", {"sessionId": session, **member})
-        bad = f"the title {member} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(348, answer.code == -32602, "empty titles are refused", bad, answer.evidence)
+        failure = f"the title {member} gave {answer.summary}; expected -32602"
+        fixture.notes.judge(348, answer.code == -32602, "empty titles are refused", failure, answer.evidence)
     answer = await agent.call("session/set_title", {"sessionId": "nope", "title": "x"})
-    bad = f"the title of `nope` gave {answer.summary}; expected -32002"
-    fixture.notes.judge(348, answer.code == -32002, "unknown sessions are refused", bad, answer.evidence)
+    failure = f"the title of `nope` gave {answer.summary}; expected -32002"
+    fixture.notes.judge(348, answer.code == -32002, "unknown sessions are refused", failure, answer.evidence)
     await fixture.run_action(agent, session, "talk")
-    title = await _title(agent, session)
-    bad = f"after a turn the title is {title!r}"
+    title = await _listed_title(agent, session)
+    failure = f"after a turn the title is {title!r}"
     if all(note.outcome == "pass" for note in fixture.notes.for_rule(347)):
-        fixture.notes.judge(349, title == _NEW_TITLE, "a set title stays", bad)
+        fixture.notes.judge(349, title == _NEW_TITLE, "a set title stays", failure)
 
 
 TITLE_CASES: Final = (
-    AgentCase("status", "open, closed, unknown", (342, 343, 344), session_status, _STATUS),
-    AgentCase("titles", "set, list, a turn; invalid titles", (347, 348, 349), session_titles, _TITLE),
+    AgentCase(
+        "session status",
+        "an open, a closed and an unknown session",
+        (342, 343, 344),
+        session_status,
+        _STATUS_CAPABILITY,
+    ),
+    AgentCase(
+        "session titles",
+        "set, list, run a turn, set invalid titles",
+        (347, 348, 349),
+        session_titles,
+        _TITLE_CAPABILITY,
+    ),
 )
 
 

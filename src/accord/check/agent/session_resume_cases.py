@@ -3,14 +3,14 @@
 from typing import Any, Final
 
 from accord.check.agent.agent_fixture import AgentCase, AgentFixture, CallCase, check_calls
-from accord.check.agent.agent_under_test import AgentUnderTest, text_of
+from accord.check.agent.agent_under_test import AgentUnderTest, chunk_text
 from accord.check.agent.session_list_cases import list_sessions, session_ids
 from accord.check.checked_connection import CallAnswer
 from accord.check.findings import CaseUnavailable
 from accord.trace.trace_steps import at
 
-_LOAD: Final = "loadSession"
-_RESUME: Final = "sessionCapabilities.resume"
+_LOAD_CAPABILITY: Final = "loadSession"
+_RESUME_CAPABILITY: Final = "sessionCapabilities.resume"
 
 
 async def _reopen(
@@ -21,45 +21,48 @@ async def _reopen(
     first = await fixture.run_action(agent, session, action, **values)
     await agent.close()
     reopened = await fixture.start_agent(name="again")
-    answer = await reopened.call(method, _params(session, fixture))
+    answer = await reopened.call(method, _session_params(session, fixture))
     if not answer.ok:
         reopened, session = await fixture.open_session()
         first = await fixture.run_action(reopened, session, action, **values)
-        answer = await reopened.call(method, _params(session, fixture))
+        answer = await reopened.call(method, _session_params(session, fixture))
     return reopened, session, first.text, answer
 
 
-def _params(session: str, fixture: AgentFixture) -> dict[str, Any]:
+def _session_params(session: str, fixture: AgentFixture) -> dict[str, Any]:
     return {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
 
 
 async def load_session(fixture: AgentFixture) -> None:
-    prompt = fixture.action("talk").filled()
+    prompt = fixture.action("talk").prompt_text()
     agent, session, agent_reply, answer = await _reopen(fixture, "session/load", "talk")
     if not answer.ok:
         fixture.notes.add_fail(104, f"its own session cannot be loaded: {answer.summary}", answer.evidence)
         return
-    await agent.barrier()
+    await agent.ping()
     replay = [
         line
         for line in agent.lines[answer.request.number :]
         if line.sender == "agent" and line.session == session and line.update
     ]
-    user_text, agent_text = text_of(replay, "user_message_chunk"), text_of(replay, "agent_message_chunk")
+    user_text, agent_text = (
+        chunk_text(replay, "user_message_chunk"),
+        chunk_text(replay, "agent_message_chunk"),
+    )
     if agent_reply.strip():
         missing = [
             name
-            for name, part, whole in (("user", prompt, user_text), ("agent", agent_reply, agent_text))
-            if part.strip() not in whole
+            for name, text, replayed_text in (("user", prompt, user_text), ("agent", agent_reply, agent_text))
+            if text.strip() not in replayed_text
         ]
-        bad = f"the text of the {' and the '.join(missing)} is not replayed"
-        fixture.notes.judge(104, not missing, "the whole conversation is replayed", bad, answer.evidence)
+        failure = f"the text of the {' and the '.join(missing)} is not replayed"
+        fixture.notes.judge(104, not missing, "the whole conversation is replayed", failure, answer.evidence)
     notices = [line for line in replay if line.kind == "notice"]
-    bad = "a notice is replayed"
+    failure = "a notice is replayed"
     fixture.notes.judge(
-        288, not notices, "no notice is replayed", bad, [line.evidence for line in notices[:1]]
+        288, not notices, "no notice is replayed", failure, [line.evidence for line in notices[:1]]
     )
-    await agent.barrier()
+    await agent.ping()
 
 
 async def load_unknown_session(fixture: AgentFixture) -> None:
@@ -76,54 +79,74 @@ async def resume_session(fixture: AgentFixture) -> None:
         raise CaseUnavailable(f"its own session cannot be resumed: {answer.summary}")
     if agent.advertises("sessionCapabilities.close"):
         await agent.call("session/close", {"sessionId": session})
-    bare = await agent.call("session/resume", {"sessionId": session, "cwd": fixture.cwd})
-    bad = f"resume without mcpServers gave {bare.summary}"
-    fixture.notes.judge(112, bare.ok, "mcpServers may be left out", bad, bare.evidence)
+    without_servers = await agent.call("session/resume", {"sessionId": session, "cwd": fixture.cwd})
+    failure = f"resume without mcpServers gave {without_servers.summary}"
+    fixture.notes.judge(
+        112, without_servers.ok, "mcpServers may be left out", failure, without_servers.evidence
+    )
 
 
 async def resume_keeps_history(fixture: AgentFixture) -> None:
-    word = "heliotrope"
     recall = fixture.action("recall")
-    agent, session, _, answer = await _reopen(fixture, "session/resume", "tell", word=word)
+    agent, session, _, answer = await _reopen(fixture, "session/resume", "tell", word=_REMEMBERED_WORD)
     if not answer.ok:
         raise CaseUnavailable(f"its own session cannot be resumed: {answer.summary}")
-    turn = await agent.run_turn(session, recall.filled(word=word))
+    turn = await agent.run_turn(session, recall.prompt_text(word=_REMEMBERED_WORD))
     if not turn.answer.ok:
         raise CaseUnavailable(f"the question returned {turn.answer.summary}")
-    expected = recall.shows or word
-    bad = f"it does not know the earlier text: {turn.text[:200]!r}"
-    fixture.notes.judge(111, expected in turn.text, "it knows the earlier text", bad, turn.answer.evidence)
+    expected = recall.shows or _REMEMBERED_WORD
+    failure = f"it does not know the earlier text: {turn.text[:200]!r}"
+    fixture.notes.judge(
+        111, expected in turn.text, "it knows the earlier text", failure, turn.answer.evidence
+    )
 
 
 LOAD_CASES: Final = (
-    AgentCase("loading", "a turn, another process, session/load", (104, 105, 106, 288), load_session, _LOAD),
-    AgentCase("loading an unknown session", "session/load of `nope`", (102,), load_unknown_session, _LOAD),
-    AgentCase("resuming", "a turn, another process, session/resume", (110, 112), resume_session, _RESUME),
     AgentCase(
-        "resuming and remembering",
+        "loading a session",
+        "a turn, another process, session/load",
+        (104, 105, 106, 288),
+        load_session,
+        _LOAD_CAPABILITY,
+    ),
+    AgentCase(
+        "loading an unknown session", "session/load of `nope`", (102,), load_unknown_session, _LOAD_CAPABILITY
+    ),
+    AgentCase(
+        "resuming a session",
+        "a turn, another process, session/resume",
+        (110, 112),
+        resume_session,
+        _RESUME_CAPABILITY,
+    ),
+    AgentCase(
+        "history of a resumed session",
         "a fact, another process, a question",
         (111,),
         resume_keeps_history,
-        _RESUME,
+        _RESUME_CAPABILITY,
     ),
 )
 
 
-_SYSTEM_PROMPT: Final = "sessionCapabilities.systemPrompt"
-_MARKER: Final = "periwinkle"
+_SYSTEM_PROMPT_CAPABILITY: Final = "sessionCapabilities.systemPrompt"
+SYSTEM_PROMPT_WORD: Final = "word-of-the-system-prompt"
+"""The system prompt tells the agent to write this word."""
+_FORK_TEXT: Final = "text-in-the-fork"
+_REMEMBERED_WORD: Final = "word-to-remember"
 
 
 async def fork_session(fixture: AgentFixture) -> None:
     agent, source = await fixture.open_session()
     await fixture.run_action(agent, source, "echo", text="before")
     answer = await agent.call("session/fork", {"sessionId": source, "cwd": fixture.cwd, "mcpServers": []})
-    fork = at(answer.result, "sessionId")
-    is_new = isinstance(fork, str) and fork != source
+    fork_id = at(answer.result, "sessionId")
+    is_new = isinstance(fork_id, str) and fork_id != source
     if not fixture.notes.judge(
         281, is_new, "a fork has its own id", f"fork gave {answer.summary}", answer.evidence
     ):
         return
-    turn = await agent.run_turn(fork, fixture.action("echo").filled(text=_MARKER))
+    turn = await agent.run_turn(fork_id, fixture.action("echo").prompt_text(text=_FORK_TEXT))
     if not turn.answer.ok:
         fixture.notes.add_fail(281, f"a prompt in the fork gave {turn.answer.summary}", turn.answer.evidence)
     elif agent.advertises("loadSession"):
@@ -131,15 +154,15 @@ async def fork_session(fixture: AgentFixture) -> None:
             await agent.call("session/close", {"sessionId": source})
         load = await agent.call("session/load", {"sessionId": source, "cwd": fixture.cwd, "mcpServers": []})
         replay = [line for line in agent.lines[load.request.number :] if line.session == source]
-        leaked = _MARKER in text_of(replay, "user_message_chunk")
-        bad = "text of the fork appears in the source"
+        copied = _FORK_TEXT in chunk_text(replay, "user_message_chunk")
+        failure = "text of the fork appears in the source"
         if load.ok:
-            fixture.notes.judge(281, not leaked, "the source is untouched", bad, load.evidence)
+            fixture.notes.judge(281, not copied, "the source is untouched", failure, load.evidence)
 
 
 def _system_prompt(mode: Any = "append", content: Any = None) -> dict[str, Any]:
     blocks = (
-        [{"type": "text", "text": f"End every answer with the word {_MARKER}."}]
+        [{"type": "text", "text": f"End every answer with the word {SYSTEM_PROMPT_WORD}."}]
         if content is None
         else content
     )
@@ -153,68 +176,80 @@ async def invalid_system_prompts(fixture: AgentFixture) -> None:
         _system_prompt("append", [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]),
         {"systemPrompt": "text"},
     ]
-    if not agent.advertises(f"{_SYSTEM_PROMPT}.mode.override"):
+    if not agent.advertises(f"{_SYSTEM_PROMPT_CAPABILITY}.mode.override"):
         prompts.append(_system_prompt("override"))
     lists = agent.advertises("sessionCapabilities.list")
     before = session_ids((await list_sessions(agent))[0]) if lists else []
     for more in prompts:
         answer = await agent.new_session(fixture.cwd, **more)
-        bad = f"the system prompt {str(more['systemPrompt'])[:80]} gave {answer.summary}; expected an error"
-        fixture.notes.judge(353, not answer.ok, "invalid system prompts are refused", bad, answer.evidence)
+        failure = (
+            f"the system prompt {str(more['systemPrompt'])[:80]} gave {answer.summary}; expected an error"
+        )
+        fixture.notes.judge(
+            353, not answer.ok, "invalid system prompts are refused", failure, answer.evidence
+        )
     after = session_ids((await list_sessions(agent))[0]) if lists else []
     if all(note.outcome == "pass" for note in fixture.notes.for_rule(353)):
-        bad = "a refused system prompt left a session behind"
-        fixture.notes.judge(353, after == before, "and no session is left behind", bad)
+        failure = "a refused system prompt left a session behind"
+        fixture.notes.judge(353, after == before, "and no session is left behind", failure)
 
 
 async def system_prompt_is_applied(fixture: AgentFixture) -> None:
     action = fixture.action("obey")
     agent = await fixture.start_agent()
     session = await fixture.new_session(agent, **_system_prompt())
-    shows = action.shows or _MARKER
-    turn = await agent.run_turn(session, action.filled())
-    fixture.notes.judge(352, shows in turn.text, "on new", "on new it is not applied", turn.answer.evidence)
+    expected = action.shows or SYSTEM_PROMPT_WORD
+    turn = await agent.run_turn(session, action.prompt_text())
+    fixture.notes.judge(
+        352,
+        expected in turn.text,
+        "applied on session/new",
+        "not applied on session/new",
+        turn.answer.evidence,
+    )
     params: dict[str, Any] = {
         "sessionId": session,
         "cwd": fixture.cwd,
         "mcpServers": [],
         **_system_prompt(),
     }
-    gates = (
+    methods = (
         ("session/load", "loadSession"),
         ("session/resume", "sessionCapabilities.resume"),
         ("session/fork", "sessionCapabilities.fork"),
     )
-    for method, capability in gates:
+    for method, capability in methods:
         if agent.advertises(capability):
             answer = await agent.call(method, params)
             opened = at(answer.result, "sessionId") or session
-            turn = await agent.run_turn(opened, action.filled())
-            bad = f"on {method} it is not applied"
-            fixture.notes.judge(352, shows in turn.text, f"on {method}", bad, turn.answer.evidence)
+            turn = await agent.run_turn(opened, action.prompt_text())
+            failure = f"not applied on {method}"
+            fixture.notes.judge(
+                352, expected in turn.text, f"applied on {method}", failure, turn.answer.evidence
+            )
 
 
 async def overriding_system_prompt(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    if not agent.advertises(f"{_SYSTEM_PROMPT}.mode.override"):
+    if not agent.advertises(f"{_SYSTEM_PROMPT_CAPABILITY}.mode.override"):
         fixture.notes.add_not_applicable(355, "it does not advertise override")
         return
-    plain = await fixture.new_session(agent)
-    first = await fixture.run_action(agent, plain, "permission", file="plain.txt")
+    plain_session = await fixture.new_session(agent)
+    first = await fixture.run_action(agent, plain_session, "permission", file="plain.txt")
     session = await fixture.new_session(agent, **_system_prompt("override"))
     second = await fixture.run_action(agent, session, "permission", file="other.txt")
     counts = [len(turn.requests("session/request_permission")) for turn in (first, second)]
     if not counts[0]:
         raise CaseUnavailable("the agent sent no permission request")
-    bad = f"{counts[0]} permission requests without override, {counts[1]} with it"
+    failure = f"{counts[0]} permission requests without override, {counts[1]} with it"
     fixture.notes.judge(
-        355, counts[0] == counts[1], "permissions stay as they are", bad, second.answer.evidence
+        355, counts[0] == counts[1], "permissions stay as they are", failure, second.answer.evidence
     )
 
 
 FORK_CASES: Final = (
     AgentCase(
-        "forking",
+        "forking a session",
         "fork, a prompt in the fork, the source again",
         (281,),
         fork_session,
@@ -225,21 +260,21 @@ FORK_CASES: Final = (
         "unknown modes, images, a bare text",
         (353,),
         invalid_system_prompts,
-        _SYSTEM_PROMPT,
+        _SYSTEM_PROMPT_CAPABILITY,
     ),
     AgentCase(
         "a system prompt",
-        "a mark in every answer, on new, load, resume and fork",
+        "a word in every answer, on new, load, resume and fork",
         (352,),
         system_prompt_is_applied,
-        _SYSTEM_PROMPT,
+        _SYSTEM_PROMPT_CAPABILITY,
     ),
     AgentCase(
-        "another system prompt",
+        "an overriding system prompt",
         "the permission action with and without override",
         (355,),
         overriding_system_prompt,
-        _SYSTEM_PROMPT,
+        _SYSTEM_PROMPT_CAPABILITY,
     ),
 )
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from accord.check.agent.agent_fixture import (
-    ELSEWHERE,
     NO_STRICT_MODE,
-    WORD,
+    NOTES_WORD,
+    OTHER_NOTES_WORD,
     AgentCase,
     AgentFixture,
     CallCase,
@@ -42,19 +42,19 @@ async def new_session_ids(fixture: AgentFixture) -> None:
     await check_calls(agent, _RELATIVE_FOLDERS)
     for more in _NULL_MEMBERS:
         answer = await agent.call("session/new", {"cwd": fixture.cwd, **more})
-        bad = f"null in session/new gave {answer.summary}"
-        fixture.notes.judge(324, answer.ok, "null reads as empty", bad, answer.evidence)
+        failure = f"null in session/new gave {answer.summary}"
+        fixture.notes.judge(324, answer.ok, "null reads as empty", failure, answer.evidence)
 
 
 async def invalid_mcp_servers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    stored = await fixture.new_session(agent)
+    session_id = await fixture.new_session(agent)
     before = None
     if agent.advertises("sessionCapabilities.list"):
-        before = _sessions((await agent.call("session/list", {})).result)
+        before = _listed_ids((await agent.call("session/list", {})).result)
     methods = [("session/new", "")]
-    methods += [("session/load", stored)] if agent.advertises("loadSession") else []
-    methods += [("session/resume", stored)] if agent.advertises("sessionCapabilities.resume") else []
+    methods += [("session/load", session_id)] if agent.advertises("loadSession") else []
+    methods += [("session/resume", session_id)] if agent.advertises("sessionCapabilities.resume") else []
     for method, session in methods:
         for servers in _INVALID_SERVERS:
             params = {
@@ -63,24 +63,24 @@ async def invalid_mcp_servers(fixture: AgentFixture) -> None:
                 **({"sessionId": session} if session else {}),
             }
             answer = await agent.call(method, params)
-            bad = f"{method} with mcpServers {servers!r} gave {answer.summary}; expected an error"
-            fixture.notes.judge(323, not answer.ok, "wrong mcpServers are refused", bad, answer.evidence)
+            failure = f"{method} with mcpServers {servers!r} gave {answer.summary}; expected an error"
+            fixture.notes.judge(323, not answer.ok, "wrong mcpServers are refused", failure, answer.evidence)
     if before is not None and all(note.outcome == "pass" for note in fixture.notes.for_rule(323)):
-        listed_now = await agent.call("session/list", {})
-        more = _sessions(listed_now.result) - before
-        bad = "a refused session/new left a session behind"
-        fixture.notes.judge(323, not more, "and leave no session behind", bad, listed_now.evidence)
+        listing = await agent.call("session/list", {})
+        new_ids = _listed_ids(listing.result) - before
+        failure = "a refused session/new left a session behind"
+        fixture.notes.judge(323, not new_ids, "and leave no session behind", failure, listing.evidence)
     strict = await fixture.start_strict_agent()
     if strict is None:
         fixture.notes.add_skipped_part(323, NO_STRICT_MODE)
     else:
         for servers in _STRICT_SERVERS:
             answer = await strict.call("session/new", {"cwd": fixture.cwd, "mcpServers": servers})
-            bad = f"in strict mode mcpServers {servers!r} gave {answer.summary}"
-            fixture.notes.judge(323, not answer.ok, "also dialects, in strict mode", bad, answer.evidence)
+            failure = f"in strict mode mcpServers {servers!r} gave {answer.summary}"
+            fixture.notes.judge(323, not answer.ok, "also dialects, in strict mode", failure, answer.evidence)
 
 
-def _sessions(result: object) -> set[str]:
+def _listed_ids(result: object) -> set[str]:
     return {str(at(one, "sessionId")) for one in listed(result, "sessions")}
 
 
@@ -91,9 +91,9 @@ async def session_folder(fixture: AgentFixture) -> None:
     paths = [at(line.params, "path") for line in turn.requests("fs/read_text_file")]
     expected_path = str(fixture.folder / "notes.txt")
     frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
-    if expected_path in paths or WORD in turn.all_text:
+    if expected_path in paths or NOTES_WORD in turn.all_text:
         fixture.notes.add_pass(94, "it reads in the session's folder", frames)
-    elif paths or ELSEWHERE in turn.all_text:
+    elif paths or OTHER_NOTES_WORD in turn.all_text:
         fixture.notes.add_fail(94, "it reads in another folder than the session's", frames)
     else:
         fixture.notes.add_not_shown(94, "the file was not read")
@@ -101,10 +101,12 @@ async def session_folder(fixture: AgentFixture) -> None:
 
 async def separate_sessions(fixture: AgentFixture) -> None:
     """Two sessions at the same time must not mix their text."""
-    agent, one = await fixture.open_session()
-    other = await fixture.new_session(agent)
-    texts = {one: "cornflower", other: "dandelion"}
-    prompts = {id: agent.prompt(id, fixture.action("echo").filled(text=text)) for id, text in texts.items()}
+    agent, first = await fixture.open_session()
+    second = await fixture.new_session(agent)
+    texts = {first: "text-of-the-first-session", second: "text-of-the-second-session"}
+    prompts = {
+        id: agent.prompt(id, fixture.action("echo").prompt_text(text=text)) for id, text in texts.items()
+    }
     for line in prompts.values():
         await agent.finish_turn(line)
     for id, text in texts.items():
@@ -114,8 +116,10 @@ async def separate_sessions(fixture: AgentFixture) -> None:
         ]
         text_of_session = "".join(str(at(line.update, "content", "text") or "") for line in lines)
         if other_text in text_of_session:
-            crossed = [line.evidence for line in lines if other_text in line.data.decode("utf-8", "replace")]
-            fixture.notes.add_fail(138, "text of one session appears in the other", crossed[:2])
+            mixed_lines = [
+                line.evidence for line in lines if other_text in line.data.decode("utf-8", "replace")
+            ]
+            fixture.notes.add_fail(138, "text of one session appears in the other", mixed_lines[:2])
         elif text in text_of_session:
             fixture.notes.add_pass(
                 138, "each session has only its own text", [line.evidence for line in lines[-1:]]
@@ -128,13 +132,16 @@ NEW_SESSION_CASES: Final = (
         "wrong MCP servers", "mcpServers of wrong types on new, load and resume", (323,), invalid_mcp_servers
     ),
     AgentCase(
-        "the session's folder", "a relative path, with another folder to be started in", (94,), session_folder
+        "the session's folder",
+        "a relative path; the agent was started in another folder",
+        (94,),
+        session_folder,
     ),
-    AgentCase("two sessions at once", "two prompts side by side", (138,), separate_sessions),
+    AgentCase("two sessions at once", "two prompts at the same time", (138,), separate_sessions),
 )
 
 
-_CAPABILITY: Final = "sessionCapabilities.additionalDirectories"
+_DIRECTORIES_CAPABILITY: Final = "sessionCapabilities.additionalDirectories"
 _INVALID_DIRECTORIES: Final = (["x"], [""], [1], "x")
 _NOT_READ: Final = "the file in the additional directory was not read"
 
@@ -148,8 +155,10 @@ async def invalid_directories(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     for roots in _INVALID_DIRECTORIES:
         answer = await agent.new_session(fixture.cwd, additionalDirectories=roots)
-        bad = f"additionalDirectories {roots!r} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(131, answer.code == -32602, "wrong roots are refused", bad, answer.evidence)
+        failure = f"additionalDirectories {roots!r} gave {answer.summary}; expected -32602"
+        fixture.notes.judge(
+            131, answer.code == -32602, "invalid directories are refused", failure, answer.evidence
+        )
     session = await fixture.new_session(agent)
     for method, capability in (
         ("session/load", "loadSession"),
@@ -159,14 +168,16 @@ async def invalid_directories(fixture: AgentFixture) -> None:
             if agent.advertises(capability):
                 params: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
                 answer = await agent.call(method, {**params, "additionalDirectories": roots})
-                bad = f"{method} with additionalDirectories {roots!r} gave {answer.summary}"
-                fixture.notes.judge(325, not answer.ok, "wrong roots are refused", bad, answer.evidence)
+                failure = f"{method} with additionalDirectories {roots!r} gave {answer.summary}"
+                fixture.notes.judge(
+                    325, not answer.ok, "invalid directories are refused", failure, answer.evidence
+                )
     if not fixture.script.forbidden_root:
-        fixture.notes.add_not_shown(132, "the script names no root that the agent would refuse")
+        fixture.notes.add_not_shown(132, "the script names no forbidden root")
         return
     answer = await agent.new_session(fixture.cwd, additionalDirectories=[fixture.script.forbidden_root])
-    bad = f"a forbidden root gave {answer.summary}; expected an error"
-    fixture.notes.judge(132, not answer.ok, "a forbidden root is refused", bad, answer.evidence)
+    failure = f"a forbidden root gave {answer.summary}; expected an error"
+    fixture.notes.judge(132, not answer.ok, "a forbidden root is refused", failure, answer.evidence)
 
 
 async def directories_are_not_kept(fixture: AgentFixture) -> None:
@@ -176,11 +187,11 @@ async def directories_are_not_kept(fixture: AgentFixture) -> None:
     path = str(fixture.extra / "notes.txt")
     session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
     turn = await fixture.run_action(agent, session, "read_path", path=path)
-    if not _was_read(turn, path, ELSEWHERE):
+    if not _was_read(turn, path, OTHER_NOTES_WORD):
         raise CaseUnavailable(_NOT_READ)
-    again: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
+    reopen_params: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
     if agent.advertises("sessionCapabilities.fork"):
-        answer = await agent.call("session/fork", again)
+        answer = await agent.call("session/fork", reopen_params)
         if isinstance(at(answer.result, "sessionId"), str):
             await _check_outside(agent, fixture, 283, answer.result["sessionId"], path)
     else:
@@ -191,7 +202,7 @@ async def directories_are_not_kept(fixture: AgentFixture) -> None:
         return
     if agent.advertises("sessionCapabilities.close"):
         await agent.call("session/close", {"sessionId": session})
-    if (await agent.call(method, again)).ok:
+    if (await agent.call(method, reopen_params)).ok:
         await _check_outside(agent, fixture, 133, session, path)
 
 
@@ -202,14 +213,14 @@ async def _check_outside(
     requests = [line for line in turn.requests("fs/read_text_file") if at(line.params, "path") == path]
     # The model may repeat old text; only a new read counts.
     read = bool(requests) or any(
-        ELSEWHERE in str(line.update.get("content")) for line in turn.updates("tool_call_update")
+        OTHER_NOTES_WORD in str(line.update.get("content")) for line in turn.updates("tool_call_update")
     )
-    bad = "a directory that was not named again is still accessible"
+    failure = "a directory that was not named again is still accessible"
     fixture.notes.judge(
         rule,
         not read,
         "a directory that is not named is not accessible",
-        bad,
+        failure,
         [line.evidence for line in requests],
     )
 
@@ -219,9 +230,9 @@ async def relative_paths(fixture: AgentFixture) -> None:
     session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
     turn = await fixture.run_action(agent, session, "read", file="notes.txt")
     frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
-    if _was_read(turn, str(fixture.folder / "notes.txt"), WORD):
+    if _was_read(turn, str(fixture.folder / "notes.txt"), NOTES_WORD):
         fixture.notes.add_pass(136, "a relative path refers to `cwd`", frames)
-    elif _was_read(turn, str(fixture.extra / "notes.txt"), ELSEWHERE):
+    elif _was_read(turn, str(fixture.extra / "notes.txt"), OTHER_NOTES_WORD):
         fixture.notes.add_fail(136, "a relative path was read in an additional directory", frames)
     else:
         fixture.notes.add_not_shown(136, "the file was not read")
@@ -234,41 +245,49 @@ async def paths_outside(fixture: AgentFixture) -> None:
     inside_turn = await fixture.run_action(
         agent, session, "read_path", path=str(fixture.folder / "notes.txt")
     )
-    if not _was_read(inside_turn, str(fixture.folder / "notes.txt"), WORD):
+    if not _was_read(inside_turn, str(fixture.folder / "notes.txt"), NOTES_WORD):
         raise CaseUnavailable("the file inside the folder was not read")
     path = str(fixture.start_folder / "notes.txt")
     turn = await fixture.run_action(agent, session, "read_path", path=path)
     frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
-    bad = "a file outside the session's folders was read without permission"
-    fixture.notes.judge(137, not _was_read(turn, path, ELSEWHERE), "files outside are not read", bad, frames)
+    failure = "a file outside the session's folders was read without permission"
+    fixture.notes.judge(
+        137, not _was_read(turn, path, OTHER_NOTES_WORD), "files outside are not read", failure, frames
+    )
 
 
 DIRECTORY_CASES: Final = (
     AgentCase(
-        "wrong roots",
+        "invalid additional directories",
         "relative, empty and mistyped additional directories",
         (131, 132, 325),
         invalid_directories,
-        _CAPABILITY,
+        _DIRECTORIES_CAPABILITY,
     ),
     AgentCase(
-        "roots are not kept",
+        "additional directories are not kept",
         "resume and fork without the field",
         (133, 283),
         directories_are_not_kept,
-        _CAPABILITY,
+        _DIRECTORIES_CAPABILITY,
     ),
     AgentCase(
-        "relative paths and roots", "one file name in both folders", (136,), relative_paths, _CAPABILITY
+        "relative paths",
+        "the same file name in `cwd` and in an additional directory",
+        (136,),
+        relative_paths,
+        _DIRECTORIES_CAPABILITY,
     ),
-    AgentCase("outside the roots", "a path elsewhere, with every permission refused", (137,), paths_outside),
+    AgentCase(
+        "paths outside", "a path in another folder; every permission is rejected", (137,), paths_outside
+    ),
 )
 
 
 _POLL_SECONDS: Final = 0.05
 
 
-def _server(name: str, log: Path) -> dict[str, Any]:
+def _stdio_server(name: str, log: Path) -> dict[str, Any]:
     args = ["-m", "accord.check.mcp_server_program", str(log)]
     return {"name": name, "command": sys.executable, "args": args, "env": []}
 
@@ -285,8 +304,8 @@ async def _wait_for_logs(agent: AgentUnderTest, logs: list[Path]) -> bool:
 
 async def connect_mcp_servers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    logs = [fixture.root / "first.mark", fixture.root / "second.mark"]
-    servers = [_server(f"check{number}", log) for number, log in enumerate(logs)]
+    logs = [fixture.root / "first-server.log", fixture.root / "second-server.log"]
+    servers = [_stdio_server(f"check{number}", log) for number, log in enumerate(logs)]
     session = await fixture.new_session(agent, mcpServers=servers)
     if fixture.has_action("talk") and not all(log.exists() for log in logs):
         await fixture.run_action(agent, session, "talk")
@@ -295,8 +314,8 @@ async def connect_mcp_servers(fixture: AgentFixture) -> None:
     frames = [line.evidence for line in agent.lines if line.method == "session/new"]
     fixture.notes.judge(95, bool(connected), "it contacts a server", "no server was contacted", frames)
     if connected:
-        bad = f"{len(connected)} of {len(logs)} servers were contacted"
-        fixture.notes.judge(96, connected == logs, "it contacts every server", bad, frames)
+        failure = f"{len(connected)} of {len(logs)} servers were contacted"
+        fixture.notes.judge(96, connected == logs, "it contacts every server", failure, frames)
 
 
 async def broken_mcp_server(fixture: AgentFixture) -> None:
@@ -307,9 +326,9 @@ async def broken_mcp_server(fixture: AgentFixture) -> None:
     if not answer.ok:
         fixture.notes.add_pass(97, f"session/new reports it: {answer.summary}", answer.evidence)
         return
-    turn = await agent.run_turn(answer.result["sessionId"], fixture.action("talk").filled(), rule=97)
-    bad = f"with a broken MCP server the turn gave {turn.answer.summary}"
-    fixture.notes.judge(97, turn.answer.ok, "the session works without it", bad, turn.answer.evidence)
+    turn = await agent.run_turn(answer.result["sessionId"], fixture.action("talk").prompt_text(), rule=97)
+    failure = f"with a broken MCP server the turn gave {turn.answer.summary}"
+    fixture.notes.judge(97, turn.answer.ok, "the session works without it", failure, turn.answer.evidence)
 
 
 async def mcp_over_acp(fixture: AgentFixture) -> None:

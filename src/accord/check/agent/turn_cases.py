@@ -2,21 +2,27 @@
 
 from typing import Any, Final
 
-from accord.check.agent.agent_fixture import NO_STRICT_MODE, WORD, AgentCase, AgentFixture, without
+from accord.check.agent.agent_fixture import (
+    NO_STRICT_MODE,
+    NOTES_WORD,
+    AgentCase,
+    AgentFixture,
+    capabilities_without,
+)
 from accord.check.agent.agent_under_test import AgentTurn
-from accord.check.agent.client_responder import CANCELLED, HOLD, Reply, error, result
-from accord.check.checked_connection import WireLine
+from accord.check.agent.client_responder import CANCELLED_REPLY
+from accord.check.checked_connection import Reply, WireLine, error_reply, leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable
 from accord.trace.trace_steps import at, listed
 
-TEXT: Final = "日本語 🎉 naïve"
+NON_ASCII_TEXT: Final = "日本語 🎉 naïve"
 
 
 async def plain_turn(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "talk")
-    bad = f"a prompt of text gave {turn.answer.summary}"
-    fixture.notes.judge(139, turn.answer.ok, "text is accepted", bad, turn.answer.evidence)
+    failure = f"a prompt of text gave {turn.answer.summary}"
+    fixture.notes.judge(139, turn.answer.ok, "text is accepted", failure, turn.answer.evidence)
     fixture.notes.add_pass(143, "every prompt is answered", turn.answer.evidence)
     resource_link = {
         "type": "resource_link",
@@ -24,12 +30,12 @@ async def plain_turn(fixture: AgentFixture) -> None:
         "name": "notes.txt",
     }
     request = agent.prompt(
-        session, [{"type": "text", "text": fixture.action("talk").filled()}, resource_link]
+        session, [{"type": "text", "text": fixture.action("talk").prompt_text()}, resource_link]
     )
     link_turn = await agent.finish_turn(request)
-    bad = f"a prompt with a resource_link gave {link_turn.answer.summary}"
-    fixture.notes.judge(140, link_turn.answer.ok, "links are accepted", bad, link_turn.answer.evidence)
-    await agent.barrier()
+    failure = f"a prompt with a resource_link gave {link_turn.answer.summary}"
+    fixture.notes.judge(140, link_turn.answer.ok, "links are accepted", failure, link_turn.answer.evidence)
+    await agent.ping()
 
 
 async def special_texts(fixture: AgentFixture) -> None:
@@ -37,28 +43,33 @@ async def special_texts(fixture: AgentFixture) -> None:
     if fixture.has_action("lines"):
         await fixture.run_action(agent, session, "lines")
     if fixture.has_action("echo"):
-        turn = await fixture.run_action(agent, session, "echo", text=TEXT)
+        turn = await fixture.run_action(agent, session, "echo", text=NON_ASCII_TEXT)
         visible_text = turn.all_text
         wrong_texts = [
             wrong
-            for wrong in (TEXT.encode().decode("latin-1"), TEXT.encode("ascii", "replace").decode())
+            for wrong in (
+                NON_ASCII_TEXT.encode().decode("latin-1"),
+                NON_ASCII_TEXT.encode("ascii", "replace").decode(),
+            )
             if wrong in visible_text
         ]
-        if TEXT in visible_text:
+        if NON_ASCII_TEXT in visible_text:
             fixture.notes.add_pass(5, "emoji and CJK are returned unchanged", turn.answer.evidence[:1])
         elif wrong_texts:
             fixture.notes.add_fail(
-                5, f"{TEXT} was returned as {wrong_texts[0]!r}", [line.evidence for line in turn.lines[-2:]]
+                5,
+                f"{NON_ASCII_TEXT} was returned as {wrong_texts[0]!r}",
+                [line.evidence for line in turn.lines[-2:]],
             )
     if fixture.has_action("talk"):
         await fixture.require_plain_turn(agent, session)
-        text = fixture.action("talk").filled() + " \\ud83d"
+        text = fixture.action("talk").prompt_text() + " \\ud83d"
         params = f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}'
         request = agent.send(f'{{"jsonrpc":"2.0","id":"half","method":"session/prompt","params":{params}}}')
         turn = await agent.finish_turn(request, rule=392)
-        bad = f"half of a surrogate pair gave {turn.answer.summary}"
+        failure = f"half of a surrogate pair gave {turn.answer.summary}"
         fixture.notes.judge(
-            392, turn.answer.ok, "half of a surrogate pair is accepted", bad, turn.answer.evidence
+            392, turn.answer.ok, "half of a surrogate pair is accepted", failure, turn.answer.evidence
         )
 
 
@@ -74,65 +85,69 @@ async def malformed_prompts(fixture: AgentFixture) -> None:
 
 async def _check_refusal(fixture: AgentFixture, agent: Any, session: str, prompt: Any) -> None:
     answer = await agent.call("session/prompt", {"sessionId": session, "prompt": prompt})
-    bad = f"the prompt {prompt!r} gave {answer.summary}; expected -32602"
-    fixture.notes.judge(151, answer.code == -32602, "malformed prompts are refused", bad, answer.evidence)
+    failure = f"the prompt {prompt!r} gave {answer.summary}; expected -32602"
+    fixture.notes.judge(151, answer.code == -32602, "malformed prompts are refused", failure, answer.evidence)
 
 
 async def requests_during_turn(fixture: AgentFixture) -> None:
     """During a turn, modes and options can be set, and a second prompt is refused."""
     agent = await fixture.start_agent()
-    new = await agent.new_session(fixture.cwd)
-    session = at(new.result, "sessionId") if new.ok else await fixture.new_session(agent)
+    new_answer = await agent.new_session(fixture.cwd)
+    session = at(new_answer.result, "sessionId") if new_answer.ok else await fixture.new_session(agent)
     request = await fixture.start_busy_turn(agent, session)
     calls: list[tuple[str, dict[str, Any]]] = []
-    mode = at(new.result, "modes", "currentModeId")
+    mode = at(new_answer.result, "modes", "currentModeId")
     if isinstance(mode, str):
         calls.append(("session/set_mode", {"modeId": mode}))
-    option = next((one for one in listed(new.result, "configOptions") if at(one, "type") == "select"), None)
+    option = next(
+        (one for one in listed(new_answer.result, "configOptions") if at(one, "type") == "select"), None
+    )
     if option is not None:
         params = {"configId": at(option, "id"), "value": at(option, "currentValue")}
         calls.append(("session/set_config_option", params))
     for method, params in calls:
         sent = agent.send_request(method, {"sessionId": session, **params})
         answer = await agent.wait_for_answer(sent, rule=157, timeout=fixture.timeouts.soon)
-        bad = f"{method} in a turn gave {answer.summary}"
-        fixture.notes.judge(157, answer.ok, f"{method} works in a turn", bad, answer.evidence)
+        failure = f"{method} in a turn gave {answer.summary}"
+        fixture.notes.judge(157, answer.ok, f"{method} works in a turn", failure, answer.evidence)
     if not calls:
         fixture.notes.add_not_applicable(157, "it has neither modes nor options")
     second = agent.prompt(session, "hi")
-    refused = await agent.wait_for_line(
+    second_answer = await agent.wait_for_line(
         lambda line: line.sender == "agent" and line.is_answer and line.id == second.id,
         since=second.number,
         timeout=fixture.timeouts.soon / 2,
     )
-    over = await agent.wait_for_line(
+    first_answer = await agent.wait_for_line(
         lambda line: line.is_answer and line.id == request.id, since=request.number, timeout=0
     )
     agent.cancel(session)
     turn = await agent.finish_turn(request, rule=161, timeout=fixture.timeouts.soon)
-    if refused is None:
+    if second_answer is None:
         fixture.notes.add_fail(385, "a second prompt in a busy session is not refused", [second.evidence])
         return
-    code = at(refused.message, "error", "code")
-    untouched = over is None and turn.stop == "cancelled"
-    bad = f"a second prompt gave {code or 'a result'}; the first {'continues' if untouched else 'ended'}"
+    code = at(second_answer.message, "error", "code")
+    untouched = first_answer is None and turn.stop_reason == "cancelled"
+    failure = f"a second prompt gave {code or 'a result'}; the first {'continues' if untouched else 'ended'}"
     fixture.notes.judge(
         385,
         code == -32600 and untouched,
         "a second prompt is refused",
-        bad,
-        (second.evidence, refused.evidence),
+        failure,
+        (second.evidence, second_answer.evidence),
     )
 
 
 PROMPT_CASES: Final = (
     AgentCase(
-        "a turn",
-        "a prompt of text, one with a link",
+        "a plain turn",
+        "a prompt of text, and one with a resource link",
         (42, 139, 140, 142, 143, 144, 145, 146, 147, 310),
         plain_turn,
     ),
-    AgentCase("texts", "several lines, emoji and CJK, half of a surrogate pair", (3, 5, 392), special_texts),
+    AgentCase(
+        "special texts", "several lines, emoji and CJK, half of a surrogate pair", (3, 5, 392), special_texts
+    ),
     AgentCase(
         "malformed prompts",
         "a text block without text; a bare text in strict mode",
@@ -148,50 +163,52 @@ PROMPT_CASES: Final = (
 def _check_cancelled_turn(fixture: AgentFixture, turn: AgentTurn) -> None:
     answer = turn.answer
     if not answer.ok:
-        fixture.notes.add_fail(162, f"a cancelled turn gave {answer.summary}", answer.evidence)
+        fixture.notes.add_fail(162, f"a canceled turn gave {answer.summary}", answer.evidence)
         return
-    fixture.notes.add_pass(162, "a cancelled turn is not an error", answer.evidence)
-    bad = f"a cancelled turn ended with {turn.stop!r}"
-    fixture.notes.judge(161, turn.stop == "cancelled", "a cancelled turn says so", bad, answer.evidence)
+    fixture.notes.add_pass(162, "a canceled turn is not an error", answer.evidence)
+    failure = f"a canceled turn ended with {turn.stop_reason!r}"
+    fixture.notes.judge(
+        161, turn.stop_reason == "cancelled", "a canceled turn says so", failure, answer.evidence
+    )
 
 
 async def cancel_turn(fixture: AgentFixture) -> None:
     """Once with a client that has terminals, once without."""
-    for capabilities in (None, without("terminal")):
+    for capabilities in (None, capabilities_without("terminal")):
         agent, session = await (
             fixture.open_session() if capabilities is None else fixture.open_session(capabilities)
         )
         request = await fixture.start_busy_turn(agent, session)
         agent.cancel(session)
-        soon = await agent.wait_for_line(
+        answer_line = await agent.wait_for_line(
             lambda line, id=request.id: line.is_answer and line.id == id,
             since=request.number,
             timeout=fixture.timeouts.soon,
         )
-        bad = f"{fixture.timeouts.soon:g} seconds after the cancel the turn still runs"
-        fixture.notes.judge(163, soon is not None, "the turn ends soon", bad, [request.evidence])
-        if soon is None:
+        failure = f"{fixture.timeouts.soon:g} seconds after the cancel the turn still runs"
+        fixture.notes.judge(163, answer_line is not None, "the turn ends soon", failure, [request.evidence])
+        if answer_line is None:
             return
         turn = await agent.finish_turn(request, rule=161)
         _check_cancelled_turn(fixture, turn)
         agent.responder.keep_terminals_running = False
         if fixture.has_action("talk"):
             await fixture.require_plain_turn(agent, await fixture.new_session(agent))
-            again = await agent.run_turn(session, fixture.action("talk").filled(), rule=170)
-            bad = f"a prompt after a cancelled turn gave {again.answer.summary}"
-            worked = again.answer.ok and again.stop != "cancelled"
-            fixture.notes.judge(170, worked, "the session continues", bad, again.answer.evidence)
-        await agent.barrier()
+            next_turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule=170)
+            failure = f"a prompt after a canceled turn gave {next_turn.answer.summary}"
+            worked = next_turn.answer.ok and next_turn.stop_reason != "cancelled"
+            fixture.notes.judge(170, worked, "the session continues", failure, next_turn.answer.evidence)
+        await agent.ping()
 
 
 async def cancel_without_turn(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
     agent.cancel(session)
-    turn = await agent.run_turn(session, fixture.action("talk").filled(), rule=168)
-    bad = f"after a cancel without a turn a prompt gave {turn.answer.summary}"
-    worked = turn.answer.ok and turn.stop != "cancelled"
-    fixture.notes.judge(168, worked, "it is harmless", bad, turn.answer.evidence)
+    turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule=168)
+    failure = f"after a cancel without a turn a prompt gave {turn.answer.summary}"
+    worked = turn.answer.ok and turn.stop_reason != "cancelled"
+    fixture.notes.judge(168, worked, "it is harmless", failure, turn.answer.evidence)
 
 
 async def cancel_request(fixture: AgentFixture) -> None:
@@ -208,43 +225,42 @@ async def cancel_request(fixture: AgentFixture) -> None:
         await agent.finish_turn(request, rule=50, timeout=fixture.timeouts.soon)
         raise CaseUnavailable("it ignores $/cancel_request, which is allowed")
     answer = await agent.wait_for_answer(request, rule=50)
-    sound = answer.ok or answer.code == -32800
-    bad = f"$/cancel_request gave {answer.summary}; expected a result or -32800"
-    fixture.notes.judge(50, sound, f"it gave {answer.summary}", bad, answer.evidence)
-    await agent.barrier()
+    passed = answer.ok or answer.code == -32800
+    failure = f"$/cancel_request gave {answer.summary}; expected a result or -32800"
+    fixture.notes.judge(50, passed, f"it gave {answer.summary}", failure, answer.evidence)
+    await agent.ping()
 
 
 async def cancel_during_permission_request(fixture: AgentFixture) -> None:
     """Cancel a turn during a permission request; the request may be answered in two ways."""
-    answers = (CANCELLED, error(-32800, "Request cancelled"))
+    answers = (CANCELLED_REPLY, error_reply(-32800, "Request cancelled"))
     agent = await fixture.start_agent()
     for reply in answers:
         session = await fixture.new_session(agent)
-        agent.responder.overrides["session/request_permission"] = _hold
-        request = agent.prompt(session, fixture.action("permission").filled(file="cancelled.txt"))
-        question = await fixture.wait_for_permission_request(agent, request)
+        agent.responder.overrides["session/request_permission"] = leave_unanswered
+        request = agent.prompt(session, fixture.action("permission").prompt_text(file="cancelled.txt"))
+        permission = await fixture.wait_for_permission_request(agent, request)
         agent.cancel(session)
-        agent.reply(question, reply)
+        agent.reply(permission, reply)
         turn = await agent.finish_turn(request, rule=169, timeout=fixture.timeouts.soon)
-        bad = f"after a cancelled question the turn gave {turn.answer.summary}"
+        failure = f"after a canceled permission request the turn gave {turn.answer.summary}"
         if turn.answer.ok:
             _check_cancelled_turn(fixture, turn)
-        fixture.notes.judge(169, turn.answer.ok, "the turn ends normally", bad, turn.answer.evidence)
-
-
-def _hold(line: WireLine) -> Reply:
-    return HOLD
+        fixture.notes.judge(169, turn.answer.ok, "the turn ends normally", failure, turn.answer.evidence)
 
 
 CANCEL_CASES: Final = (
     AgentCase(
-        "a turn is cancelled", "session/cancel while it is busy", (161, 162, 163, 164, 170, 257), cancel_turn
+        "canceling a turn",
+        "session/cancel while the turn is busy",
+        (161, 162, 163, 164, 170, 257),
+        cancel_turn,
     ),
     AgentCase("cancel without a turn", "session/cancel without a turn", (168,), cancel_without_turn),
-    AgentCase("a request is cancelled", "$/cancel_request for a prompt", (50,), cancel_request),
+    AgentCase("canceling a request", "$/cancel_request for a prompt", (50,), cancel_request),
     AgentCase(
         "cancel during a permission request",
-        "session/cancel while permission is asked for",
+        "session/cancel while a permission request is pending",
         (169,),
         cancel_during_permission_request,
     ),
@@ -283,7 +299,7 @@ async def read_file(fixture: AgentFixture) -> None:
         turn = await fixture.run_action(agent, session, "read", file="notes.txt")
         _check_tool_call_reported(fixture, turn)
     if fixture.has_action("search"):
-        await fixture.run_action(agent, session, "search", text=WORD)
+        await fixture.run_action(agent, session, "search", text=NOTES_WORD)
 
 
 async def write_file(fixture: AgentFixture) -> None:
@@ -297,9 +313,9 @@ async def write_file(fixture: AgentFixture) -> None:
         if at(one, "type") == "diff" and at(one, "path") == str(fixture.folder / "made.txt")
     ]
     for line, diff in diffs[:1]:
-        bad = f"the diff of a new file has oldText {at(diff, 'oldText')!r}"
+        failure = f"the diff of a new file has oldText {at(diff, 'oldText')!r}"
         fixture.notes.judge(
-            179, at(diff, "oldText") is None, "a new file has no old text", bad, [line.evidence]
+            179, at(diff, "oldText") is None, "a new file has no old text", failure, [line.evidence]
         )
     if not diffs:
         fixture.notes.add_not_shown(179, "no diff of the new file was shown")
@@ -311,7 +327,7 @@ async def null_result_of_write(fixture: AgentFixture) -> None:
     def write(line: WireLine) -> Reply:
         path = fixture.folder / "made.txt"
         path.write_text("hello")
-        return result(None)
+        return result_reply(None)
 
     agent.responder.overrides["fs/write_text_file"] = write
     turn = await fixture.run_action(agent, session, "write", file="made.txt", text="hello")
@@ -319,9 +335,9 @@ async def null_result_of_write(fixture: AgentFixture) -> None:
     if not written:
         raise CaseUnavailable("nothing was written through the client")
     failed = [line for line in turn.updates("tool_call_update") if line.update.get("status") == "failed"]
-    sound = turn.answer.ok and not failed
+    passed = turn.answer.ok and not failed
     frames = [written[0].evidence, *(line.evidence for line in failed[:1]), turn.answer.line.evidence]
-    fixture.notes.judge(246, sound, "null counts as success", "null counts as a failure", frames)
+    fixture.notes.judge(246, passed, "null counts as success", "null counts as a failure", frames)
 
 
 async def run_command(fixture: AgentFixture) -> None:
@@ -334,13 +350,13 @@ async def missing_client_capabilities(fixture: AgentFixture) -> None:
     """The agent must not use a capability that the client lacks."""
     actions: tuple[tuple[int, str, str, dict[str, str], str], ...] = (
         (236, "fs.readTextFile", "read", {"file": "notes.txt"}, "fs/read_text_file"),
-        (237, "fs.writeTextFile", "write", {"file": "poor.txt", "text": "x"}, "fs/write_text_file"),
+        (237, "fs.writeTextFile", "write", {"file": "no-capability.txt", "text": "x"}, "fs/write_text_file"),
         (247, "terminal", "run", {}, "terminal/create"),
     )
     for rule, capability, action, values, method in actions:
         if not fixture.has_action(action):
             continue
-        agent, session = await fixture.open_session(without(capability))
+        agent, session = await fixture.open_session(capabilities_without(capability))
         turn = await fixture.run_action(agent, session, action, **values)
         used = turn.updates("tool_call", "tool_call_update") or turn.requests(*_TOOL_REQUESTS)
         if not turn.requests(method) and used:
@@ -354,7 +370,7 @@ TOOL_CALL_CASES: Final = (
         (172, *_TOOL_CALL_RULES, 236, 238),
         read_file,
     ),
-    AgentCase("making a file", "the write action", (172, 179, 237, 238), write_file),
+    AgentCase("writing a file", "the write action", (172, 179, 237, 238), write_file),
     AgentCase(
         "a write answered with null",
         "the write action, and the client answers null",
@@ -364,7 +380,7 @@ TOOL_CALL_CASES: Final = (
     AgentCase("running a command", "the run action", (172, 190, 247, 257, 258), run_command),
     AgentCase(
         "clients without a capability",
-        "each action with a client that lacks what it needs",
+        "each action with a client that lacks the capability it needs",
         (236, 237, 247),
         missing_client_capabilities,
     ),

@@ -6,24 +6,26 @@ The client must not hang, crash or give consent, and it must end clearly.
 import json
 from typing import Any, Final
 
-from accord.check.client.agent_responder import AgentExit, Handler, Reply
-from accord.check.client.client_fixture import ClientCase, ClientFixture, tail
+from accord.check.checked_connection import Handler, Reply
+from accord.check.client.agent_responder import AgentExit
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.user_decision_cases import consents, permission_params
-from accord.check.findings import CaseUnavailable, Rule
+from accord.check.findings import CaseUnavailable, RuleId
 
 _HUGE_BYTES: Final = 8 * 1024 * 1024
+_SPLIT_TEXT: Final = "AnswerOfThe你Check"
 _REQUEST_COUNT: Final = 2000
 
 
 def _exit_with(code: int | None = None) -> Handler:
-    def server(_: Any) -> Reply:
+    def handler(_: Any) -> Reply:
         raise AgentExit(code)
 
-    return server
+    return handler
 
 
-async def _check_error_exit(fixture: ClientFixture, rules: tuple[Rule, ...], when: str) -> None:
+async def _check_error_exit(fixture: ClientFixture, rules: tuple[RuleId, ...], when: str) -> None:
     """Judge that the client exits with a message and an error code, without a crash."""
     if not fixture.traits.exits_after_turn:
         for rule in rules:
@@ -63,8 +65,8 @@ async def killed_at_session_new(fixture: ClientFixture) -> None:
 
 async def killed_in_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
-    turn.client.say("some words")
-    await turn.client.barrier()
+    turn.client.say("text before the kill")
+    await turn.client.ping()
     turn.client.exit()
     await _check_error_exit(fixture, (37,), "killed in a turn")
 
@@ -75,7 +77,7 @@ async def exit_during_permission_request(fixture: ClientFixture) -> None:
     client.send_request(
         "session/request_permission", permission_params(client, path=str(fixture.folder / "notes.txt"))
     )
-    await client.barrier()
+    await client.ping()
     client.exit(0)
     await _check_error_exit(fixture, ("fault-dies",), "exit during a permission request")
 
@@ -86,14 +88,14 @@ async def agent_stalls(fixture: ClientFixture) -> None:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
     fixture.responder.ignores_eof = True
     turn = await fixture.start_turn()
-    await turn.client.barrier()
+    await turn.client.ping()
     fixture.process.interrupt()
     await turn.client.wait_for_call("session/cancel", timeout=fixture.timeouts.soon)
     fixture.process.interrupt()
     ended = await fixture.process.wait(fixture.timeouts.answer)
     exit = fixture.process.exit
-    bad = f"it cannot be interrupted; output: {tail(fixture.process.output)}"
-    fixture.notes.judge("fault-stalls", ended, f"the second interrupt ended it: it {exit}", bad)
+    failure = f"it cannot be interrupted; output: {tail(fixture.process.output)}"
+    fixture.notes.judge("fault-stalls", ended, f"the second interrupt ended it: it {exit}", failure)
 
 
 async def agent_stalls_until_deadline(fixture: ClientFixture) -> None:
@@ -102,8 +104,8 @@ async def agent_stalls_until_deadline(fixture: ClientFixture) -> None:
     fixture.responder.ignores_eof = True
     await fixture.start_turn("deadline")
     ended = await fixture.process.wait(fixture.timeouts.turn)
-    bad = f"it hangs; output: {tail(fixture.process.output)}"
-    fixture.notes.judge("fault-stalls", ended, "its deadline ended the turn", bad)
+    failure = f"it hangs; output: {tail(fixture.process.output)}"
+    fixture.notes.judge("fault-stalls", ended, "its deadline ended the turn", failure)
 
 
 async def second_answers(fixture: ClientFixture) -> None:
@@ -112,27 +114,27 @@ async def second_answers(fixture: ClientFixture) -> None:
     client = turn.client
     opened = next(line for line in client.lines if line.method == "session/new")
     client.send({"jsonrpc": "2.0", "id": opened.id, "result": {"sessionId": "another"}})
-    answer = await client.barrier(rule="fault-twice")
+    answer = await client.ping(rule="fault-twice")
     fixture.notes.add_pass("fault-twice", "it continues", answer.evidence)
-    client.say("marigold")
+    client.say(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    client.reply(turn.prompt, {"error": {"code": -32603, "message": "never mind"}})
-    await _check_normal_exit(fixture, "fault-twice", "marigold")
+    client.reply(turn.prompt, {"error": {"code": -32603, "message": "a second answer"}})
+    await _check_normal_exit(fixture, "fault-twice", ANSWER_TEXT)
 
 
 async def _check_normal_exit(
-    fixture: ClientFixture, rule: Rule, marker: str, *, refusing: bool = False
+    fixture: ClientFixture, rule: RuleId, answer_text: str, *, error_allowed: bool = False
 ) -> None:
-    """Judge that the client ends as after a successful turn. `refusing`: an error exit code is allowed."""
+    """Judge that the client printed the text and ended normally. `error_allowed`: with any exit code."""
     ended = await fixture.wait_for_exit()
     exit, output = fixture.process.exit, fixture.process.output
     if fixture.traits.exits_after_turn and not ended:
         fixture.notes.add_fail(rule, f"it hangs; output: {tail(output)}")
     elif exit is not None and (
-        exit.signal is not None or (exit.code != 0 and fixture.traits.exits_after_turn and not refusing)
+        exit.signal is not None or (exit.code != 0 and fixture.traits.exits_after_turn and not error_allowed)
     ):
         fixture.notes.add_fail(rule, f"it {exit}; output: {tail(output)}")
-    elif fixture.traits.prints_messages and marker not in fixture.process.printed:
+    elif fixture.traits.prints_messages and answer_text not in fixture.process.printed:
         fixture.notes.add_fail(rule, f"the text is not printed; output: {tail(output)}")
     else:
         fixture.notes.add_pass(rule, "the turn ended normally")
@@ -143,11 +145,11 @@ async def unknown_ids(fixture: ClientFixture) -> None:
     client = turn.client
     for id in (9999, "zzz", None, -1):
         client.send({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn", "sessionId": "x"}})
-        client.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "nobody asked"}})
-    await client.barrier(rule="fault-unknown-ids")
-    client.say("marigold")
+        client.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no such request"}})
+    await client.ping(rule="fault-unknown-ids")
+    client.say(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-unknown-ids", "marigold")
+    await _check_normal_exit(fixture, "fault-unknown-ids", ANSWER_TEXT)
 
 
 async def wrong_types(fixture: ClientFixture) -> None:
@@ -174,8 +176,8 @@ async def wrong_types(fixture: ClientFixture) -> None:
     client.send({"jsonrpc": "2.0", "method": 5})
     for id in (1.5, True, ["a"]):
         client.send({"jsonrpc": "2.0", "id": id, "result": {}})
-    good = permission_params(client)
-    call = good["toolCall"]
+    valid_params = permission_params(client)
+    call = valid_params["toolCall"]
     changes: tuple[dict[str, Any], ...] = (
         {"options": 5},
         {"options": [{"optionId": 5, "name": [], "kind": "allow_once"}]},
@@ -185,23 +187,27 @@ async def wrong_types(fixture: ClientFixture) -> None:
         {"toolCall": {**call, "kind": {"read": True}}},
     )
     for change in changes:
-        answer = await client.call("session/request_permission", {**good, **change}, rule="fault-types")
-        bad = f"{sorted(change)} of a wrong type was approved: {answer.summary}"
-        fixture.notes.judge("fault-types", not consents(answer), "not consent", bad, answer.evidence)
-    client.say("marigold")
+        answer = await client.call(
+            "session/request_permission", {**valid_params, **change}, rule="fault-types"
+        )
+        failure = f"{sorted(change)} of a wrong type was approved: {answer.summary}"
+        fixture.notes.judge(
+            "fault-types", not consents(answer), "wrong types are not consent", failure, answer.evidence
+        )
+    client.say(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-types", "marigold", refusing=True)
+    await _check_normal_exit(fixture, "fault-types", ANSWER_TEXT, error_allowed=True)
 
 
 async def huge_message(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
-    client.update("tool_call", toolCallId="c1", title="Much", rawInput={"data": "x" * _HUGE_BYTES})
+    client.update("tool_call", toolCallId="c1", title="Huge input", rawInput={"data": "x" * _HUGE_BYTES})
     client.lines[-1] = client.lines[-1]._replace(data=b"(8 MiB)")
-    await client.barrier(rule="fault-huge")
-    client.say("marigold")
+    await client.ping(rule="fault-huge")
+    client.say(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-huge", "marigold")
+    await _check_normal_exit(fixture, "fault-huge", ANSWER_TEXT)
 
 
 async def invalid_lines(fixture: ClientFixture) -> None:
@@ -221,10 +227,10 @@ async def invalid_lines(fixture: ClientFixture) -> None:
         client.send(line)
     client.pipe.write_stderr("a warning\n" * 50)
     client.pipe.write(b"\xef\xbb\xbf\r\n\n")
-    await client.barrier(rule="fault-noise")
-    client.say("marigold")
+    await client.ping(rule="fault-noise")
+    client.say(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-noise", "marigold")
+    await _check_normal_exit(fixture, "fault-noise", ANSWER_TEXT)
 
 
 async def agent_reads_slowly(fixture: ClientFixture) -> None:
@@ -237,34 +243,38 @@ async def agent_reads_slowly(fixture: ClientFixture) -> None:
     client.pipe.set_reading(True)
     await client.wait_for_answer(requests[-1], rule="fault-slow")
     answered = {line.id for line in client.lines if line.sender == "client" and line.is_answer}
-    missing = [one for one in requests if one.id not in answered]
-    bad = f"{len(missing)} of {_REQUEST_COUNT} requests got no answer"
+    missing = [request for request in requests if request.id not in answered]
+    failure = f"{len(missing)} of {_REQUEST_COUNT} requests got no answer"
     fixture.notes.judge(
-        "fault-slow", not missing, "every answer came", bad, [one.evidence for one in missing[:1]]
+        "fault-slow",
+        not missing,
+        "every request was answered",
+        failure,
+        [request.evidence for request in missing[:1]],
     )
     del client.lines[turn.prompt.number :]  # too many to check
-    client.say("marigold")
+    client.say(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-slow", "marigold")
+    await _check_normal_exit(fixture, "fault-slow", ANSWER_TEXT)
 
 
 async def byte_by_byte_output(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
-    _send_byte_by_byte(client, "mari你gold")
-    await client.barrier(rule="fault-pieces")
+    _send_byte_by_byte(client, _SPLIT_TEXT)
+    await client.ping(rule="fault-pieces")
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-pieces", "mari你gold")
+    await _check_normal_exit(fixture, "fault-pieces", _SPLIT_TEXT)
 
 
 def _send_byte_by_byte(client: ClientUnderTest, text: str) -> None:
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    note = {
+    notification = {
         "jsonrpc": "2.0",
         "method": "session/update",
         "params": {"sessionId": client.responder.session, "update": update},
     }
-    for byte in json.dumps(note, ensure_ascii=False).encode() + b"\n":
+    for byte in json.dumps(notification, ensure_ascii=False).encode() + b"\n":
         client.pipe.write(bytes([byte]))
 
 
@@ -272,46 +282,62 @@ async def answers_in_other_order(fixture: ClientFixture) -> None:
     """End the turn before the agent's own request is answered, and send an update after it."""
     turn = await fixture.start_turn()
     client = turn.client
-    client.say("marigold")
+    client.say(ANSWER_TEXT)
     client.send_request(
         "session/request_permission", permission_params(client, path=str(fixture.folder / "notes.txt"))
     )
     client.end_turn(turn.prompt)
-    client.say("too late")
+    client.say("text after the end of the turn")
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     passed = (ended or not fixture.traits.exits_after_turn) and (exit is None or exit.signal is None)
-    bad = f"it hangs or crashed: {tail(fixture.process.output)}"
-    fixture.notes.judge("fault-reordered", passed, "the turn ended", bad)
+    failure = f"it hangs or crashed: {tail(fixture.process.output)}"
+    fixture.notes.judge("fault-reordered", passed, "the turn ended", failure)
 
 
 CASES: Final = (
     ClientCase(
-        "stalls until the deadline",
-        "the client has a deadline",
+        "agent stalls until the deadline",
+        "the deadline action; the agent answers nothing",
         ("fault-stalls",),
         agent_stalls_until_deadline,
     ),
     ClientCase(
-        "dies at once", "the agent exits instead of answering initialize", ("fault-dies",), exit_at_initialize
+        "agent dies at initialize",
+        "the agent exits instead of answering",
+        ("fault-dies",),
+        exit_at_initialize,
     ),
-    ClientCase("dies opening a session", "killed at session/new", ("fault-dies",), killed_at_session_new),
-    ClientCase("dies in a turn", "killed in the middle of it", (37,), killed_in_turn),
+    ClientCase("agent dies at session/new", "the agent is killed", ("fault-dies",), killed_at_session_new),
+    ClientCase("agent dies in a turn", "the agent is killed after some text", (37,), killed_in_turn),
     ClientCase(
-        "dies while it asks", "with a permission pending", ("fault-dies",), exit_during_permission_request
+        "agent dies during a permission request",
+        "the agent exits",
+        ("fault-dies",),
+        exit_during_permission_request,
     ),
-    ClientCase("stalls", "no answers, then two interrupts", ("fault-stalls",), agent_stalls),
-    ClientCase("answers twice", "each answer is sent again, differently", ("fault-twice",), second_answers),
+    ClientCase("agent stalls", "the agent answers nothing; two interrupts", ("fault-stalls",), agent_stalls),
+    ClientCase(
+        "agent answers twice",
+        "each answer is sent again with another value",
+        ("fault-twice",),
+        second_answers,
+    ),
     ClientCase("unknown ids", "answers with ids of no request", ("fault-unknown-ids",), unknown_ids),
-    ClientCase("wrong types", "in updates and in permissions", ("fault-types",), wrong_types),
+    ClientCase("wrong types", "in updates and in permission requests", ("fault-types",), wrong_types),
     ClientCase("a huge message", "8 MiB", ("fault-huge",), huge_message),
     ClientCase(
-        "noise between messages",
-        "text, escapes, bytes, JSON that is not a message",
+        "lines that are not messages",
+        "text, escape sequences, bytes, other JSON",
         ("fault-noise",),
         invalid_lines,
     ),
-    ClientCase("reads slowly", "2000 requests while nothing is read", ("fault-slow",), agent_reads_slowly),
+    ClientCase(
+        "agent reads slowly",
+        "2000 requests while the agent reads nothing",
+        ("fault-slow",),
+        agent_reads_slowly,
+    ),
     ClientCase("messages in pieces", "byte by byte", ("fault-pieces",), byte_by_byte_output),
     ClientCase(
         "answers in another order",

@@ -1,15 +1,18 @@
 """Answers the client's requests as a small but complete agent, or as a case overrides it."""
 
-from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from accord.check.checked_connection import Message, WireLine
+from accord.check.checked_connection import (
+    Handler,
+    Message,
+    Reply,
+    WireLine,
+    error_reply,
+    remove_capabilities,
+    result_reply,
+)
 from accord.trace.trace_steps import at
-
-Reply: TypeAlias = Message | None
-"""`{"result": ...}` or `{"error": ...}`; None leaves the request unanswered."""
-Handler: TypeAlias = Callable[[WireLine], Reply]
 
 ALL_CAPABILITIES: Final[dict[str, Any]] = {
     "loadSession": True,
@@ -50,30 +53,13 @@ class AgentExit(Exception):
         self.code = code
 
 
-def result(value: Any) -> Message:
-    """A result."""
-    return {"result": value}
-
-
-def error(code: int, message: str) -> Message:
-    """An error."""
-    return {"error": {"code": code, "message": message}}
-
-
-def without(*paths: str) -> dict[str, Any]:
+def capabilities_without(*paths: str) -> dict[str, Any]:
     """All agent capabilities without these: `loadSession`, `sessionCapabilities.list`..."""
-    copy = deepcopy(ALL_CAPABILITIES)
-    for path in paths:
-        inner = copy
-        *parents, last = path.split(".")
-        for parent in parents:
-            inner = inner[parent]
-        inner.pop(last, None)
-    return copy
+    return remove_capabilities(ALL_CAPABILITIES, paths)
 
 
 class AgentResponder:
-    """The agent side of a case. A case puts its own handlers into `overrides`."""
+    """The agent side of a case. A case puts its own handlers into `overrides`, by method."""
 
     def __init__(self) -> None:
         self.session: str = "check-1"
@@ -94,39 +80,39 @@ class AgentResponder:
         self.ignores_eof = False
         """Whether the agent keeps running when its input is closed."""
         self.options: list[dict[str, Any]] = deepcopy(OPTIONS)
-        self._handlers: dict[str, Handler] = {
-            "initialize": lambda _: result(self.initialize_result),
-            "session/new": lambda _: result({"sessionId": self.session, **self.session_result}),
-            "session/load": self._again,
-            "session/resume": self._again,
-            "session/fork": lambda _: result({"sessionId": f"{self.session}-fork"}),
-            "session/list": lambda _: result({"sessions": self.sessions}),
+        self._default_handlers: dict[str, Handler] = {
+            "initialize": lambda _: result_reply(self.initialize_result),
+            "session/new": lambda _: result_reply({"sessionId": self.session, **self.session_result}),
+            "session/load": self._reopen,
+            "session/resume": self._reopen,
+            "session/fork": lambda _: result_reply({"sessionId": f"{self.session}-fork"}),
+            "session/list": lambda _: result_reply({"sessions": self.sessions}),
             "session/prompt": lambda _: None,
             "session/set_config_option": self._set_option,
-            "auth/status": lambda _: result({"state": "authenticated"}),
-            "providers/list": lambda _: result({"providers": []}),
-            "session/status": lambda _: result({"status": "open"}),
-            "session/set_title": lambda line: result({"title": str(at(line.params, "title")).strip()}),
+            "auth/status": lambda _: result_reply({"state": "authenticated"}),
+            "providers/list": lambda _: result_reply({"providers": []}),
+            "session/status": lambda _: result_reply({"status": "open"}),
+            "session/set_title": lambda line: result_reply({"title": str(at(line.params, "title")).strip()}),
             **dict.fromkeys(
                 (
                     *("authenticate", "logout", "session/close", "session/delete", "session/set_mode"),
                     *("session/archive", "session/unarchive", "providers/set", "providers/disable"),
                 ),
-                lambda _: result({}),
+                lambda _: result_reply({}),
             ),
         }
 
     def serve(self, line: WireLine) -> Reply:
-        """The answer to a request."""
-        server = self.overrides.get(line.method) or self._handlers.get(line.method)
-        return error(-32601, f"Method not found: {line.method}") if server is None else server(line)
+        """The answer to a request, or None to leave it unanswered."""
+        handler = self.overrides.get(line.method) or self._default_handlers.get(line.method)
+        return error_reply(-32601, f"Method not found: {line.method}") if handler is None else handler(line)
 
-    def _again(self, line: WireLine) -> Reply:
+    def _reopen(self, line: WireLine) -> Reply:
         self.session = str(at(line.params, "sessionId"))
-        return result(self.session_result)
+        return result_reply(self.session_result)
 
     def _set_option(self, line: WireLine) -> Reply:
         for option in self.options:
             if option["id"] == at(line.params, "configId"):
                 option["currentValue"] = at(line.params, "value")
-        return result({"configOptions": self.options})
+        return result_reply({"configOptions": self.options})

@@ -8,12 +8,12 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from accord.check import findings
-from accord.check.check_script import ClientCheckScript, fill, write_files
+from accord.check.check_script import ClientCheckScript, fill_placeholders, write_files
 from accord.check.checked_connection import CheckTimeouts, ConnectionOver
 from accord.check.client.agent_responder import AgentResponder
 from accord.check.client.client_process import ClientLauncher, ClientTask, LaunchedClient
 from accord.check.client.client_under_test import AgentPipe, ClientUnderTest
-from accord.check.findings import CaseUnavailable, Rule, RuleNotes
+from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock, within
 
 
@@ -36,6 +36,8 @@ async def check_client_record(client: "ClientUnderTest", notes: RuleNotes) -> No
 
 
 PROMPT: Final = "Say hello."
+ANSWER_TEXT: Final = "AnswerOfTheCheck"
+"""The agent's text. It is one word, so that a client does not wrap it when it prints it."""
 
 
 class ClientTraits(Struct, frozen=True):
@@ -74,7 +76,7 @@ class ClientFixture:
         """One entry for each time the client started the agent's terminal login."""
         self.processes: list[LaunchedClient] = []
         self._launcher = launcher
-        self._joined: asyncio.Future[None] | None = None
+        self._connected: asyncio.Future[None] | None = None
         self.root: Path = root.resolve()
         self.folder: Path = self.root / "project"
         self.home: Path = self.root / "home"
@@ -83,7 +85,7 @@ class ClientFixture:
         for path in (self.folder, self.home, self.extra, self.outside):
             path.mkdir(parents=True)
         (self.folder / "notes.txt").write_text("one\ntwo\nthree\n")
-        (self.outside / "secret.txt").write_text("thistle\n")
+        (self.outside / "secret.txt").write_text("outside the session's folders\n")
 
     # -- the client
 
@@ -113,19 +115,24 @@ class ClientFixture:
 
     async def start(self, *actions: str, prompt: str = PROMPT, **values: str) -> None:
         """Start the client with a prompt and these actions."""
-        known = {"folder": str(self.folder), "home": str(self.home), "extra": str(self.extra), **values}
-        words: list[str] = []
+        placeholder_values = {
+            "folder": str(self.folder),
+            "home": str(self.home),
+            "extra": str(self.extra),
+            **values,
+        }
+        arguments: list[str] = []
         environment = dict(self.script.environment)
         terminal = False
         for name in actions:
             action = self.script.action(name)
             if action is None:
                 raise CaseUnavailable(f"the script has no action {name!r}")
-            words += [fill(word, known) for word in action.words]
+            arguments += [fill_placeholders(word, placeholder_values) for word in action.words]
             environment |= action.environment
             terminal = terminal or action.terminal
-            write_files(action, known)
-        task = ClientTask(prompt, self.folder, self.home, words, environment, terminal)
+            write_files(action, placeholder_values)
+        task = ClientTask(prompt, self.folder, self.home, arguments, environment, terminal)
         self.processes.append(await self._launcher(task, self._add_connection))
 
     def _add_connection(self, pipe: AgentPipe) -> None:
@@ -137,31 +144,43 @@ class ClientFixture:
         self.connections.append(
             ClientUnderTest(name, pipe, self.responder, self.notes, self.timeouts, self.clock)
         )
-        if self._joined is not None and not self._joined.done():
-            self._joined.set_result(None)
+        if self._connected is not None and not self._connected.done():
+            self._connected.set_result(None)
 
-    async def connection(self, number: int = 1, *, rule: Rule | None = None) -> ClientUnderTest:
+    async def connection(self, number: int = 1, *, rule: RuleId | None = None) -> ClientUnderTest:
         """Wait until the client has started its first, second... agent; returns the connection."""
         deadline = self.clock.now() + self.timeouts.answer
         while len(self.connections) < number:
-            left = deadline - self.clock.now()
-            if left <= 0 or self.process.exit is not None:
-                why = "the client did not start the agent"
+            remaining = deadline - self.clock.now()
+            if remaining <= 0 or self.process.exit is not None:
+                reason = "the client did not start the agent"
                 if rule is not None:
-                    self.notes.add_fail(rule, why)
-                raise ConnectionOver(why)
-            self._joined = asyncio.get_running_loop().create_future()
-            await within(self.clock, min(left, 0.2), self._joined)
+                    self.notes.add_fail(rule, reason)
+                raise ConnectionOver(reason)
+            self._connected = asyncio.get_running_loop().create_future()
+            await within(self.clock, min(remaining, 0.2), self._connected)
         return self.connections[number - 1]
 
     async def start_turn(
-        self, *actions: str, prompt: str = PROMPT, rule: Rule | None = None, **values: str
+        self, *actions: str, prompt: str = PROMPT, rule: RuleId | None = None, **values: str
     ) -> "ClientTurn":
         """Start the client and wait for its prompt."""
         number = len(self.connections) + 1
         await self.start(*actions, prompt=prompt, **values)
         client = await self.connection(number)
         return ClientTurn(client, await client.wait_for_prompt(rule=rule))
+
+    async def try_turn(self, *actions: str, **values: str) -> ClientUnderTest:
+        """Start the client, end its turn if it sends a prompt soon, and end the client."""
+        number = len(self.connections) + 1
+        await self.start(*actions, **values)
+        client = await self.connection(number)
+        prompt = await client.wait_for_call("session/prompt", timeout=self.timeouts.soon)
+        if prompt is not None:
+            client.end_turn(prompt)
+        await self.wait_for_exit()
+        await self.process.end()
+        return client
 
     async def wait_for_exit(self) -> bool:
         """Wait for the client's exit; returns whether it exited. Skips clients that keep running."""
@@ -170,10 +189,12 @@ class ClientFixture:
             return self.process.exit is not None
         return await self.process.wait(self.timeouts.soon)
 
-    async def finish_turn(self, turn: "ClientTurn", marker: str = "", rules: Sequence[Rule] = ()) -> None:
-        """Send the marker text, end the turn, and judge whether the client survives and prints the marker."""
-        if marker:
-            turn.client.say(marker)
+    async def finish_turn(
+        self, turn: "ClientTurn", answer_text: str = "", rules: Sequence[RuleId] = ()
+    ) -> None:
+        """Send the text, end the turn, and judge whether the client continues and prints the text."""
+        if answer_text:
+            turn.client.say(answer_text)
         last = turn.client.end_turn(turn.prompt)
         await self.wait_for_exit()
         frames = [last.evidence]
@@ -182,10 +203,12 @@ class ClientFixture:
                 self.notes.add_fail(rule, f"the client crashed: it {self.process.exit}", frames)
             return
         for rule in rules:
-            if marker and self.traits.prints_messages:
-                passed = marker in self.process.printed
-                bad = f"later text is not printed; output: {tail(self.process.output)}"
-                self.notes.judge(rule, passed, "the turn continued, and later text is printed", bad, frames)
+            if answer_text and self.traits.prints_messages:
+                passed = answer_text in self.process.printed
+                failure = f"later text is not printed; output: {tail(self.process.output)}"
+                self.notes.judge(
+                    rule, passed, "the turn continued, and later text is printed", failure, frames
+                )
             elif not any(note.outcome == "fail" for note in self.notes.for_rule(rule)):
                 self.notes.add_pass(rule, "the turn continued", frames)
 
@@ -208,10 +231,10 @@ class ClientTurn(Struct, frozen=True):
     prompt: Any
 
 
-def tail(text: str, most: int = 300) -> str:
+def tail(output: str, max_characters: int = 300) -> str:
     """The end of an output in one line."""
-    words = " ".join(text.split())
-    return f"...{words[-most:]}" if len(words) > most else words or "(nothing)"
+    line = " ".join(output.split())
+    return f"...{line[-max_characters:]}" if len(line) > max_characters else line or "(nothing)"
 
 
 ClientCase: TypeAlias = findings.CheckCase[ClientFixture]

@@ -24,25 +24,29 @@ def fill_template(
 
     A placeholder that is a whole argument becomes several arguments; inside an argument it is quoted text.
     """
-    words = list(template)
-    if not any("{options}" in word for word in words):
-        words[_before_agent(words) : _before_agent(words)] = ["{options}"]
-    many = {"{agent}": list(agent), "{options}": list(options)}
-    one = {
+    command = list(template)
+    if not has_placeholder(command, "{options}"):
+        command.insert(_options_index(command), "{options}")
+    argument_lists = {"{agent}": list(agent), "{options}": list(options)}
+    texts = {
         "{agent}": shlex.join(agent),
         "{options}": shlex.join(options),
         "{prompt}": prompt,
         "{folder}": folder,
     }
-    return [client for word in words for client in (many[word] if word in many else [_filled(word, one)])]
+    return [
+        argument
+        for word in command
+        for argument in (argument_lists[word] if word in argument_lists else [_fill_word(word, texts)])
+    ]
 
 
 def check_template(template: Sequence[str]) -> None:
     """Raise `UsageError` if the template has no `{agent}`."""
-    if not any("{agent}" in word for word in template):
+    if not has_placeholder(template, "{agent}"):
         raise UsageError(
-            "the client's command has no {agent}, the place of the agent's command: "
-            "accord check client -- COMMAND ... {agent} ..."
+            "the client's command has no {agent}, which is replaced by the agent's command; "
+            "use `accord check client -- COMMAND ... {agent} ...`"
         )
 
 
@@ -51,13 +55,13 @@ def has_placeholder(template: Sequence[str], placeholder: str) -> bool:
     return any(placeholder in word for word in template)
 
 
-def _before_agent(words: Sequence[str]) -> int:
-    """The index for options: before the agent, and before a `--` in front of it."""
-    placeholder = next(number for number, word in enumerate(words) if "{agent}" in word)
-    return placeholder - 1 if placeholder and words[placeholder - 1] == "--" else placeholder
+def _options_index(command: Sequence[str]) -> int:
+    """The index at which options are inserted: before the agent, and before a `--` in front of it."""
+    index = next(number for number, word in enumerate(command) if "{agent}" in word)
+    return index - 1 if index and command[index - 1] == "--" else index
 
 
-def _filled(word: str, values: Mapping[str, str]) -> str:
+def _fill_word(word: str, values: Mapping[str, str]) -> str:
     for placeholder, value in values.items():
         word = word.replace(placeholder, value)
     return word
@@ -96,7 +100,7 @@ class LaunchedClient(Protocol):
         ...
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for its exit; returns whether it exits within so many seconds."""
+        """Wait at most this long for its exit; returns whether it exited."""
         ...
 
     def interrupt(self) -> None:
@@ -123,10 +127,14 @@ class ProcessClient:
     """A client process, with the listener for the agents it starts."""
 
     def __init__(
-        self, started: "_Started", listener: RelayListener, readers: "Sequence[_Output]", clock: Clock
+        self,
+        started: "_StartedClient",
+        listener: RelayListener,
+        readers: "Sequence[_OutputReader]",
+        clock: Clock,
     ) -> None:
         self._tree = started.tree
-        self._slave = started.slave
+        self._terminal = started.terminal_handle
         self._listener = listener
         self._readers = readers
         self._clock = clock
@@ -144,16 +152,16 @@ class ProcessClient:
         return self._tree.exit
 
     async def wait(self, seconds: float) -> bool:
-        waiting = asyncio.ensure_future(self._tree.wait())
+        exit_task = asyncio.ensure_future(self._tree.wait())
         try:
-            done = await within(self._clock, seconds, waiting)
+            exited = await within(self._clock, seconds, exit_task)
         finally:
-            waiting.cancel()
-        if done:
+            exit_task.cancel()
+        if exited:
             self._close_terminal()
             for reader in self._readers:  # the last output may still be in the pipe
-                await within(self._clock, 1.0, reader.over)
-        return done
+                await within(self._clock, 1.0, reader.closed)
+        return exited
 
     def interrupt(self) -> None:
         if sys.platform == "win32":
@@ -163,9 +171,9 @@ class ProcessClient:
 
     def _close_terminal(self) -> None:
         """Close our handle of its terminal, so that its output can end."""
-        if self._slave is not None:
-            os.close(self._slave)
-            self._slave = None
+        if self._terminal is not None:
+            os.close(self._terminal)
+            self._terminal = None
 
     async def end(self) -> bool:
         forced = self._tree.exit is None
@@ -190,17 +198,17 @@ class ClientProcessLauncher:
 
     async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> ProcessClient:
         listener = await listen_for_relays(on_pipe)
-        words = fill_template(
+        command = fill_template(
             self.template,
             agent=listener.command,
             prompt=task.prompt,
             folder=str(task.folder),
             options=task.arguments,
         )
-        where = None if has_placeholder(self.template, "{folder}") else task.folder
+        cwd = None if has_placeholder(self.template, "{folder}") else task.folder
         environment = {"ACCORD_HOME": str(task.home), **task.environment}
         try:
-            started = _start(words, where, environment, terminal=task.terminal)
+            started = _start_client(command, cwd, environment, terminal=task.terminal)
         except BaseException:
             await listener.aclose()
             raise
@@ -208,40 +216,44 @@ class ClientProcessLauncher:
         return ProcessClient(started, listener, readers, self._clock)
 
 
-class _Started(NamedTuple):
+class _StartedClient(NamedTuple):
     """A client process, its outputs (stdout and stderr, or its terminal), and our handle of the terminal."""
 
     tree: ProcessTree
     outputs: list[int]
-    slave: int | None
+    terminal_handle: int | None
 
 
-def _start(words: list[str], where: Path | None, environment: dict[str, str], *, terminal: bool) -> _Started:
-    pairs = [os.openpty()] if terminal else [os.pipe(), os.pipe()]
-    ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+def _start_client(
+    command: list[str], cwd: Path | None, environment: dict[str, str], *, terminal: bool
+) -> _StartedClient:
+    pipes = [os.openpty()] if terminal else [os.pipe(), os.pipe()]
+    our_ends, client_ends = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
     keep_terminal = False
     try:
         if terminal:
             # The client opens the terminal by name; it must stay open until then.
-            tree = start_process(words, cwd=where, env=environment, tty=os.ttyname(theirs[0]))
+            tree = start_process(command, cwd=cwd, env=environment, tty=os.ttyname(client_ends[0]))
             keep_terminal = True
-            return _Started(tree, ours, theirs[0])
-        return _Started(
-            start_process(words, cwd=where, env=environment, stdout=theirs[0], stderr=theirs[1]), ours, None
+            return _StartedClient(tree, our_ends, client_ends[0])
+        return _StartedClient(
+            start_process(command, cwd=cwd, env=environment, stdout=client_ends[0], stderr=client_ends[1]),
+            our_ends,
+            None,
         )
     except BaseException:
-        for descriptor in ours:
+        for descriptor in our_ends:
             os.close(descriptor)
         raise
     finally:
-        for descriptor in () if keep_terminal else theirs:
+        for descriptor in () if keep_terminal else client_ends:
             os.close(descriptor)
 
 
-class _Output(asyncio.Protocol):
+class _OutputReader(asyncio.Protocol):
     def __init__(self) -> None:
         self._data = bytearray()
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.BaseTransport | None = None
 
     @property
@@ -256,15 +268,15 @@ class _Output(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        if not self.over.done():
-            self.over.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
 
-async def _start_reading(descriptor: int) -> _Output:
+async def _start_reading(descriptor: int) -> _OutputReader:
     loop = asyncio.get_running_loop()
-    _, reader = await loop.connect_read_pipe(_Output, os.fdopen(descriptor, "rb", buffering=0))
+    _, reader = await loop.connect_read_pipe(_OutputReader, os.fdopen(descriptor, "rb", buffering=0))
     return reader

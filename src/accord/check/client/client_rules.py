@@ -1,4 +1,4 @@
-"""Passive rules for every message of a client: schema, envelopes, calls, capabilities."""
+"""Rules for every message of a client: schema, envelopes, calls, capabilities."""
 
 import os.path
 from collections.abc import Iterator
@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from accord.check import wire_rules
 from accord.check.checked_connection import WireLine
-from accord.check.findings import SCHEMA, Rule, RuleNotes
-from accord.check.wire_rules import MAX_VIOLATIONS, ConnectionRecord, RuleLocation, SentMessage, sent_messages
+from accord.check.findings import SCHEMA, RuleId, RuleNotes
+from accord.check.wire_rules import (
+    MAX_VIOLATIONS,
+    ConnectionRecord,
+    SentMessage,
+    ViolationRule,
+    find_violated_rule,
+    sent_messages,
+)
 from accord.schema.validation import violations
 from accord.trace.trace_steps import at, listed
 
@@ -36,15 +43,17 @@ def check_calls(record: ClientRecord, notes: RuleNotes) -> None:
 def _check_first_call(record: ClientRecord, notes: RuleNotes) -> None:
     if record.calls:
         first = record.calls[0]
-        bad = f"the first call is {first.method}"
-        notes.judge(58, first.method == "initialize", "initialize is the first", bad, [first.evidence])
+        failure = f"the first call is {first.method}"
+        notes.judge(
+            58, first.method == "initialize", "initialize is the first call", failure, [first.evidence]
+        )
     for line in record.calls:
         if line.method == "initialize":
             info = at(line.params, "clientInfo")
-            told = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
+            complete = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
             notes.judge(
                 60,
-                told,
+                complete,
                 "`clientInfo` is complete",
                 "no `clientInfo` with a name and a version",
                 [line.evidence],
@@ -61,27 +70,33 @@ def _check_folders(record: ClientRecord, notes: RuleNotes) -> None:
             "session/fork",
         ):
             notes.judge(
-                91, os.path.isabs(cwd), "absolute", f"the folder {cwd!r} is relative", [line.evidence]
+                91,
+                os.path.isabs(cwd),
+                "the folder is absolute",
+                f"the folder {cwd!r} is relative",
+                [line.evidence],
             )
         for root in listed(line.params, "additionalDirectories"):
             passed = isinstance(root, str) and os.path.isabs(root)
-            notes.judge(130, passed, "absolute", f"the folder {root!r} is relative", [line.evidence])
+            notes.judge(
+                130, passed, "the folder is absolute", f"the folder {root!r} is relative", [line.evidence]
+            )
 
 
 def _check_mcp_servers(record: ClientRecord, notes: RuleNotes) -> None:
     for line in record.calls:
-        names: list[Any] = []
+        server_ids: list[Any] = []
         for server in listed(line.params, "mcpServers"):
             kind = at(server, "type")
             if kind is None:
-                sound = isinstance(at(server, "env"), list) and isinstance(at(server, "args"), list)
-                notes.judge(100, sound, "complete", "`args` or `env` is not there", [line.evidence])
+                complete = isinstance(at(server, "env"), list) and isinstance(at(server, "args"), list)
+                notes.judge(100, complete, "complete", "`args` or `env` is missing", [line.evidence])
             elif kind in ("http", "sse"):
-                sound = isinstance(at(server, "headers"), list)
-                notes.judge(101, sound, "complete", "`headers` is not there", [line.evidence])
+                complete = isinstance(at(server, "headers"), list)
+                notes.judge(101, complete, "complete", "`headers` is missing", [line.evidence])
             elif kind == "acp":
-                names.append(at(server, "serverId"))
-        if len(set(map(str, names))) < len(names):
+                server_ids.append(at(server, "serverId"))
+        if len(set(map(str, server_ids))) < len(server_ids):
             notes.add_fail(301, "two servers have the same `serverId`", [line.evidence])
 
 
@@ -95,7 +110,7 @@ def _check_modes(record: ClientRecord, notes: RuleNotes) -> None:
         if line.method == "session/set_mode":
             mode = at(line.params, "modeId")
             notes.judge(
-                207, mode in modes, "a listed one", f"the mode {mode!r} is not listed", [line.evidence]
+                207, mode in modes, "the mode is listed", f"the mode {mode!r} is not listed", [line.evidence]
             )
 
 
@@ -109,8 +124,8 @@ def _check_permissions(record: ClientRecord, notes: RuleNotes) -> None:
             if at(outcome, "outcome") == "selected":
                 chosen = at(outcome, "optionId")
                 frames = [call.request.evidence, answer.evidence]
-                bad = f"the option {chosen!r} was not offered"
-                notes.judge(197, chosen in offered, "an offered option", bad, frames)
+                failure = f"the option {chosen!r} was not offered"
+                notes.judge(197, chosen in offered, "the option was offered", failure, frames)
             if at(answer.message, "error", "code") == -32601:
                 notes.add_fail(196, "session/request_permission is unknown to it", [answer.evidence])
 
@@ -140,18 +155,18 @@ CAPABILITY_RULES: Final = (
     AgentCapabilityRule("session/set_title", "sessionCapabilities.title", 346),
     AgentCapabilityRule("auth/status", "auth.status", 357),
 )
-_BLOCKS: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
-_SERVERS: Final = {"http": 98, "sse": 99, "acp": 301}
+_BLOCK_CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+_SERVER_RULES: Final = {"http": 98, "sse": 99, "acp": 301}
 
 
 def check_capabilities(record: ClientRecord, notes: RuleNotes) -> None:
     """Check that calls use only what the agent advertises."""
     for line in record.calls:
-        for rule, capability, what in _needed_capabilities(line):
-            offered = record.advertises(capability)
-            bad = f"{what} is used, but the agent does not advertise {capability}"
-            broken_rule = rule if offered or record.unadvertised_rule is None else record.unadvertised_rule
-            notes.judge(broken_rule, offered, f"{what} is advertised", bad, [line.evidence])
+        for rule, capability, feature in _needed_capabilities(line):
+            advertised = record.agent_advertises(capability)
+            failure = f"{feature} is used, but the agent does not advertise {capability}"
+            broken_rule = rule if advertised or record.unadvertised_rule is None else record.unadvertised_rule
+            notes.judge(broken_rule, advertised, f"{feature} is advertised", failure, [line.evidence])
 
 
 def _needed_capabilities(line: WireLine) -> Iterator[tuple[int, str, str]]:
@@ -162,12 +177,12 @@ def _needed_capabilities(line: WireLine) -> Iterator[tuple[int, str, str]]:
         yield 129, "sessionCapabilities.additionalDirectories", "additionalDirectories"
     for server in listed(line.params, "mcpServers"):
         kind = at(server, "type")
-        if isinstance(kind, str) and kind in _SERVERS:
-            yield _SERVERS[kind], f"mcpCapabilities.{kind}", f"an MCP server over {kind}"
+        if isinstance(kind, str) and kind in _SERVER_RULES:
+            yield _SERVER_RULES[kind], f"mcpCapabilities.{kind}", f"an MCP server over {kind}"
     for block in listed(line.params, "prompt"):
         kind = at(block, "type")
-        if isinstance(kind, str) and kind in _BLOCKS:
-            yield 141, f"promptCapabilities.{_BLOCKS[kind]}", f"a block of type {kind}"
+        if isinstance(kind, str) and kind in _BLOCK_CAPABILITIES:
+            yield 141, f"promptCapabilities.{_BLOCK_CAPABILITIES[kind]}", f"a block of type {kind}"
     if line.method == "session/list" and at(line.params, "archived") is not None:
         yield 330, "sessionCapabilities.archive", "the filter `archived`"
     prompt: Any = at(line.params, "systemPrompt")
@@ -177,41 +192,47 @@ def _needed_capabilities(line: WireLine) -> Iterator[tuple[int, str, str]]:
             yield 351, "sessionCapabilities.systemPrompt.mode.override", "the mode override"
 
 
-_UNREADABLE: Final = (-32700, -32600)
+_INVALID_MESSAGE_CODES: Final = (-32700, -32600)
 
 
 def check_messages(record: ClientRecord, notes: RuleNotes) -> None:
-    """Check the envelopes, and answers that no request asked for."""
+    """Check the envelopes, cancels and answers without an id."""
     wire_rules.check_envelopes(record, notes, wire_rules.CLIENT_ENVELOPE_RULES)
     for line in record.sent:
         if line.method == "session/cancel":
-            notes.judge(160, not line.is_request, "without an id", "it is a request", [line.evidence])
-        unasked = line.is_answer and line.id is None
-        if unasked and at(line.message, "error", "code") not in _UNREADABLE:
+            notes.judge(
+                160,
+                not line.is_request,
+                "session/cancel has no id",
+                "session/cancel is a request",
+                [line.evidence],
+            )
+        without_id = line.is_answer and line.id is None
+        if without_id and at(line.message, "error", "code") not in _INVALID_MESSAGE_CODES:
             notes.add_fail(14, "an answer without an id", [line.evidence])
 
 
-_SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
-_VOID: Final = ("fs/write_text_file=", "terminal/kill=", "terminal/release=")
+_SESSION_METHODS: Final = ("session/new", "session/load", "session/resume", "session/fork")
+_EMPTY_RESULTS: Final = ("fs/write_text_file=", "terminal/kill=", "terminal/release=")
 
-RULE_LOCATIONS: Final = (
-    RuleLocation(("initialize",), r"protocolVersion", 59),
-    RuleLocation(("initialize",), r"^\$\.capabilities: unknown member", 61),
-    RuleLocation(("initialize",), r"clientInfo", 60),
-    RuleLocation(_SETUP, r"mcpServers\[\d+\].*headers|mcpServers\[\d+\].*url", 101),
-    RuleLocation(_SETUP, r"mcpServers\[", 100),
-    RuleLocation(("session/new",), r"cwd|mcpServers", 90),
-    RuleLocation(("session/set_config_option",), r"", 218),
-    RuleLocation(("session/request_permission=",), r"", 197),
-    RuleLocation(_VOID, r"^\$: expected object", 35),
-    RuleLocation(("fs/read_text_file=",), r"", 239),
-    RuleLocation(("terminal/output=",), r"", 250),
-    RuleLocation(("terminal/wait_for_exit=",), r"", 252),
-    RuleLocation(("elicitation/create=",), r"", 271),
-    RuleLocation(("mcp/message=",), r"", 365),
+VIOLATION_RULES: Final = (
+    ViolationRule(("initialize",), r"protocolVersion", 59),
+    ViolationRule(("initialize",), r"^\$\.capabilities: unknown member", 61),
+    ViolationRule(("initialize",), r"clientInfo", 60),
+    ViolationRule(_SESSION_METHODS, r"mcpServers\[\d+\].*headers|mcpServers\[\d+\].*url", 101),
+    ViolationRule(_SESSION_METHODS, r"mcpServers\[", 100),
+    ViolationRule(("session/new",), r"cwd|mcpServers", 90),
+    ViolationRule(("session/set_config_option",), r"", 218),
+    ViolationRule(("session/request_permission=",), r"", 197),
+    ViolationRule(_EMPTY_RESULTS, r"^\$: expected object", 35),
+    ViolationRule(("fs/read_text_file=",), r"", 239),
+    ViolationRule(("terminal/output=",), r"", 250),
+    ViolationRule(("terminal/wait_for_exit=",), r"", 252),
+    ViolationRule(("elicitation/create=",), r"", 271),
+    ViolationRule(("mcp/message=",), r"", 365),
 )
-_PASSED_BY_MESSAGE: Final[dict[str, Rule]] = {
-    **dict.fromkeys(_VOID, 35),
+_PASSED_BY_MESSAGE: Final[dict[str, RuleId]] = {
+    **dict.fromkeys(_EMPTY_RESULTS, 35),
     "initialize": 59,
     "session/new": 90,
     "fs/read_text_file=": 239,
@@ -223,27 +244,25 @@ _PASSED_BY_MESSAGE: Final[dict[str, Rule]] = {
 
 def check_schema(record: ClientRecord, notes: RuleNotes) -> None:
     """Validate every message of the client against the schema."""
-    for one in sent_messages(record):
-        _judge(one, notes)
+    for message in sent_messages(record):
+        _judge_message(message, notes)
 
 
-def _judge(one: SentMessage, notes: RuleNotes) -> None:
-    line, where = one.line, one.where
-    violated: set[Rule] = set()
-    for violation in violations(one.type, one.value)[:MAX_VIOLATIONS]:
-        rules: list[Rule] = [
-            location.rule for location in RULE_LOCATIONS if location.matches(where, str(violation))
-        ]
-        unknown = violation.reason == "unknown member" and (not rules or rules[0] != 61)
-        rule: Rule = 43 if unknown else rules[0] if rules else SCHEMA
-        violated.add(rule)
-        notes.add_fail(rule, f"{where.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
-    if 43 not in violated:
+def _judge_message(message: SentMessage, notes: RuleNotes) -> None:
+    line, message_kind = message.line, message.message_kind
+    broken_rules: set[RuleId] = set()
+    for violation in violations(message.type, message.value)[:MAX_VIOLATIONS]:
+        rule = find_violated_rule(VIOLATION_RULES, message_kind, str(violation))
+        if violation.reason == "unknown member" and rule != 61:
+            rule = 43
+        broken_rules.add(rule)
+        notes.add_fail(rule, f"{message_kind.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
+    if 43 not in broken_rules:
         notes.add_pass(43, "no message has unknown members")
-    if SCHEMA not in violated:
+    if SCHEMA not in broken_rules:
         notes.add_pass(SCHEMA, "every message matches")
-    if where == "initialize" and 61 not in violated:
+    if message_kind == "initialize" and 61 not in broken_rules:
         notes.add_pass(61, "capabilities are where they belong", [line.evidence])
-    frames = _PASSED_BY_MESSAGE.get(where)
-    if frames is not None and frames not in violated:
-        notes.add_pass(frames, "matches the schema", [line.evidence])
+    tested_rule = _PASSED_BY_MESSAGE.get(message_kind)
+    if tested_rule is not None and tested_rule not in broken_rules:
+        notes.add_pass(tested_rule, "matches the schema", [line.evidence])

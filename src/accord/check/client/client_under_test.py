@@ -18,15 +18,16 @@ from accord.check.checked_connection import (
     Message,
     Side,
     WireLine,
+    has_capability,
 )
 from accord.check.client.agent_responder import AgentExit, AgentResponder
-from accord.check.findings import Rule, RuleNotes
+from accord.check.findings import RuleId, RuleNotes
 from accord.clock import Clock
 from accord.trace.trace_steps import at
 from accord.wire.transport import LineFramer, Receiver, TransportEnd
 
-_RELAY: Final = str(Path(__file__).parent.with_name("relay_program.py"))
-_MAX_GREETING_BYTES: Final = 1024 * 1024  # it contains the arguments
+_RELAY_PROGRAM: Final = str(Path(__file__).parent.with_name("relay_program.py"))
+_MAX_HELLO_BYTES: Final = 1024 * 1024  # it contains the arguments
 
 
 class AgentPipe(Protocol):
@@ -63,6 +64,8 @@ class AgentPipe(Protocol):
 
 
 class _Hello(Struct, frozen=True):
+    """The first line of a relay."""
+
     token: str = ""
     words: tuple[str, ...] = ()
     login: str = ""
@@ -78,12 +81,12 @@ class RelayPipe(asyncio.Protocol):
         self.arguments: Sequence[str] = ()
         self.login: str = ""
         self._token = token
-        self._joined = on_pipe
+        self._on_pipe = on_pipe
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
         self._framer = LineFramer()
-        self._greeting = b""
-        self._greeted = False
+        self._hello_bytes = b""
+        self._hello_received = False
         self._over = False
 
     # -- asyncio.Protocol
@@ -93,14 +96,14 @@ class RelayPipe(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if not self._greeted:
-            self._greeting += data
-            if b"\n" not in self._greeting:
-                if len(self._greeting) > _MAX_GREETING_BYTES:
+        if not self._hello_received:
+            self._hello_bytes += data
+            if b"\n" not in self._hello_bytes:
+                if len(self._hello_bytes) > _MAX_HELLO_BYTES:
                     self.close()
                 return
-            first, _, data = self._greeting.partition(b"\n")
-            if not self._accept(first):
+            hello_line, _, data = self._hello_bytes.partition(b"\n")
+            if not self._read_hello(hello_line):
                 return
         if data and self._receiver is not None:
             self._receiver.frames(self._framer.feed(data))
@@ -111,9 +114,9 @@ class RelayPipe(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._end("the agent's process is gone")
+        self._end("the agent's process has ended")
 
-    def _accept(self, line: bytes) -> bool:
+    def _read_hello(self, line: bytes) -> bool:
         try:
             hello = msgspec.json.decode(line, type=_Hello)
         except msgspec.MsgspecError:
@@ -121,18 +124,18 @@ class RelayPipe(asyncio.Protocol):
         if not hmac.compare_digest(hello.token.encode(), self._token.encode()):
             self.close()
             return False
-        self._greeted = True
+        self._hello_received = True
         self.arguments = hello.words
         self.login = hello.login
-        self._joined(self)
+        self._on_pipe(self)
         return True
 
     def _end(self, reason: str) -> None:
         if self._receiver is not None and not self._over:
             self._over = True
-            rest = self._framer.finish()
-            if rest:
-                self._receiver.frames(rest)
+            remaining_frames = self._framer.finish()
+            if remaining_frames:
+                self._receiver.frames(remaining_frames)
             self._receiver.ended(TransportEnd(reason))
 
     # -- AgentPipe
@@ -141,28 +144,28 @@ class RelayPipe(asyncio.Protocol):
         self._receiver = receiver
 
     def write(self, data: bytes) -> None:
-        self._packet(b"O", data)
+        self._send_packet(b"O", data)
 
     def write_stderr(self, text: str) -> None:
-        self._packet(b"E", text.encode())
+        self._send_packet(b"E", text.encode())
 
     def set_reading(self, reading: bool) -> None:
-        self._packet(b"H", b"1" if reading else b"")
+        self._send_packet(b"H", b"1" if reading else b"")
 
     def close_stdout(self) -> None:
-        self._packet(b"C", b"")
+        self._send_packet(b"C", b"")
 
     def exit(self, code: int | None = None) -> None:
-        self._packet(*((b"K", b"") if code is None else (b"X", bytes([code]))))
+        self._send_packet(*((b"K", b"") if code is None else (b"X", bytes([code]))))
 
     def close(self) -> None:
         """Close the connection; the relay exits."""
         if self._transport is not None:
             self._transport.close()
 
-    def _packet(self, what: bytes, data: bytes) -> None:
+    def _send_packet(self, packet_type: bytes, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(what + len(data).to_bytes(4, "big") + data)
+            self._transport.write(packet_type + len(data).to_bytes(4, "big") + data)
 
 
 class RelayListener:
@@ -172,7 +175,7 @@ class RelayListener:
         self._server = server
         self.pipes: list[RelayPipe] = []
         port = server.sockets[0].getsockname()[1]
-        self.command: list[str] = [sys.executable, "-I", "-S", _RELAY, str(port), token]
+        self.command: list[str] = [sys.executable, "-I", "-S", _RELAY_PROGRAM, str(port), token]
 
     async def aclose(self) -> None:
         """Stop listening and close all pipes."""
@@ -183,7 +186,7 @@ class RelayListener:
 
 
 async def listen_for_relays(on_pipe: PipeHandler) -> RelayListener:
-    """Listen on 127.0.0.1 for relays with the token."""
+    """Listen on 127.0.0.1 for relays that send a new token."""
     token = secrets.token_hex(16)
     pipes: list[RelayPipe] = []
 
@@ -200,9 +203,9 @@ async def listen_for_relays(on_pipe: PipeHandler) -> RelayListener:
 class ClientUnderTest(CheckedConnection):
     """A connection to the client, as an agent that it started. The responder answers its requests."""
 
-    peer: ClassVar[Side] = "client"
-    own: ClassVar[Side] = "agent"
-    answer_rule: ClassVar[Rule] = 12
+    peer_side: ClassVar[Side] = "client"
+    own_side: ClassVar[Side] = "agent"
+    answer_rule: ClassVar[RuleId] = 12
 
     def __init__(
         self,
@@ -216,7 +219,7 @@ class ClientUnderTest(CheckedConnection):
         super().__init__(name, notes, timeouts, clock)
         self.pipe = pipe
         self.responder = responder
-        self.dead: bool = False
+        self.exited: bool = False
         """Whether the case ended the agent; then requests are not answered."""
         pipe.start(self)
 
@@ -227,12 +230,12 @@ class ClientUnderTest(CheckedConnection):
         self.pipe.set_reading(False)
 
     def serve(self, line: WireLine) -> None:
-        if self.dead:
+        if self.exited:
             return
         try:
             reply = self.responder.serve(line)
-        except AgentExit as death:
-            self.exit(death.code)
+        except AgentExit as agent_exit:
+            self.exit(agent_exit.code)
             return
         if reply is not None:
             self.reply(line, reply)
@@ -274,7 +277,7 @@ class ClientUnderTest(CheckedConnection):
 
     def exit(self, code: int | None = None) -> None:
         """Exit at once."""
-        self.dead = True
+        self.exited = True
         self.pipe.exit(code)
 
     async def wait_for_call(
@@ -292,15 +295,15 @@ class ClientUnderTest(CheckedConnection):
 
     # -- common steps
 
-    async def wait_for_prompt(self, *, rule: Rule | None = None, since: int = 0) -> WireLine:
+    async def wait_for_prompt(self, *, rule: RuleId | None = None, since: int = 0) -> WireLine:
         """Wait for the client's prompt. Without one the case ends, and the rule, if named, is broken."""
         found = await self.wait_for_call("session/prompt", since=since)
         if found is None:
-            told = self.flood or (self.end.reason if self.end is not None else "")
-            why = f"no prompt came{told and f': {told}'}"
+            end_reason = self.flood or (self.end.reason if self.end is not None else "")
+            reason = f"no prompt came{end_reason and f': {end_reason}'}"
             if rule is not None:
-                self.notes.add_fail(rule, why, [line.evidence for line in self.lines[-4:]])
-            raise ConnectionOver(why)
+                self.notes.add_fail(rule, reason, [line.evidence for line in self.lines[-4:]])
+            raise ConnectionOver(reason)
         return found
 
     def end_turn(self, prompt: WireLine, reason: Any = "end_turn", **more: Any) -> WireLine:
@@ -310,29 +313,24 @@ class ClientUnderTest(CheckedConnection):
     @property
     def client_capabilities(self) -> Any:
         """The client's capabilities as sent."""
-        request = next(
-            (line for line in self.lines if line.sender == "client" and line.method == "initialize"), None
-        )
-        return None if request is None else at(request.params, "clientCapabilities")
+        requests = self.calls("initialize")
+        return at(requests[0].params, "clientCapabilities") if requests else None
 
     @property
     def initialize_result(self) -> Message:
         """The result of `initialize`."""
-        request = next(
-            (line for line in self.lines if line.sender == "client" and line.method == "initialize"), None
-        )
+        requests = self.calls("initialize")
         answers = [
             line
             for line in self.lines
-            if request is not None and line.sender == "agent" and line.is_answer and line.id == request.id
+            if requests and line.sender == "agent" and line.is_answer and line.id == requests[0].id
         ]
-        found = at(answers[0].message, "result") if answers else None
-        return cast(Message, found) if isinstance(found, dict) else {}
+        result = at(answers[0].message, "result") if answers else None
+        return cast(Message, result) if isinstance(result, dict) else {}
 
     def advertises(self, path: str) -> bool:
         """Whether the client advertises a capability."""
-        found = at(self.client_capabilities, *path.split("."))
-        return found is True or isinstance(found, dict)
+        return has_capability(self.client_capabilities, path)
 
     def calls(self, *methods: str) -> list[WireLine]:
         """The client's calls of these methods so far."""

@@ -1,34 +1,35 @@
-"""Cases: `initialize`, sign-in, envelopes, ids, noise."""
+"""Cases: `initialize`, sign-in, envelopes, ids, lines that are not messages."""
 
 from typing import Any, Final, cast
 
-from accord.check.checked_connection import ConnectionOver, WireLine
-from accord.check.client.agent_responder import ALL_CAPABILITIES, Reply, error, result
-from accord.check.client.client_fixture import ClientCase, ClientFixture, ClientTurn, tail
+from accord.check.checked_connection import ConnectionOver, Reply, WireLine, error_reply, result_reply
+from accord.check.client.agent_responder import ALL_CAPABILITIES
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, ClientTurn, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.user_decision_cases import permission_params
-from accord.check.findings import Rule
+from accord.check.findings import RuleId
 from accord.trace.trace_steps import at, listed
 
-MARKER: Final = "marigold"
-HARD_PROMPT: Final = "Say hello,\nin two lines: 你好 👋🏽"
+TWO_LINE_PROMPT: Final = "Say hello,\nin two lines: 你好 👋🏽"
 
 
 async def plain_turn(fixture: ClientFixture) -> None:
-    turn = await fixture.start_turn(prompt=HARD_PROMPT)
+    turn = await fixture.start_turn(prompt=TWO_LINE_PROMPT)
     if fixture.prompts:
         prompt_text = "".join(
             str(at(block, "text"))
             for block in listed(turn.prompt.params, "prompt")
             if at(block, "type") == "text"
         )
-        whole = HARD_PROMPT.replace("\n", "") in prompt_text.replace("\n", "").replace("\r", "")
-        bad = f"the prompt arrived as {prompt_text!r}"
-        fixture.notes.judge(6, whole, "non-ASCII text arrived", bad, [turn.prompt.evidence])
+        arrived = TWO_LINE_PROMPT.replace("\n", "") in prompt_text.replace("\n", "").replace("\r", "")
+        failure = f"the prompt arrived as {prompt_text!r}"
+        fixture.notes.judge(6, arrived, "non-ASCII text arrived", failure, [turn.prompt.evidence])
         passed = "\n" in prompt_text
-        fixture.notes.judge(4, passed, "a two-line prompt was sent in one line", bad, [turn.prompt.evidence])
+        fixture.notes.judge(
+            4, passed, "a two-line prompt was sent in one line", failure, [turn.prompt.evidence]
+        )
     turn.client.update("agent_thought_chunk", content={"type": "text", "text": "thinking"})
-    await fixture.finish_turn(turn, MARKER)
+    await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
 async def minimal_agent(fixture: ClientFixture) -> None:
@@ -36,7 +37,7 @@ async def minimal_agent(fixture: ClientFixture) -> None:
     fixture.responder.unadvertised_rule = 69
     turn = await fixture.start_turn(rule=75)
     fixture.notes.add_pass(75, "it continued", [turn.prompt.evidence])
-    await fixture.finish_turn(turn, MARKER)
+    await fixture.finish_turn(turn, ANSWER_TEXT)
     fixture.notes.add_pass(69, "only advertised features were used", [turn.prompt.evidence])
 
 
@@ -52,14 +53,7 @@ async def unsupported_features(fixture: ClientFixture) -> None:
         ("delete", {"session": "old"}),
     ):
         if fixture.has_action(action):
-            number = len(fixture.connections) + 1
-            await fixture.start(action, **values)
-            client = await fixture.connection(number)
-            prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
-            if prompt is not None:
-                client.end_turn(prompt)
-            await fixture.wait_for_exit()
-            await fixture.process.end()
+            await fixture.try_turn(action, **values)
             fixture.notes.add_pass(69, f"the feature ({action}) was not used", [])
 
 
@@ -76,22 +70,22 @@ async def invalid_capabilities(fixture: ClientFixture) -> None:
     fixture.responder.unadvertised_rule = 71
     turn = await fixture.start_turn(rule=71)
     fixture.notes.add_pass(71, "it ignored them", [turn.prompt.evidence])
-    await fixture.finish_turn(turn, MARKER)
+    await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
 async def other_version(fixture: ClientFixture) -> None:
     fixture.responder.initialize_result = {**fixture.responder.initialize_result, "protocolVersion": 9}
     await fixture.start()
     client = await fixture.connection()
-    left = await client.wait_for_close(fixture.timeouts.soon)
-    more = [
+    closed = await client.wait_for_close(fixture.timeouts.soon)
+    later_calls = [
         line
         for line in client.lines
         if line.sender == "client" and line.method and line.method != "initialize"
     ]
-    if more:
-        fixture.notes.add_fail(64, f"it continued with {more[0].method}", [more[0].evidence])
-    elif not left:
+    if later_calls:
+        fixture.notes.add_fail(64, f"it continued with {later_calls[0].method}", [later_calls[0].evidence])
+    elif not closed:
         fixture.notes.add_fail(64, "it neither continued nor closed", [client.lines[-1].evidence])
     else:
         await fixture.wait_for_exit()
@@ -111,27 +105,28 @@ INITIALIZE_CASES: Final = (
     ClientCase("a minimal agent", "initialize answers with the version alone", (69, 75), minimal_agent),
     ClientCase(
         "unsupported features",
-        "old sessions, folders and servers for an agent that advertises nothing",
+        "the session, newest, roots, servers and delete actions, for an agent without capabilities",
         (69,),
         unsupported_features,
     ),
-    ClientCase("odd capabilities", "capabilities of wrong types", (71,), invalid_capabilities),
+    ClientCase("invalid capabilities", "capabilities of wrong types", (71,), invalid_capabilities),
     ClientCase("another version", "initialize answers version 9", (64,), other_version),
 )
 
 
-_AGENT_METHOD: Final[dict[str, Any]] = {"id": "sign-in-here", "name": "Marigold sign-in"}
+_LOGIN_VARIABLE: Final = "value-for-the-login"
+_AGENT_METHOD: Final[dict[str, Any]] = {"id": "agent-login", "name": "Check agent login"}
 _TERMINAL_METHOD: Final[dict[str, Any]] = {
     "type": "terminal",
-    "id": "at-a-terminal",
-    "name": "Thistle terminal",
+    "id": "terminal-login",
+    "name": "Terminal login",
     "args": ["--login"],
-    "env": {"ACCORD_CHECK_LOGIN": "marigold"},
+    "env": {"ACCORD_CHECK_LOGIN": _LOGIN_VARIABLE},
 }
 _INVALID_METHOD: Final[dict[str, Any]] = {
     "type": "terminal",
-    "id": "spoiled",
-    "name": "Spoiled",
+    "id": "invalid-login",
+    "name": "Invalid login",
     "args": "--login",
 }
 
@@ -147,20 +142,20 @@ def _require_login(fixture: ClientFixture, *methods: dict[str, Any]) -> None:
     def authenticate(line: WireLine) -> Reply:
         nonlocal signed_in
         signed_in = at(line.params, "methodId") == _AGENT_METHOD["id"]
-        return result({}) if signed_in else error(-32602, "Unknown method")
+        return result_reply({}) if signed_in else error_reply(-32602, "Unknown method")
 
-    def new(_: WireLine) -> Reply:
+    def new_session(_: WireLine) -> Reply:
         return (
-            result({"sessionId": fixture.responder.session})
+            result_reply({"sessionId": fixture.responder.session})
             if signed_in or fixture.logins
-            else error(-32000, "Authentication required")
+            else error_reply(-32000, "Authentication required")
         )
 
-    fixture.responder.overrides |= {"authenticate": authenticate, "session/new": new}
+    fixture.responder.overrides |= {"authenticate": authenticate, "session/new": new_session}
 
 
-async def _run_turn(fixture: ClientFixture) -> ClientUnderTest:
-    """Let the client try a turn."""
+async def _try_turn_with_login(fixture: ClientFixture) -> ClientUnderTest:
+    """Start the client, wait for `session/new`, and end its turn if it sends a prompt."""
     await fixture.start()
     client = await fixture.connection()
     request = await client.wait_for_call("session/new")
@@ -179,18 +174,20 @@ def _method_ids(client: ClientUnderTest) -> list[Any]:
 
 async def sign_in_required(fixture: ClientFixture) -> None:
     _require_login(fixture, _AGENT_METHOD)
-    client = await _run_turn(fixture)
+    client = await _try_turn_with_login(fixture)
     calls = client.calls("session/new")
     second = _AGENT_METHOD["id"] in _method_ids(client) and len(calls) > 1
     offered = second or _AGENT_METHOD["name"] in fixture.process.output
-    bad = f"it neither signed in nor said how; output: {tail(fixture.process.output)}"
-    good = "it signed in and tried again" if second else "it says how to sign in"
-    fixture.notes.judge(84, offered, good, bad, [line.evidence for line in calls[:1]])
+    failure = f"it neither signed in nor said how; output: {tail(fixture.process.output)}"
+    pass_reason = "it signed in and tried again" if second else "it says how to sign in"
+    fixture.notes.judge(84, offered, pass_reason, failure, [line.evidence for line in calls[:1]])
     if _method_ids(client):
         passed = _AGENT_METHOD["id"] in _method_ids(client)
-        fixture.notes.judge(81, passed, "it was used as one of the agent's", "it was not used by its id", [])
+        fixture.notes.judge(
+            81, passed, "it signed in with the agent's method", "it signed in with another method id", []
+        )
     elif offered:
-        fixture.notes.add_pass(81, "it is offered as one of the agent's")
+        fixture.notes.add_pass(81, "it shows the agent's method")
     else:
         fixture.notes.add_not_shown(81, "it did not sign in")
 
@@ -210,31 +207,31 @@ async def terminal_login(fixture: ClientFixture) -> None:
         if prompt is not None:
             second.end_turn(prompt)
     await fixture.wait_for_exit()
-    calls = [line for one in fixture.connections for line in one.calls("authenticate")]
-    passed = [line.evidence for line in calls if at(line.params, "methodId") == _TERMINAL_METHOD["id"]]
+    calls = [line for connection in fixture.connections for line in connection.calls("authenticate")]
+    frames = [line.evidence for line in calls if at(line.params, "methodId") == _TERMINAL_METHOD["id"]]
     fixture.notes.judge(
-        79, not passed, "it was not passed to authenticate", "it was passed to authenticate", passed
+        79, not frames, "it was not passed to authenticate", "it was passed to authenticate", frames
     )
-    _judge_login(fixture, second)
+    _judge_terminal_login(fixture, second)
 
 
-def _judge_login(fixture: ClientFixture, second: ClientUnderTest | None) -> None:
+def _judge_terminal_login(fixture: ClientFixture, second: ClientUnderTest | None) -> None:
     if not fixture.logins:
         fixture.notes.add_not_shown(80, "it did not start the login; that may need a user")
         return
     pipe = fixture.logins[0]
-    login_complete = list(pipe.arguments) == _TERMINAL_METHOD["args"] and pipe.login == "marigold"
-    bad = f"the login was started with {list(pipe.arguments)} and the variable {pipe.login!r}"
-    if fixture.notes.judge(80, login_complete, "with its arguments and variable", bad):
-        initialize = second is not None and bool(second.calls("initialize"))
+    login_complete = list(pipe.arguments) == _TERMINAL_METHOD["args"] and pipe.login == _LOGIN_VARIABLE
+    failure = f"the login was started with {list(pipe.arguments)} and the variable {pipe.login!r}"
+    if fixture.notes.judge(80, login_complete, "with its arguments and variable", failure):
+        connected_again = second is not None and bool(second.calls("initialize"))
         fixture.notes.judge(
-            80, initialize, "then it connected again", "it did not connect again after the login"
+            80, connected_again, "then it connected again", "it did not connect again after the login"
         )
 
 
 async def invalid_auth_method(fixture: ClientFixture) -> None:
     _require_login(fixture, _INVALID_METHOD, _AGENT_METHOD)
-    client = await _run_turn(fixture)
+    client = await _try_turn_with_login(fixture)
     frames = [line.evidence for line in client.calls("authenticate")]
     if _INVALID_METHOD["id"] in _method_ids(client):
         fixture.notes.add_fail(329, "an invalid method was passed to authenticate", frames)
@@ -248,25 +245,25 @@ async def invalid_auth_method(fixture: ClientFixture) -> None:
 
 async def signed_out_in_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
-    turn.client.reply(turn.prompt, error(-32000, "Authentication required"))
+    turn.client.reply(turn.prompt, error_reply(-32000, "Authentication required"))
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     if not fixture.traits.exits_after_turn:
-        answer = await turn.client.barrier(rule=88)
+        answer = await turn.client.ping(rule=88)
         fixture.notes.add_pass(88, "it continues", answer.evidence)
         return
     crashed = exit is not None and exit.signal is not None
-    bad = "it hangs" if not ended else f"it {exit}: {tail(fixture.process.output)}"
+    failure = "it hangs" if not ended else f"it {exit}: {tail(fixture.process.output)}"
     passed = ended and not crashed and "Traceback" not in fixture.process.output
-    fixture.notes.judge(88, passed, "the turn ended with an error", bad)
+    fixture.notes.judge(88, passed, "the turn ended with an error", failure)
 
 
 LOGIN_CASES: Final = (
-    ClientCase("sign in first", "session/new fails until sign-in", (81, 84), sign_in_required),
-    ClientCase("sign in at a terminal", "the only method is of type terminal", (79, 80), terminal_login),
+    ClientCase("sign-in required", "session/new fails until sign-in", (81, 84), sign_in_required),
+    ClientCase("login at a terminal", "the only method is of type terminal", (79, 80), terminal_login),
     ClientCase(
         "an invalid auth method",
-        "a terminal method with bad args beside a good one",
+        "a terminal method with invalid args, and a valid method",
         (329,),
         invalid_auth_method,
     ),
@@ -274,7 +271,8 @@ LOGIN_CASES: Final = (
 )
 
 
-_VENDOR: Final = {"example.com/x": {"a": [1]}}
+_VENDOR_META: Final = {"example.com/x": {"a": [1]}}
+_META_TEXT: Final = "TextWithMeta"
 
 
 async def ids_and_params(fixture: ClientFixture) -> None:
@@ -285,13 +283,13 @@ async def ids_and_params(fixture: ClientFixture) -> None:
         fixture.notes.add_pass(10, f"the id {id!r} was returned", answer.evidence)
     for rule, method in ((16, "nope/nope"), (18, "_test/x")):
         answer = await client.call(method, {}, rule=rule)
-        bad = f"{method} gave {answer.summary}; expected -32601"
-        fixture.notes.judge(rule, answer.code == -32601, f"{method} gave -32601", bad, answer.evidence)
-    await _bad_params(fixture, client)
-    await fixture.finish_turn(turn, "marigold")
+        failure = f"{method} gave {answer.summary}; expected -32601"
+        fixture.notes.judge(rule, answer.code == -32601, f"{method} gave -32601", failure, answer.evidence)
+    await _check_bad_params(fixture, client)
+    await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
-async def _bad_params(fixture: ClientFixture, client: ClientUnderTest) -> None:
+async def _check_bad_params(fixture: ClientFixture, client: ClientUnderTest) -> None:
     messages: list[tuple[str, Any]] = [
         ("session/request_permission", {"sessionId": client.responder.session, "options": []}),
         ("session/request_permission", {"toolCall": {"toolCallId": "c"}, "options": []}),
@@ -301,26 +299,26 @@ async def _bad_params(fixture: ClientFixture, client: ClientUnderTest) -> None:
         messages.append(("fs/read_text_file", {"sessionId": client.responder.session, "path": 5}))
     for method, params in messages:
         answer = await client.call(method, params, rule=25)
-        bad = f"{method} with {sorted(params)} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(25, answer.code == -32602, f"{method} gave -32602", bad, answer.evidence)
+        failure = f"{method} with {sorted(params)} gave {answer.summary}; expected -32602"
+        fixture.notes.judge(25, answer.code == -32602, f"{method} gave -32602", failure, answer.evidence)
 
 
 async def unknown_notifications(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
-    answered = await client.barrier()
+    first_answer = await client.ping()
     for number in range(50):
         client.say(f"{number} ")
-    messages: tuple[tuple[Rule, str, Any], ...] = (
+    messages: tuple[tuple[RuleId, str, Any], ...] = (
         (20, "_test/n", {"a": 1}),
         (20, "nope/n", {}),
         (53, "$/cancel_request", {"requestId": "never"}),
-        (53, "$/cancel_request", {"requestId": answered.request.id}),
+        (53, "$/cancel_request", {"requestId": first_answer.request.id}),
         (57, "$/progress", {"token": 1}),
     )
     for rule, method, params in messages:
         sent = client.notify(method, params)
-        answer = await client.barrier(rule=rule)
+        answer = await client.ping(rule=rule)
         between = [
             line for line in client.lines[sent.number : answer.line.number - 1] if line.sender == "client"
         ]
@@ -328,7 +326,7 @@ async def unknown_notifications(fixture: ClientFixture) -> None:
             fixture.notes.add_fail(14, f"{method} was answered", [sent.evidence, between[0].evidence])
         fixture.notes.add_pass(rule, f"{method} changed nothing", [sent.evidence, answer.line.evidence])
     fixture.notes.add_pass(14, "notifications are not answered")
-    await fixture.finish_turn(turn, "marigold")
+    await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
 async def invalid_lines(fixture: ClientFixture) -> None:
@@ -343,9 +341,9 @@ async def invalid_lines(fixture: ClientFixture) -> None:
     client.reply(initialize, {"result": fixture.responder.initialize_result})
     prompt = await client.wait_for_call("session/prompt")
     if prompt is not None:
-        client.send("another line of noise")
-        await client.barrier(rule=22)
-        await fixture.finish_turn(ClientTurn(client, prompt), "marigold", (22,))
+        client.send("another line that is not a message")
+        await client.ping(rule=22)
+        await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, (22,))
         return
     await fixture.wait_for_exit()
     has_output = bool(fixture.process.output.strip()) and fixture.process.exit is not None
@@ -379,11 +377,11 @@ async def additional_members(fixture: ClientFixture) -> None:
     client.update("tool_call", toolCallId="c1", title="Look", zzz={"a": 1})
     client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "zzz": 1}])
     client.say("some ", zzz=[1])
-    await client.barrier(rule=33)
-    await fixture.finish_turn(turn, "marigold", (33,))
+    await client.ping(rule=33)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (33,))
 
 
-async def _meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
+async def _check_meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
     fixture.responder.initialize_result["agentCapabilities"] = {**ALL_CAPABILITIES, "_meta": meta}
     fixture.responder.session_result = {"_meta": meta}
     turn = await fixture.start_turn(rule=rule)
@@ -392,7 +390,7 @@ async def _meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
     client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "_meta": meta}])
     client.update(
         "agent_message_chunk",
-        content={"type": "text", "text": "calendula ", "_meta": meta},
+        content={"type": "text", "text": f"{_META_TEXT} ", "_meta": meta},
         _meta=meta,
     )
     request = permission_params(client)
@@ -402,17 +400,17 @@ async def _meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
         fixture.notes.add_fail(
             rule, f"a permission request with `_meta` gave {answer.summary}", answer.evidence
         )
-    await fixture.finish_turn(turn, "marigold", (rule,))
-    if fixture.traits.prints_messages and "calendula" not in fixture.process.printed:
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
+    if fixture.traits.prints_messages and _META_TEXT not in fixture.process.printed:
         fixture.notes.add_fail(rule, "the message with `_meta` is not printed")
 
 
 async def vendor_meta(fixture: ClientFixture) -> None:
-    await _meta(fixture, 39, _VENDOR)
+    await _check_meta(fixture, 39, _VENDOR_META)
 
 
 async def malformed_meta(fixture: ClientFixture) -> None:
-    await _meta(fixture, 41, [])
+    await _check_meta(fixture, 41, [])
 
 
 ENVELOPE_CASES: Final = (
@@ -424,11 +422,11 @@ ENVELOPE_CASES: Final = (
     ),
     ClientCase(
         "notifications",
-        "fifty updates, unknown notifications, cancels of nothing",
+        "fifty updates, unknown notifications, cancels of unknown requests",
         (14, 20, 53, 57),
         unknown_notifications,
     ),
-    ClientCase("noise", "a banner before the first answer", (22,), invalid_lines),
+    ClientCase("output that is not a message", "a banner before the first answer", (22,), invalid_lines),
     ClientCase("additional members", "unknown members everywhere", (33,), additional_members),
     ClientCase("_meta", "vendor members on everything", (39,), vendor_meta),
     ClientCase("malformed _meta", "`_meta` that is a list", (41,), malformed_meta),

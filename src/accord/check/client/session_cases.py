@@ -2,13 +2,12 @@
 
 from typing import Any, Final
 
-from accord.check.checked_connection import WireLine
-from accord.check.client.agent_responder import Reply, result, without
-from accord.check.client.client_fixture import ClientCase, ClientFixture, ClientTurn
-from accord.check.client.client_under_test import ClientUnderTest
+from accord.check.checked_connection import Reply, WireLine, result_reply
+from accord.check.client.agent_responder import capabilities_without
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, ClientTurn
 from accord.trace.trace_steps import at, listed
 
-_CURSOR: Final = 'odd +/="é'
+_CURSOR: Final = 'cursor +/="é'
 _OPTIONAL_FEATURES: Final = (
     *("auth", "providers"),
     *(
@@ -18,22 +17,16 @@ _OPTIONAL_FEATURES: Final = (
 )
 
 
-async def _request_unsupported(
+async def _request_missing_feature(
     fixture: ClientFixture, rule: int, action: str, *missing: str, **values: str
-) -> ClientUnderTest:
+) -> None:
     """Request a feature that the agent lacks; a passive rule checks that the client does not use it."""
     fixture.require_actions(action)
-    fixture.responder.initialize_result["agentCapabilities"] = without(*missing)
+    fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(*missing)
     fixture.responder.unadvertised_rule = rule
     fixture.responder.sessions = [_session_entry(fixture, "old")]
-    await fixture.start(action, **values)
-    client = await fixture.connection()
-    prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
-    if prompt is not None:
-        client.end_turn(prompt)
-    await fixture.wait_for_exit()
+    await fixture.try_turn(action, **values)
     fixture.notes.add_pass(rule, "the feature was not used")
-    return client
 
 
 def _session_entry(fixture: ClientFixture, id: str, updated: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
@@ -41,44 +34,46 @@ def _session_entry(fixture: ClientFixture, id: str, updated: str = "2026-01-01T0
 
 
 async def no_load(fixture: ClientFixture) -> None:
-    await _request_unsupported(
+    await _request_missing_feature(
         fixture, 103, "session", "loadSession", "sessionCapabilities.resume", session="old"
     )
 
 
 async def no_resume(fixture: ClientFixture) -> None:
-    await _request_unsupported(fixture, 109, "session", "sessionCapabilities.resume", session="old")
+    await _request_missing_feature(fixture, 109, "session", "sessionCapabilities.resume", session="old")
 
 
 async def no_list(fixture: ClientFixture) -> None:
-    await _request_unsupported(fixture, 116, "newest", "sessionCapabilities.list")
+    await _request_missing_feature(fixture, 116, "newest", "sessionCapabilities.list")
 
 
 async def unrequested_methods(fixture: ClientFixture) -> None:
     """Run a turn with an agent that has all features, then with one that lacks the optional ones."""
     for missing in ((), _OPTIONAL_FEATURES):
-        fixture.responder.initialize_result["agentCapabilities"] = without(*missing)
+        fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(*missing)
         turn = await fixture.start_turn()
         await fixture.finish_turn(turn)
         await fixture.process.end()
 
 
 async def no_delete(fixture: ClientFixture) -> None:
-    await _request_unsupported(fixture, 126, "delete", "sessionCapabilities.delete", session="old")
+    await _request_missing_feature(fixture, 126, "delete", "sessionCapabilities.delete", session="old")
 
 
 async def load_session(fixture: ClientFixture) -> None:
     """The agent can only load, replays a message, and answers null."""
     fixture.require_actions("session")
-    fixture.responder.initialize_result["agentCapabilities"] = without("sessionCapabilities.resume")
-    old = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "as before"}}
+    fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(
+        "sessionCapabilities.resume"
+    )
+    old = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "replayed text"}}
     fixture.responder.before["session/load"] = [
         {"method": "session/update", "params": {"sessionId": "old", "update": old}}
     ]
 
     def load(_: WireLine) -> Reply:
         fixture.responder.session = "old"
-        return result(None)
+        return result_reply(None)
 
     fixture.responder.overrides["session/load"] = load
     await fixture.start("session", *fixture.available_actions("roots"), session="old")
@@ -89,14 +84,16 @@ async def load_session(fixture: ClientFixture) -> None:
         return
     _check_folders(fixture, request)
     prompt = await client.wait_for_prompt(rule=107)
-    await fixture.finish_turn(ClientTurn(client, prompt), "marigold", (107,))
+    await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, (107,))
 
 
 def _check_folders(fixture: ClientFixture, request: WireLine) -> None:
     if fixture.has_action("roots"):
         roots = listed(request.params, "additionalDirectories")
-        bad = f"{request.method} has the folders {roots}"
-        fixture.notes.judge(134, roots == [str(fixture.extra)], "all of them", bad, [request.evidence])
+        failure = f"{request.method} has the folders {roots}"
+        fixture.notes.judge(
+            134, roots == [str(fixture.extra)], "it names all folders", failure, [request.evidence]
+        )
 
 
 async def resume_session(fixture: ClientFixture) -> None:
@@ -108,7 +105,7 @@ async def resume_session(fixture: ClientFixture) -> None:
         fixture.notes.add_not_shown(134, "it did not resume the session")
         return
     _check_folders(fixture, request)
-    await fixture.finish_turn(ClientTurn(client, await client.wait_for_prompt()), "marigold")
+    await fixture.finish_turn(ClientTurn(client, await client.wait_for_prompt()), ANSWER_TEXT)
 
 
 async def list_pages(fixture: ClientFixture) -> None:
@@ -119,8 +116,8 @@ async def list_pages(fixture: ClientFixture) -> None:
     def page(line: WireLine) -> Reply:
         pages.append(line)
         if len(pages) == 1:
-            return result({"sessions": [_session_entry(fixture, "older")], "nextCursor": _CURSOR})
-        return result({"sessions": [_session_entry(fixture, "newer", "2026-02-01T00:00:00Z")]})
+            return result_reply({"sessions": [_session_entry(fixture, "older")], "nextCursor": _CURSOR})
+        return result_reply({"sessions": [_session_entry(fixture, "newer", "2026-02-01T00:00:00Z")]})
 
     fixture.responder.overrides["session/list"] = page
     await fixture.start("newest")
@@ -134,28 +131,32 @@ async def list_pages(fixture: ClientFixture) -> None:
     if len(pages) > 1:
         cursor = at(pages[1].params, "cursor")
         fixture.notes.judge(122, cursor == _CURSOR, "verbatim", f"the cursor was sent as {cursor!r}", frames)
-        fixture.notes.judge(121, len(pages) == 2, "no further call", "it asked beyond the last page", frames)
+        fixture.notes.judge(
+            121, len(pages) == 2, "no further call", "it requested a page after the last one", frames
+        )
         first, second = (at(line.params, "archived") for line in pages[:2])
         if first is not None:
             fixture.notes.judge(339, first == second, "the same", f"{first!r}, then {second!r}", frames)
     elif pages:
-        fixture.notes.add_not_shown(122, "it asked for one page only")
+        fixture.notes.add_not_shown(122, "it requested only one page")
 
 
 LOAD_CASES: Final = (
-    ClientCase("no loading", "an old session of an agent that has none", (103,), no_load),
-    ClientCase("no resuming", "an old session of an agent that can only load", (109,), no_resume),
-    ClientCase("no listing", "the newest session of an agent that has no list", (116,), no_list),
+    ClientCase("agent without load", "the session action; the agent cannot load or resume", (103,), no_load),
+    ClientCase("agent without resume", "the session action; the agent can only load", (109,), no_resume),
+    ClientCase("agent without a session list", "the newest action", (116,), no_list),
     ClientCase(
         "optional methods",
         "a turn with an agent that advertises everything, then with one that does not",
         (86, 113, 282, 295, 330, 341, 346, 351, 357),
         unrequested_methods,
     ),
-    ClientCase("no deleting", "an old session of an agent that cannot delete", (126,), no_delete),
-    ClientCase("loading", "a replay, and null as the answer", (107, 134), load_session),
-    ClientCase("resuming", "an old session, with further folders", (134,), resume_session),
-    ClientCase("pages of a list", "two pages, and a cursor with odd characters", (121, 122, 339), list_pages),
+    ClientCase("agent without delete", "the delete action", (126,), no_delete),
+    ClientCase("loading a session", "a replayed message, and null as the answer", (107, 134), load_session),
+    ClientCase("resuming a session", "the session and roots actions", (134,), resume_session),
+    ClientCase(
+        "session list pages", "two pages, and a cursor with special characters", (121, 122, 339), list_pages
+    ),
 )
 
 
@@ -164,50 +165,37 @@ _IMAGE: Final = bytes.fromhex(
     "0000000d49444154789c626001000000ffff030000060005"
     "57bfabd40000000049454e44ae426082"
 )
-_SOUND: Final = (
+_AUDIO: Final = (
     b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00"
     b"\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
 )
 
 
-async def _run_turn(fixture: ClientFixture, *actions: str, **values: str) -> ClientUnderTest:
-    number = len(fixture.connections) + 1
-    await fixture.start(*actions, **values)
-    client = await fixture.connection(number)
-    prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
-    if prompt is not None:
-        await fixture.finish_turn(ClientTurn(client, prompt))
-    else:
-        await fixture.wait_for_exit()
-    await fixture.process.end()
-    return client
-
-
 async def additional_folders(fixture: ClientFixture) -> None:
     fixture.require_actions("roots")
-    client = await _run_turn(fixture, "roots")
+    client = await fixture.try_turn("roots")
     if not client.calls("session/new"):
         fixture.notes.add_not_shown(130, "it opened no session")
 
 
 async def unsupported_folders(fixture: ClientFixture) -> None:
     fixture.require_actions("roots")
-    fixture.responder.initialize_result["agentCapabilities"] = without(
+    fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(
         "sessionCapabilities.additionalDirectories"
     )
-    await _run_turn(fixture, "roots")
+    await fixture.try_turn("roots")
     fixture.notes.add_pass(129, "the feature was not used")
 
 
 async def mcp_servers(fixture: ClientFixture) -> None:
     fixture.require_actions("servers")
-    await _run_turn(fixture, "servers")
+    await fixture.try_turn("servers")
 
 
 async def unsupported_mcp_servers(fixture: ClientFixture) -> None:
     fixture.require_actions("servers")
-    fixture.responder.initialize_result["agentCapabilities"] = without("mcpCapabilities")
-    client = await _run_turn(fixture, "servers")
+    fixture.responder.initialize_result["agentCapabilities"] = capabilities_without("mcpCapabilities")
+    client = await fixture.try_turn("servers")
     if client.calls("session/new"):
         for rule in (98, 99, 301):
             fixture.notes.add_pass(rule, "the feature was not used")
@@ -216,28 +204,33 @@ async def unsupported_mcp_servers(fixture: ClientFixture) -> None:
 async def attachments(fixture: ClientFixture) -> None:
     """Attach each kind, for an agent that accepts all and for one that accepts none."""
     fixture.require_actions("attach")
-    files = {"picture.png": _IMAGE, "sound.wav": _SOUND, "text.txt": b"text\n"}
+    files = {"picture.png": _IMAGE, "sound.wav": _AUDIO, "text.txt": b"text\n"}
     for name, data in files.items():
         (fixture.folder / name).write_bytes(data)
     for missing in ("", "promptCapabilities"):
-        fixture.responder.initialize_result["agentCapabilities"] = without(missing) if missing else without()
+        fixture.responder.initialize_result["agentCapabilities"] = (
+            capabilities_without(missing) if missing else capabilities_without()
+        )
         for name in files:
-            await _run_turn(fixture, "attach", file=str(fixture.folder / name))
+            await fixture.try_turn("attach", file=str(fixture.folder / name))
     fixture.notes.add_pass(141, "only supported kinds were sent")
 
 
 ATTACHMENT_CASES: Final = (
-    ClientCase("further folders", "an agent that takes them", (130,), additional_folders),
-    ClientCase("no further folders", "an agent that does not take them", (129,), unsupported_folders),
+    ClientCase("additional directories", "an agent that supports them", (130,), additional_folders),
+    ClientCase("agent without additional directories", "the roots action", (129,), unsupported_folders),
     ClientCase("MCP servers", "one of each kind", (98, 99, 100, 101), mcp_servers),
     ClientCase(
-        "no MCP servers over the network",
-        "an agent that takes only its own",
+        "agent without HTTP and SSE servers",
+        "the servers action; the agent supports only stdio servers",
         (98, 99, 301),
         unsupported_mcp_servers,
     ),
     ClientCase(
-        "attachments", "an image, sound and a file, for agents that take all or nothing", (141,), attachments
+        "attachments",
+        "an image, audio and a text file, for agents that support all or none",
+        (141,),
+        attachments,
     ),
 )
 
@@ -247,20 +240,26 @@ async def subagent(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     client.update("subagent_update", sessionId="child-1", title="Tests", state={"state": "running"})
-    client.update("agent_message_chunk", "child-1", content={"type": "text", "text": "calendula"})
-    await client.barrier(rule=378)
+    client.update("agent_message_chunk", "child-1", content={"type": "text", "text": "TextOfTheSubAgent"})
+    await client.ping(rule=378)
     if client.advertises("fs.readTextFile"):
         params = {"sessionId": "child-1", "path": str(fixture.folder / "notes.txt")}
         answer = await client.call("fs/read_text_file", params, rule=381)
-        bad = f"reading in the inherited folder returned {answer.summary}"
-        fixture.notes.judge(381, answer.ok, "the folder is inherited", bad, answer.evidence)
+        failure = f"reading in the inherited folder returned {answer.summary}"
+        fixture.notes.judge(
+            381, answer.ok, "a sub-agent can read its parent's folder", failure, answer.evidence
+        )
         outside = {"sessionId": "child-1", "path": str(fixture.outside / "secret.txt")}
         answer = await client.call("fs/read_text_file", outside, rule=381)
         fixture.notes.judge(
-            381, not answer.ok, "and no other", "a sub-agent read outside the folders", answer.evidence
+            381,
+            not answer.ok,
+            "a sub-agent can read no other folder",
+            "a sub-agent read outside the folders",
+            answer.evidence,
         )
     client.update("subagent_update", sessionId="child-1", state=None)
-    await fixture.finish_turn(turn, "marigold", (378,))
+    await fixture.finish_turn(turn, ANSWER_TEXT, (378,))
 
 
 async def mcp_over_acp(fixture: ClientFixture) -> None:
@@ -278,24 +277,26 @@ async def mcp_over_acp(fixture: ClientFixture) -> None:
         for rule in (301, 365, 367, 368):
             fixture.notes.add_not_applicable(rule, "it has no MCP server of its own")
         return
-    fixture.notes.add_pass(301, "advertised, and its ids are its own")
-    base: dict[str, Any] = {"serverId": mcp_servers[0]}
+    fixture.notes.add_pass(301, "the agent advertises it, and server ids are unique")
+    server_params: dict[str, Any] = {"serverId": mcp_servers[0]}
     for number, method in enumerate(("tools/list", "no/such")):
-        request: dict[str, Any] = {**base, "requestId": f"r{number}", "method": method, "params": {}}
+        request: dict[str, Any] = {**server_params, "requestId": f"r{number}", "method": method, "params": {}}
         answer = await client.call("mcp/message", request, rule=365)
-        result: Any = answer.result
-        one = isinstance(result, dict) and ("result" in result) != ("error" in result)
-        right = one and ("error" in result) == (method == "no/such")
-        bad = f"{method} gave {answer.summary}"
-        fixture.notes.judge(365, answer.ok and right, "exactly one of both", bad, answer.evidence)
+        inner: Any = answer.result
+        one_member = isinstance(inner, dict) and ("result" in inner) != ("error" in inner)
+        correct = one_member and ("error" in inner) == (method == "no/such")
+        failure = f"{method} gave {answer.summary}"
+        fixture.notes.judge(
+            365, answer.ok and correct, "exactly one of result and error", failure, answer.evidence
+        )
     malformed: tuple[dict[str, Any], ...] = (
-        {**base, "method": "tools/list"},
-        {**base, "requestId": "x", "method": "tools/list", "params": []},
+        {**server_params, "method": "tools/list"},
+        {**server_params, "requestId": "x", "method": "tools/list", "params": []},
     )
     for params in malformed:
         answer = await client.call("mcp/message", params, rule=368)
-        bad = f"a malformed message gave {answer.summary}; expected -32602"
-        fixture.notes.judge(368, answer.code == -32602, "-32602", bad, answer.evidence)
+        failure = f"a malformed message gave {answer.summary}; expected -32602"
+        fixture.notes.judge(368, answer.code == -32602, "-32602", failure, answer.evidence)
     for number in range(2):
         _check_nothing_after_answer(fixture, client, f"r{number}")
     await fixture.finish_turn(turn)
@@ -303,24 +304,26 @@ async def mcp_over_acp(fixture: ClientFixture) -> None:
 
 def _check_nothing_after_answer(fixture: ClientFixture, client: Any, request: str) -> None:
     """Judge that no message about a request follows its answer."""
-    ended = next(
+    answer_number = next(
         (
             line.number
             for line in client.lines
-            if line.sender == "client" and line.is_answer and _request(client, line) == request
+            if line.sender == "client" and line.is_answer and _mcp_request_id(client, line) == request
         ),
         0,
     )
-    late = [
+    late_calls = [
         line
         for line in client.calls("mcp/message")
-        if at(line.params, "requestId") == request and ended and line.number > ended
+        if at(line.params, "requestId") == request and answer_number and line.number > answer_number
     ]
-    bad = "a message about an answered request"
-    fixture.notes.judge(367, not late, "nothing after the answer", bad, [line.evidence for line in late[:2]])
+    failure = "a message about an answered request"
+    fixture.notes.judge(
+        367, not late_calls, "nothing after the answer", failure, [line.evidence for line in late_calls[:2]]
+    )
 
 
-def _request(client: Any, answer: Any) -> Any:
+def _mcp_request_id(client: Any, answer: Any) -> Any:
     request = next(
         (
             line
@@ -334,7 +337,7 @@ def _request(client: Any, answer: Any) -> Any:
 
 SUBAGENT_CASES: Final = (
     ClientCase("a sub-agent", "a sub-agent sends text and reads a file", (378, 381), subagent, "subagents"),
-    ClientCase("MCP over the wire", "the client's own server", (301, 365, 367, 368), mcp_over_acp),
+    ClientCase("MCP over ACP", "calls to the client's own MCP server", (301, 365, 367, 368), mcp_over_acp),
 )
 
 

@@ -4,10 +4,14 @@ import json
 from typing import Any, Final
 
 from accord.check.client.agent_responder import MODES
-from accord.check.client.client_fixture import ClientCase, ClientFixture, ClientTurn, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.trace.trace_steps import at, listed
 
+_NOTICE_TITLE: Final = "TitleOfTheNotice-"
+_ACCOUNT_NAME: Final = "account-of-the-check"
+_FIRST_HALF: Final = "TextBeforeTheFirstHalf"
+_SECOND_HALF: Final = "TextAfterTheSecondHalf"
 _ENTRY: Final = {"content": "Look", "priority": "high", "status": "pending"}
 _COMMAND: Final = {"name": "check", "description": "Check it"}
 _TEXT: Final = {"type": "text", "text": "text "}
@@ -42,7 +46,7 @@ def _notification(fixture: ClientFixture, update: dict[str, Any]) -> dict[str, A
     return {"method": "session/update", "params": {"sessionId": fixture.responder.session, "update": update}}
 
 
-def _outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
+def _updates_outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
     return [
         _notification(fixture, update) for update in ALL_UPDATES if "chunk" not in update["sessionUpdate"]
     ]
@@ -50,17 +54,17 @@ def _outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
 
 async def updates_before_session(fixture: ClientFixture) -> None:
     """Every update that belongs to no turn, sent right before the answer to session/new."""
-    fixture.responder.before["session/new"] = _outside_turns(fixture)
+    fixture.responder.before["session/new"] = _updates_outside_turns(fixture)
     turn = await fixture.start_turn(rule=156)
-    await fixture.finish_turn(turn, "marigold", (156,))
+    await fixture.finish_turn(turn, ANSWER_TEXT, (156,))
 
 
 async def updates_outside_turn(fixture: ClientFixture) -> None:
     """The same updates, after the answer to session/new and before a prompt."""
-    fixture.responder.after["session/new"] = _outside_turns(fixture)
+    fixture.responder.after["session/new"] = _updates_outside_turns(fixture)
     turn = await fixture.start_turn(rule=155)
-    await turn.client.barrier(rule=155)
-    await fixture.finish_turn(turn, "marigold", (155,))
+    await turn.client.ping(rule=155)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (155,))
 
 
 async def all_updates(fixture: ClientFixture) -> None:
@@ -71,8 +75,8 @@ async def all_updates(fixture: ClientFixture) -> None:
     for id in ("m1", None, "m1", "an odd id / 你好", ""):
         client.say("word ", **({"messageId": id} if id is not None else {"messageId": None}))
     client.say("word ")
-    await client.barrier(rule=148)
-    await fixture.finish_turn(turn, "marigold", (148,))
+    await client.ping(rule=148)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (148,))
 
 
 async def unknown_updates(fixture: ClientFixture) -> None:
@@ -80,8 +84,8 @@ async def unknown_updates(fixture: ClientFixture) -> None:
     client = turn.client
     client.update("zzz", anything=[1])
     client.update("agent_message_chunk", content={"type": "hologram", "data": 5})
-    await client.barrier(rule=49)
-    await fixture.finish_turn(turn, "marigold", (49,))
+    await client.ping(rule=49)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (49,))
 
 
 async def unusual_tool_calls(fixture: ClientFixture) -> None:
@@ -89,35 +93,35 @@ async def unusual_tool_calls(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
     client.update("tool_call", toolCallId="t1", title="Odd", kind="file", status="weird")
-    await client.barrier(rule=187)
+    await client.ping(rule=187)
     mixed = [{"type": "content", "content": _TEXT}, {"type": "zzz"}, 5, {"type": "content", "content": _TEXT}]
     client.update("tool_call", toolCallId="t2", title="Mixed", content=mixed)
-    await client.barrier(rule=188)
+    await client.ping(rule=188)
     client.update("tool_call_update", toolCallId="never-begun", status="completed")
-    await client.barrier(rule=189)
+    await client.ping(rule=189)
     client.update("tool_call", toolCallId="t3", title="Named", name="read_file")
     client.update("tool_call_update", toolCallId="t3", name=None)
     client.update("tool_call", toolCallId="t4", title="Without", name=None)
-    await client.barrier(rule=322)
-    await fixture.finish_turn(turn, "marigold", (187, 188, 189, 322))
+    await client.ping(rule=322)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (187, 188, 189, 322))
 
 
 async def notice_updates(fixture: ClientFixture) -> None:
     """Notices, for a client that advertises them or not."""
     turn = await fixture.start_turn()
     client = turn.client
-    gated = client.advertises("session.notices")
-    rules = (290, 314) if gated else (316,)
+    advertised = client.advertises("session.notices")
+    rules = (290, 314) if advertised else (316,)
     for severity in ("warning", "_x", "error"):
-        client.update("notice", severity=severity, title=f"calendula {severity}", description=None)
-    await client.barrier(rule=rules[0])
-    await fixture.finish_turn(turn, "marigold", rules)
-    if gated:
+        client.update("notice", severity=severity, title=f"{_NOTICE_TITLE}{severity}", description=None)
+    await client.ping(rule=rules[0])
+    await fixture.finish_turn(turn, ANSWER_TEXT, rules)
+    if advertised:
         fixture.notes.add_not_applicable(316, "it advertises notices")
-        printed = "calendula warning" in fixture.process.output
+        printed = f"{_NOTICE_TITLE}warning" in fixture.process.output
         if fixture.traits.prints_messages and not printed:
-            bad = f"the notice is not shown; output: {tail(fixture.process.output)}"
-            fixture.notes.add_fail(314, bad)
+            failure = f"the notice is not shown; output: {tail(fixture.process.output)}"
+            fixture.notes.add_fail(314, failure)
     else:
         for rule in (290, 314):
             fixture.notes.add_not_applicable(rule, "it does not advertise session.notices")
@@ -127,32 +131,36 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     """An unknown state, and accounts with an address that must not be stored or printed."""
     fixture.responder.initialize_result["agentCapabilities"]["auth"] = {"status": {}, "logout": {}}
     accounts = [
-        {"label": "marigold@example.com", "active": True},
-        {"label": "marigold@example.com"},
+        {"label": f"{_ACCOUNT_NAME}@example.com", "active": True},
+        {"label": f"{_ACCOUNT_NAME}@example.com"},
     ]
     fixture.responder.overrides["auth/status"] = lambda _: {"result": {"state": "_x", "accounts": accounts}}
     turn = await fixture.start_turn()
     turn.client.notify("auth/status_update", {"state": "_x", "accounts": accounts})
-    await turn.client.barrier(rule=362)
-    await fixture.finish_turn(turn, "calendula", (362,))
-    files = [
-        path.name for path in fixture.home.rglob("*") if path.is_file() and b"marigold@" in path.read_bytes()
+    await turn.client.ping(rule=362)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (362,))
+    files_with_account = [
+        path.name
+        for path in fixture.home.rglob("*")
+        if path.is_file() and f"{_ACCOUNT_NAME}@".encode() in path.read_bytes()
     ]
-    printed = "marigold@" in "".join(process.output for process in fixture.processes)
-    bad = f"the account is in {files[0]}" if files else "the account is printed"
-    fixture.notes.judge(363, not files and not printed, "the account is not stored or printed", bad)
+    printed = f"{_ACCOUNT_NAME}@" in "".join(process.output for process in fixture.processes)
+    failure = f"the account is in {files_with_account[0]}" if files_with_account else "the account is printed"
+    fixture.notes.judge(
+        363, not files_with_account and not printed, "the account is not stored or printed", failure
+    )
 
 
 async def unknown_stop_reason(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
-    turn.client.say("calendula")
+    turn.client.say(ANSWER_TEXT)
     turn.client.end_turn(turn.prompt, "tool_use")
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     passed = (ended or not fixture.traits.exits_after_turn) and (exit is None or exit.signal is None)
-    passed = passed and (not fixture.traits.prints_messages or "calendula" in fixture.process.printed)
-    bad = f"the turn does not end: {tail(fixture.process.output)}"
-    fixture.notes.judge(154, passed, "the turn is over", bad, [turn.client.lines[-1].evidence])
+    passed = passed and (not fixture.traits.prints_messages or ANSWER_TEXT in fixture.process.printed)
+    failure = f"the turn does not end: {tail(fixture.process.output)}"
+    fixture.notes.judge(154, passed, "the turn is over", failure, [turn.client.lines[-1].evidence])
 
 
 async def refusal_stop_reason(fixture: ClientFixture) -> None:
@@ -163,8 +171,10 @@ async def refusal_stop_reason(fixture: ClientFixture) -> None:
         fixture.notes.add_not_shown(153, "it prints nothing")
         return
     reports_refusal = "refus" in fixture.process.output.lower()
-    bad = f"output: {tail(fixture.process.output)}"
-    fixture.notes.judge(153, reports_refusal, "it reports the refusal", bad, [turn.client.lines[-1].evidence])
+    failure = f"output: {tail(fixture.process.output)}"
+    fixture.notes.judge(
+        153, reports_refusal, "it reports the refusal", failure, [turn.client.lines[-1].evidence]
+    )
 
 
 async def slash_command(fixture: ClientFixture) -> None:
@@ -179,26 +189,33 @@ async def slash_command(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(prompt="/check it now")
     blocks = listed(turn.prompt.params, "prompt")
     passed = bool(blocks) and str(at(blocks[0], "text")).startswith("/check it now")
-    bad = "the command did not arrive as text"
-    fixture.notes.judge(229, passed, "it arrived as text", bad, [turn.prompt.evidence])
+    failure = "the command did not arrive as text"
+    fixture.notes.judge(229, passed, "it arrived as text", failure, [turn.prompt.evidence])
     await fixture.finish_turn(turn)
 
 
 async def split_surrogates(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
-    for half in ("calendula \ud83d", "\ude00 tansy "):
+    for half in (f"{_FIRST_HALF} \ud83d", f"\ude00 {_SECOND_HALF} "):
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": half}}
-        note = {
+        notification = {
             "method": "session/update",
             "params": {"sessionId": client.responder.session, "update": update},
         }
-        client.send(json.dumps({"jsonrpc": "2.0", **note}))  # escaped, so that half a character can cross
-    await client.barrier(rule=393)
-    await fixture.finish_turn(turn, "marigold", (393,))
+        client.send(
+            json.dumps({"jsonrpc": "2.0", **notification})
+        )  # escaped, because a lone surrogate is not valid UTF-8
+    await client.ping(rule=393)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (393,))
     if fixture.traits.prints_messages:
-        seen = "calendula" in fixture.process.printed and "tansy" in fixture.process.printed
-        fixture.notes.judge(393, seen, "both halves are shown", "a half is not shown")
+        both_printed = all(text in fixture.process.printed for text in (_FIRST_HALF, _SECOND_HALF))
+        fixture.notes.judge(
+            393,
+            both_printed,
+            "the text around both halves is printed",
+            "the text around a half is not printed",
+        )
 
 
 UPDATE_CASES: Final = (
@@ -211,25 +228,37 @@ UPDATE_CASES: Final = (
     ClientCase(
         "updates outside of a turn", "the same, once the session is open", (155,), updates_outside_turn
     ),
-    ClientCase("every update", "one of each, and message ids of every form", (148,), all_updates),
+    ClientCase("every update", "one of each kind, and message ids of every form", (148,), all_updates),
     ClientCase("unknown updates", "an unknown update and an unknown block", (49,), unknown_updates),
     ClientCase(
-        "odd tool calls",
-        "unknown kinds, a bad item, calls that never began",
+        "unusual tool calls",
+        "unknown kinds, an invalid item, updates of unknown calls",
         (187, 188, 189, 322),
         unusual_tool_calls,
     ),
     ClientCase("notices", "three of them, one of an unknown severity", (290, 314, 316), notice_updates),
-    ClientCase("accounts", "an unknown state, and an address", (362, 363), auth_status_accounts),
-    ClientCase("an unknown stop reason", "`tool_use`", (154,), unknown_stop_reason),
-    ClientCase("a refusal", "the turn ends as refused", (153,), refusal_stop_reason),
-    ClientCase("a command", "a prompt that begins with a slash", (229,), slash_command),
-    ClientCase("half a character", "an emoji in two halves", (393,), split_surrogates),
+    ClientCase(
+        "auth status",
+        "an unknown state, and accounts with an email address",
+        (362, 363),
+        auth_status_accounts,
+    ),
+    ClientCase("an unknown stop reason", "the turn ends with `tool_use`", (154,), unknown_stop_reason),
+    ClientCase("a refusal", "the turn ends with `refusal`", (153,), refusal_stop_reason),
+    ClientCase("a slash command", "a prompt that starts with a slash", (229,), slash_command),
+    ClientCase("split surrogates", "an emoji in two updates", (393,), split_surrogates),
 )
 
 
-_SLIDER: Final = {"id": "slide", "name": "Slide", "type": "slider", "min": 0, "max": 9, "currentValue": 3}
-_MODE: Final[dict[str, Any]] = {
+_SLIDER_OPTION: Final = {
+    "id": "slide",
+    "name": "Slide",
+    "type": "slider",
+    "min": 0,
+    "max": 9,
+    "currentValue": 3,
+}
+_MODE_OPTION: Final[dict[str, Any]] = {
     "id": "mode",
     "name": "Mode",
     "category": "mode",
@@ -239,23 +268,11 @@ _MODE: Final[dict[str, Any]] = {
 }
 
 
-async def _run_turn(fixture: ClientFixture, *actions: str, **values: str) -> Any:
-    """Run one turn; returns the connection."""
-    await fixture.start(*actions, **values)
-    client = await fixture.connection()
-    prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
-    if prompt is not None:
-        await fixture.finish_turn(ClientTurn(client, prompt))
-    else:
-        await fixture.wait_for_exit()
-    return client
-
-
 async def set_listed_mode(fixture: ClientFixture) -> None:
     """The agent has only modes, so `session/set_mode` must be used."""
     fixture.require_actions("mode")
     fixture.responder.session_result = {"modes": MODES}
-    client = await _run_turn(fixture, "mode", mode="code")
+    client = await fixture.try_turn("mode", mode="code")
     calls = client.calls("session/set_mode")
     fixture.notes.judge(
         226, bool(calls), "it uses session/set_mode", "no mode was set", [c.evidence for c in calls]
@@ -265,16 +282,16 @@ async def set_listed_mode(fixture: ClientFixture) -> None:
 async def set_unlisted_mode(fixture: ClientFixture) -> None:
     fixture.require_actions("mode")
     fixture.responder.session_result = {"modes": MODES}
-    client = await _run_turn(fixture, "mode", mode="nope")
+    client = await fixture.try_turn("mode", mode="nope")
     if not client.calls("session/set_mode"):
         fixture.notes.add_pass(207, "an unlisted mode was not set")
 
 
 async def modes_and_options(fixture: ClientFixture) -> None:
     fixture.require_actions("mode")
-    fixture.responder.options.append(dict(_MODE))
+    fixture.responder.options.append(dict(_MODE_OPTION))
     fixture.responder.session_result = {"modes": MODES, "configOptions": fixture.responder.options}
-    client = await _run_turn(fixture, "mode", mode="code")
+    client = await fixture.try_turn("mode", mode="code")
     calls = client.calls("session/set_mode", "session/set_config_option")
     if not calls:
         fixture.notes.add_not_shown(224, "it set nothing")
@@ -285,11 +302,11 @@ async def modes_and_options(fixture: ClientFixture) -> None:
 
 async def unusual_options(fixture: ClientFixture) -> None:
     """Options of an unknown type, of an unknown category, and without category."""
-    fixture.responder.options.insert(0, dict(_SLIDER))
+    fixture.responder.options.insert(0, dict(_SLIDER_OPTION))
     fixture.responder.session_result = {"configOptions": fixture.responder.options}
     turn = await fixture.start_turn(rule=221)
-    await turn.client.barrier(rule=221)
-    await fixture.finish_turn(turn, "marigold", (221,))
+    await turn.client.ping(rule=221)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (221,))
     await fixture.process.end()
     if not fixture.has_action("option"):
         fixture.notes.add_not_shown(222, "the script does not say how to make the client set an option")
@@ -301,12 +318,19 @@ async def unusual_options(fixture: ClientFixture) -> None:
         request = await client.wait_for_call(
             "session/set_config_option", "session/prompt", timeout=fixture.timeouts.soon
         )
-        used = request is not None and request.method == "session/set_config_option"
+        is_set = request is not None and request.method == "session/set_config_option"
         if option == "odd":
-            fixture.notes.judge(222, used, "it can be set", "an option of an unknown category cannot be set")
-        elif request is not None and used:
-            right = at(request.params, "type") == "boolean" and at(request.params, "value") is expected
-            fixture.notes.judge(218, right, "a JSON boolean", f"it sent {request.params}", [request.evidence])
+            fixture.notes.judge(
+                222,
+                is_set,
+                "an option of an unknown category can be set",
+                "an option of an unknown category cannot be set",
+            )
+        elif request is not None and is_set:
+            correct = at(request.params, "type") == "boolean" and at(request.params, "value") is expected
+            fixture.notes.judge(
+                218, correct, "a JSON boolean", f"it sent {request.params}", [request.evidence]
+            )
         prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
         if prompt is not None:
             client.end_turn(prompt)
@@ -315,28 +339,35 @@ async def unusual_options(fixture: ClientFixture) -> None:
 
 
 OPTION_CASES: Final = (
-    ClientCase("modes alone", "an agent that has modes and no options", (207, 226), set_listed_mode),
-    ClientCase("a mode that is not listed", "the client is told to choose it", (207,), set_unlisted_mode),
+    ClientCase("modes without options", "the mode action", (207, 226), set_listed_mode),
+    ClientCase("an unlisted mode", "the mode action with an unknown mode", (207,), set_unlisted_mode),
     ClientCase("modes and options", "an agent that has both", (224,), modes_and_options),
     ClientCase(
-        "odd options", "an unknown type, an unknown category, a boolean", (218, 221, 222), unusual_options
+        "unusual options", "an unknown type, an unknown category, a boolean", (218, 221, 222), unusual_options
     ),
 )
 
 
-_ALLOWED: Final = ("allow_once", "allow_always", "allowed", "approved", "allow")
+_FLAT_UPDATE_TEXT: Final = "TextOfAFlatUpdate"
+_TYPE_MEMBER_TEXT: Final = "TextOfAnUpdateWithType"
+_NO_BLOCK_TEXT: Final = "TextWithoutABlock"
+_DIALECT_TEXTS: Final = (_FLAT_UPDATE_TEXT, _TYPE_MEMBER_TEXT, _NO_BLOCK_TEXT)
+_ALLOW_IDS: Final = ("allow_once", "allow_always", "allowed", "approved", "allow")
 
 
 def _send_dialects(client: ClientUnderTest) -> None:
-    """Updates in three dialects: flat, `type` for the kind, and text without a block."""
+    """Send text in three dialects: a flat update, `type` for the kind, and text without a block."""
     session = client.responder.session
-    block = {"type": "text", "text": "calendula "}
+    block = {"type": "text", "text": f"{_FLAT_UPDATE_TEXT} "}
     client.notify(
         "session/update", {"sessionId": session, "sessionUpdate": "agent_message_chunk", "content": block}
     )
-    update: dict[str, Any] = {"type": "agent_message_chunk", "content": {"type": "text", "text": "tansy "}}
+    update: dict[str, Any] = {
+        "type": "agent_message_chunk",
+        "content": {"type": "text", "text": f"{_TYPE_MEMBER_TEXT} "},
+    }
     client.notify("session/update", {"sessionId": session, "update": update})
-    update = {"sessionUpdate": "agent_message_chunk", "text": "yarrow "}
+    update = {"sessionUpdate": "agent_message_chunk", "text": f"{_NO_BLOCK_TEXT} "}
     client.notify("session/update", {"sessionId": session, "update": update})
 
 
@@ -356,14 +387,20 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
     request = {**_OLD_PERMISSION, "sessionId": client.responder.session}
     answer = await client.call("session/request_permission", request, rule="dialects")
     chosen = at(answer.result, "outcome", "optionId")
-    bad = f"a permission in dialect was approved: {answer.summary}"
-    fixture.notes.judge("dialects", chosen not in _ALLOWED, "not consent", bad, answer.evidence)
-    await client.barrier(rule="dialects")
-    await fixture.finish_turn(turn, "marigold", ("dialects",))
+    failure = f"a permission request in a dialect was allowed: {answer.summary}"
+    fixture.notes.judge(
+        "dialects",
+        chosen not in _ALLOW_IDS,
+        "a request in a dialect is not allowed",
+        failure,
+        answer.evidence,
+    )
+    await client.ping(rule="dialects")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("dialects",))
     if fixture.traits.prints_messages:
-        missing = [word for word in ("calendula", "tansy", "yarrow") if word not in fixture.process.printed]
-        bad = f"not shown: {', '.join(missing)}"
-        fixture.notes.judge("dialects", not missing, "text in dialects is printed", bad)
+        missing = [text for text in _DIALECT_TEXTS if text not in fixture.process.printed]
+        failure = f"not printed: {', '.join(missing)}"
+        fixture.notes.judge("dialects", not missing, "text in dialects is printed", failure)
 
 
 async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
@@ -373,12 +410,12 @@ async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
     _send_dialects(client)
     request = {**_OLD_PERMISSION, "sessionId": client.responder.session}
     answer = await client.call("session/request_permission", request, rule=391)
-    bad = f"a permission in dialect gave {answer.summary}; expected -32602"
-    fixture.notes.judge(391, answer.code == -32602, "-32602", bad, answer.evidence)
-    await fixture.finish_turn(turn, "marigold", (391,))
-    printed = [word for word in ("calendula", "tansy") if word in fixture.process.printed]
-    bad = f"repaired in strict mode: {', '.join(printed)}; {tail(fixture.process.output, 100)}"
-    fixture.notes.judge(391, not printed, "text in dialects is dropped", bad)
+    failure = f"a permission request in a dialect gave {answer.summary}; expected -32602"
+    fixture.notes.judge(391, answer.code == -32602, "-32602", failure, answer.evidence)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (391,))
+    printed = [text for text in _DIALECT_TEXTS[:2] if text in fixture.process.printed]
+    failure = f"repaired in strict mode: {', '.join(printed)}; {tail(fixture.process.output, 100)}"
+    fixture.notes.judge(391, not printed, "text in dialects is dropped", failure)
 
 
 DIALECT_CASES: Final = (

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any, Final
 
 from accord.check.checked_connection import CallAnswer
-from accord.check.client.client_fixture import ClientCase, ClientFixture, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.workspace_cases import LONG_COMMAND, open_terminal
-from accord.check.findings import CaseUnavailable, Rule
+from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at
 
 OPTIONS: Final = (
@@ -39,8 +39,8 @@ def consents(answer: CallAnswer) -> bool:
     """Whether the answer selects an allow option."""
     outcome = at(answer.result, "outcome")
     chosen = at(outcome, "optionId")
-    allowing = [option["optionId"] for option in OPTIONS if option["kind"].startswith("allow")]
-    return at(outcome, "outcome") == "selected" and chosen in allowing
+    allow_ids = [option["optionId"] for option in OPTIONS if option["kind"].startswith("allow")]
+    return at(outcome, "outcome") == "selected" and chosen in allow_ids
 
 
 async def permission_options(fixture: ClientFixture) -> None:
@@ -48,15 +48,15 @@ async def permission_options(fixture: ClientFixture) -> None:
     for action in fixture.available_actions("allow", "reject", "reads") or ("",):
         turn = await fixture.start_turn(*([action] if action else []))
         client = turn.client
-        answer = await client.barrier(rule=158)
-        fixture.notes.add_pass(158, "the agent was answered within a turn", answer.evidence)
+        answer = await client.ping(rule=158)
+        fixture.notes.add_pass(158, "it answers requests during a turn", answer.evidence)
         for path in ("notes.txt", "other.txt"):
             request = permission_params(client, f"call {path}", path=str(fixture.folder / path))
             client.update("tool_call", **request["toolCall"])
             answer = await client.call("session/request_permission", request, rule=196)
             served = answer.code != -32601
-            bad = "session/request_permission is unknown to it"
-            fixture.notes.judge(196, served, "it answered", bad, answer.evidence)
+            failure = "session/request_permission is unknown to it"
+            fixture.notes.judge(196, served, "it answered", failure, answer.evidence)
             if action == "reject" and consents(answer):
                 fixture.notes.add_fail(
                     197, "it allowed a request, but its policy is to reject", answer.evidence
@@ -73,7 +73,7 @@ async def concurrent_permissions(fixture: ClientFixture) -> None:
     second = client.send_request("session/request_permission", permission_params(client, "c2"), id="second")
     answers = [await client.wait_for_answer(second, rule=202), await client.wait_for_answer(first, rule=202)]
     fixture.notes.add_pass(
-        202, "both were answered", [frames for answer in answers for frames in answer.evidence]
+        202, "both were answered", [line for answer in answers for line in answer.evidence]
     )
     await fixture.finish_turn(turn)
 
@@ -92,20 +92,24 @@ async def read_only_policy(fixture: ClientFixture) -> None:
         answer = await client.call("session/request_permission", request, rule=196)
         chosen = at(answer.result, "outcome", "optionId")
         passed = (chosen == "x 1") if expected else not consents(answer)
-        bad = f"kind {kind!r} was answered with {answer.summary}"
-        fixture.notes.judge(389, passed, "only official kinds, only once", bad, answer.evidence)
+        failure = f"kind {kind!r} was answered with {answer.summary}"
+        fixture.notes.judge(
+            389, passed, "it allows only the kind `read`, and only once", failure, answer.evidence
+        )
     await fixture.finish_turn(turn)
 
 
 PERMISSION_CASES: Final = (
     ClientCase(
-        "permission",
-        "four options with odd ids, under every policy there is",
+        "permission requests",
+        "four options with unusual ids, under every policy of the script",
         (158, 196, 197),
         permission_options,
     ),
-    ClientCase("two permissions at once", "both pending at the same time", (202,), concurrent_permissions),
-    ClientCase("automatic reading", "official and other kinds of tool calls", (389,), read_only_policy),
+    ClientCase(
+        "two permission requests at once", "both are pending at the same time", (202,), concurrent_permissions
+    ),
+    ClientCase("read-only policy", "official and other kinds of tool calls", (389,), read_only_policy),
 )
 
 
@@ -113,14 +117,14 @@ _ACTIONS: Final = ("accept", "decline", "cancel")
 
 
 def _form(pattern: str | None = None, default: str = "blue") -> dict[str, Any]:
-    field: dict[str, Any] = {"type": "string", "title": "Colour", "default": default}
+    field: dict[str, Any] = {"type": "string", "title": "Color", "default": default}
     if pattern is not None:
         field["pattern"] = pattern
-    schema = {"type": "object", "properties": {"colour": field}, "required": ["colour"]}
-    return {"mode": "form", "message": "Which colour?", "requestedSchema": schema}
+    schema = {"type": "object", "properties": {"color": field}, "required": ["color"]}
+    return {"mode": "form", "message": "Which color?", "requestedSchema": schema}
 
 
-async def _ask(client: ClientUnderTest, rule: Rule, **params: Any) -> CallAnswer:
+async def _elicit(client: ClientUnderTest, rule: RuleId, **params: Any) -> CallAnswer:
     return await client.call(
         "elicitation/create", {"sessionId": client.responder.session, **params}, rule=rule
     )
@@ -130,23 +134,23 @@ async def elicitations(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client, notes = turn.client, fixture.notes
     if client.advertises("elicitation.form"):
-        answer = await _ask(client, 271, **_form())
+        answer = await _elicit(client, 271, **_form())
         action = at(answer.result, "action")
-        bad = f"the form gave {answer.summary}"
-        notes.judge(271, action in _ACTIONS, f"{action}", bad, answer.evidence)
-        answer = await _ask(client, 280, **_form("(a+)+$", "a" * 40 + "!"))
-        alive = await client.barrier(rule=280)
-        notes.add_pass(280, "it continues", [*answer.evidence, *alive.evidence])
-    answer = await _ask(client, 277, mode="_x", message="What?")
+        failure = f"the form gave {answer.summary}"
+        notes.judge(271, action in _ACTIONS, f"{action}", failure, answer.evidence)
+        answer = await _elicit(client, 280, **_form("(a+)+$", "a" * 40 + "!"))
+        ping_answer = await client.ping(rule=280)
+        notes.add_pass(280, "it continues", [*answer.evidence, *ping_answer.evidence])
+    answer = await _elicit(client, 277, mode="_x", message="What?")
     notes.judge(277, not answer.ok, answer.summary, f"an unknown mode gave {answer.summary}", answer.evidence)
     for mode, params in (
         ("form", _form()),
         ("url", {"mode": "url", "message": "Go", "url": "https://agent.example/x", "elicitationId": "e"}),
     ):
         if not client.advertises(f"elicitation.{mode}"):
-            answer = await _ask(client, 261, **params)
-            bad = f"{mode}, which it does not advertise, gave {answer.summary}; expected -32602"
-            notes.judge(261, answer.code == -32602, f"{mode} gave -32602", bad, answer.evidence)
+            answer = await _elicit(client, 261, **params)
+            failure = f"{mode}, which it does not advertise, gave {answer.summary}; expected -32602"
+            notes.judge(261, answer.code == -32602, f"{mode} gave -32602", failure, answer.evidence)
     if not notes.for_rule(261):
         notes.add_not_applicable(261, "it advertises every mode")
     await fixture.finish_turn(turn)
@@ -156,9 +160,9 @@ async def unknown_completions(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     for _ in range(2):
         turn.client.notify("elicitation/complete", {"elicitationId": "never-begun"})
-    answer = await turn.client.barrier(rule=270)
+    answer = await turn.client.ping(rule=270)
     fixture.notes.add_pass(270, "it continues", answer.evidence)
-    await fixture.finish_turn(turn, "marigold", (270,))
+    await fixture.finish_turn(turn, ANSWER_TEXT, (270,))
 
 
 async def page_is_not_opened(fixture: ClientFixture) -> None:
@@ -180,11 +184,11 @@ async def page_is_not_opened(fixture: ClientFixture) -> None:
             "url": f"http://127.0.0.1:{port}/x",
             "elicitationId": "e1",
         }
-        answer = await _ask(turn.client, 278, **page)
-        await turn.client.barrier(rule=278)
+        answer = await _elicit(turn.client, 278, **page)
+        await turn.client.ping(rule=278)
         passed = visits == 0 or at(answer.result, "action") == "accept"
-        bad = "the page was requested before the user accepted"
-        fixture.notes.judge(278, passed, "the page was not requested", bad, answer.evidence)
+        failure = "the page was requested before the user accepted"
+        fixture.notes.judge(278, passed, "the page was not requested", failure, answer.evidence)
         await fixture.finish_turn(turn)
     finally:
         server.close()
@@ -192,18 +196,16 @@ async def page_is_not_opened(fixture: ClientFixture) -> None:
 
 ELICITATION_CASES: Final = (
     ClientCase(
-        "questions",
-        "a form, a slow pattern, an unknown mode, modes it lacks",
+        "elicitations",
+        "a form, a slow pattern, an unknown mode, unsupported modes",
         (261, 271, 277, 280),
         elicitations,
         "elicitation",
     ),
+    ClientCase("unknown completions", "elicitation/complete with an unknown id", (270,), unknown_completions),
     ClientCase(
-        "completions of nothing", "elicitation/complete for what never began", (270,), unknown_completions
-    ),
-    ClientCase(
-        "a page that is not opened",
-        "a web address on this machine",
+        "web page before consent",
+        "a URL on this machine",
         (278,),
         page_is_not_opened,
         "elicitation.url",
@@ -212,7 +214,7 @@ ELICITATION_CASES: Final = (
 
 
 async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
-    """Two permissions are pending while the turn is cancelled."""
+    """Two permissions are pending while the turn is canceled."""
     if not fixture.script.cancels:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
     fixture.require_actions("ask")
@@ -225,16 +227,22 @@ async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
         )
         for call in ("c1", "c2")
     ]
-    await client.barrier()
+    await client.ping()
     fixture.process.interrupt()
     cancel = await client.wait_for_call("session/cancel", timeout=fixture.timeouts.soon)
     if cancel is None:
         raise CaseUnavailable("an interrupt did not cancel the turn")
-    for one in requests:
-        answer = await client.wait_for_answer(one, rule=165, timeout=fixture.timeouts.soon)
+    for request in requests:
+        answer = await client.wait_for_answer(request, rule=165, timeout=fixture.timeouts.soon)
         passed = at(answer.result, "outcome", "outcome") == "cancelled"
-        bad = f"a pending permission got {answer.summary}; expected cancelled"
-        fixture.notes.judge(165, passed, "cancelled", bad, [cancel.evidence, *answer.evidence])
+        failure = f"a pending permission request got {answer.summary}; expected `cancelled`"
+        fixture.notes.judge(
+            165,
+            passed,
+            "pending requests are answered with `cancelled`",
+            failure,
+            [cancel.evidence, *answer.evidence],
+        )
     client.end_turn(turn.prompt, "cancelled")
     await fixture.wait_for_exit()
 
@@ -246,38 +254,40 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     client.update("tool_call", toolCallId="c1", title="Long", status="in_progress", kind="other")
-    waiting = None
+    pending_wait = None
     if client.advertises("terminal"):
         terminal = await open_terminal(fixture, client, LONG_COMMAND, 55)
-        waiting = terminal.send_request("wait_for_exit")
-    await client.barrier()
+        pending_wait = terminal.send_request("wait_for_exit")
+    await client.ping()
     fixture.process.interrupt()
     cancel = await client.wait_for_call("session/cancel", timeout=fixture.timeouts.soon)
     if cancel is None:
         raise CaseUnavailable("an interrupt did not cancel the turn")
     client.update("tool_call_update", toolCallId="c1", status="failed")
-    client.say("calendula")
-    await client.barrier(rule=167)
+    client.say(ANSWER_TEXT)
+    await client.ping(rule=167)
     client.end_turn(turn.prompt, "cancelled")
     ended = await fixture.wait_for_exit()
     crashed = fixture.process.exit is not None and fixture.process.exit.signal == "SIGSEGV"
     passed = (ended or not fixture.traits.exits_after_turn) and not crashed
     if fixture.traits.prints_messages:
-        passed = passed and "calendula" in fixture.process.printed
-    bad = f"updates after the cancel are lost: {tail(fixture.process.output)}"
-    fixture.notes.judge(167, passed, "updates after the cancel are processed", bad, [cancel.evidence])
-    if waiting is None:
+        passed = passed and ANSWER_TEXT in fixture.process.printed
+    failure = f"updates after the cancel are lost: {tail(fixture.process.output)}"
+    fixture.notes.judge(167, passed, "updates after the cancel are processed", failure, [cancel.evidence])
+    if pending_wait is None:
         fixture.notes.add_not_applicable(55, "it offers no terminals")
         return
     answers = [
         line
-        for line in client.lines[waiting.number :]
-        if line.sender == "client" and line.is_answer and line.id == waiting.id
+        for line in client.lines[pending_wait.number :]
+        if line.sender == "client" and line.is_answer and line.id == pending_wait.id
     ]
     if answers:
         code = at(answers[0].message, "error", "code")
-        good = code in (None, -32800)
-        fixture.notes.judge(55, good, "a result or -32800", f"it aborted with {code}", [answers[0].evidence])
+        passed = code in (None, -32800)
+        fixture.notes.judge(
+            55, passed, "a result or -32800", f"it aborted with {code}", [answers[0].evidence]
+        )
 
 
 async def client_deadline(fixture: ClientFixture) -> None:
@@ -295,15 +305,18 @@ async def client_deadline(fixture: ClientFixture) -> None:
 
 CANCEL_CASES: Final = (
     ClientCase(
-        "cancelled while it is asked",
-        "two permissions are pending",
+        "cancel with pending permission requests",
+        "two requests are pending",
         (160, 165),
         cancel_with_pending_permissions,
     ),
     ClientCase(
-        "after a cancel", "a late update, and a wait that is pending", (55, 160, 167), updates_after_cancel
+        "updates after a cancel",
+        "a late update, and a pending terminal wait",
+        (55, 160, 167),
+        updates_after_cancel,
     ),
-    ClientCase("deadline", "the client has a deadline", (159,), client_deadline),
+    ClientCase("deadline", "the deadline action", (159,), client_deadline),
 )
 
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 from accord.check.checked_connection import CallAnswer
 from accord.check.client.client_fixture import ClientCase, ClientFixture, ClientTurn
 from accord.check.client.client_under_test import ClientUnderTest
-from accord.check.findings import CaseUnavailable, Rule
+from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at
 
 
-async def _read(client: ClientUnderTest, path: Path, rule: Rule = 239, **more: Any) -> CallAnswer:
+async def _read(client: ClientUnderTest, path: Path, rule: RuleId = 239, **more: Any) -> CallAnswer:
     params = {"sessionId": client.responder.session, "path": str(path), **more}
     return await client.call("fs/read_text_file", params, rule=rule)
 
@@ -22,7 +22,7 @@ async def read_files(fixture: ClientFixture) -> None:
     client, notes, path = turn.client, fixture.notes, fixture.folder / "notes.txt"
     answer = await _read(client, path)
     passed = at(answer.result, "content") == "one\ntwo\nthree\n"
-    notes.judge(239, passed, "the text came", f"reading gave {answer.summary}", answer.evidence)
+    notes.judge(239, passed, "it returned the text", f"reading gave {answer.summary}", answer.evidence)
     for more, expected in (({"line": 2, "limit": 1}, "two"), ({"line": 3}, "three"), ({"limit": 1}, "one")):
         answer = await _read(client, path, 241, **more)
         text = at(answer.result, "content")
@@ -31,14 +31,14 @@ async def read_files(fixture: ClientFixture) -> None:
             241, passed, f"{more} gave {expected!r}", f"{more} gave {answer.summary}", answer.evidence
         )
     answer = await _read(client, fixture.folder / "missing.txt", 242)
-    good = not answer.ok and answer.code == -32002
+    passed = not answer.ok and answer.code == -32002
     notes.judge(
-        242, good, "-32002", f"a missing file gave {answer.summary}; expected -32002", answer.evidence
+        242, passed, "-32002", f"a missing file gave {answer.summary}; expected -32002", answer.evidence
     )
     for more in ({"line": "2"}, {"limit": -1}, {"limit": 1.5}, {"line": -1}):
         answer = await _read(client, path, 326, **more)
-        bad = f"{more} gave {answer.summary}; expected -32602"
-        notes.judge(326, answer.code == -32602, f"{more} gave -32602", bad, answer.evidence)
+        failure = f"{more} gave {answer.summary}; expected -32602"
+        notes.judge(326, answer.code == -32602, f"{more} gave -32602", failure, answer.evidence)
     await fixture.finish_turn(turn)
 
 
@@ -51,15 +51,19 @@ async def paths_outside(fixture: ClientFixture) -> None:
     client = turn.client
     for path in (link, fixture.folder / ".." / "outside" / "secret.txt", fixture.outside / "secret.txt"):
         answer = await _read(client, path, 245)
-        bad = f"{path.name} outside of the roots was read"
-        fixture.notes.judge(245, not answer.ok, "refused", bad, answer.evidence)
+        failure = f"{path.name} outside of the roots was read"
+        fixture.notes.judge(245, not answer.ok, "refused", failure, answer.evidence)
     if client.advertises("fs.writeTextFile"):
         target = fixture.folder / "away" / "made.txt"
         params = {"sessionId": client.responder.session, "path": str(target), "content": "x"}
         answer = await client.call("fs/write_text_file", params, rule=245)
         created = (fixture.outside / "made.txt").exists()
         fixture.notes.judge(
-            245, not created, "nothing was made", "a file was made outside of the roots", answer.evidence
+            245,
+            not created,
+            "no file was created",
+            "a file was created outside of the roots",
+            answer.evidence,
         )
     await fixture.finish_turn(turn)
 
@@ -71,7 +75,7 @@ async def write_files(fixture: ClientFixture) -> None:
     params = {"sessionId": client.responder.session, "path": str(target), "content": "made\n"}
     answer = await client.call("fs/write_text_file", params, rule=243)
     if not answer.ok and not fixture.has_action("allow"):
-        fixture.notes.add_not_shown(243, "it did not allow it")
+        fixture.notes.add_not_shown(243, "it did not allow the write")
     else:
         passed = answer.ok and target.is_file() and target.read_text() == "made\n"
         fixture.notes.judge(
@@ -81,10 +85,10 @@ async def write_files(fixture: ClientFixture) -> None:
 
 
 async def unknown_session(fixture: ClientFixture) -> None:
-    """Requests with an unknown session id."""
+    """Send requests with an unknown session id."""
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
-    created = fixture.folder / "made-by-nobody.txt"
+    created = fixture.folder / "unknown-session.txt"
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("fs/read_text_file", {"path": str(fixture.folder / "notes.txt")}, "fs.readTextFile"),
         ("fs/write_text_file", {"path": str(created), "content": "x"}, "fs.writeTextFile"),
@@ -98,8 +102,8 @@ async def unknown_session(fixture: ClientFixture) -> None:
         named = at(answer.line.message, "error", "data", "sessionId") == "nope"
         passed = answer.code == -32002 and named and not created.exists()
         expected = "-32002 with the session in its data"
-        bad = f"{method} for an unknown session gave {answer.summary}; expected {expected}"
-        fixture.notes.judge(384, passed, f"{method} gave -32002", bad, answer.evidence)
+        failure = f"{method} for an unknown session gave {answer.summary}; expected {expected}"
+        fixture.notes.judge(384, passed, f"{method} gave -32002", failure, answer.evidence)
     await fixture.finish_turn(turn)
 
 
@@ -115,28 +119,28 @@ async def unadvertised_files(fixture: ClientFixture) -> None:
             fixture.notes.add_not_applicable(244, "it advertises them")
             continue
         answer = await client.call(method, {"sessionId": client.responder.session, **params}, rule=244)
-        bad = f"{method}, which it does not advertise, gave {answer.summary}"
-        fixture.notes.judge(244, answer.code == -32601, "-32601", bad, answer.evidence)
+        failure = f"{method}, which it does not advertise, gave {answer.summary}"
+        fixture.notes.judge(244, answer.code == -32601, "-32601", failure, answer.evidence)
     await fixture.finish_turn(turn)
 
 
 FILE_CASES: Final = (
     ClientCase(
         "reading files",
-        "whole, some lines, a missing one, wrong types",
+        "a whole file, some lines, a missing file, wrong types",
         (239, 241, 242, 326),
         read_files,
         "fs.readTextFile",
     ),
     ClientCase(
         "paths outside the roots",
-        "links, `..` and paths that lead out of the roots",
+        "links, `..` and paths to other folders",
         (245,),
         paths_outside,
         "fs.readTextFile",
     ),
     ClientCase("writing files", "a new file", (35, 243), write_files, "fs.writeTextFile"),
-    ClientCase("an unknown session", "requests that name another session", (384,), unknown_session),
+    ClientCase("an unknown session", "requests that name an unknown session", (384,), unknown_session),
     ClientCase(
         "files that are not advertised",
         "fs methods that the client does not offer",
@@ -158,18 +162,18 @@ class CheckedTerminal:
         self.id = id
 
     @property
-    def _named(self) -> dict[str, Any]:
+    def _params(self) -> dict[str, Any]:
         return {"sessionId": self.client.responder.session, "terminalId": self.id}
 
-    async def call(self, what: str, rule: Rule) -> CallAnswer:
+    async def call(self, method: str, rule: RuleId) -> CallAnswer:
         """Call `output`, `wait_for_exit`, `kill` or `release`."""
-        return await self.client.call(f"terminal/{what}", self._named, rule=rule)
+        return await self.client.call(f"terminal/{method}", self._params, rule=rule)
 
-    def send_request(self, what: str) -> Any:
+    def send_request(self, method: str) -> Any:
         """Send the same request without waiting."""
-        return self.client.send_request(f"terminal/{what}", self._named)
+        return self.client.send_request(f"terminal/{method}", self._params)
 
-    async def printed(self, rule: Rule) -> str:
+    async def wait_for_output(self, rule: RuleId) -> str:
         """Wait for its first output; empty after the timeout."""
         deadline = self.client.clock.now() + self.client.timeouts.soon
         while self.client.clock.now() < deadline:
@@ -182,17 +186,17 @@ class CheckedTerminal:
 
 
 async def open_terminal(
-    fixture: ClientFixture, client: ClientUnderTest, code: str, rule: Rule = 248, **more: Any
+    fixture: ClientFixture, client: ClientUnderTest, code: str, rule: RuleId = 248, **more: Any
 ) -> CheckedTerminal:
     """Run Python code in a terminal of the client."""
-    args = ["-c", code, *more.pop("words", [])]
+    args = ["-c", code, *more.pop("arguments", [])]
     params = {"sessionId": client.responder.session, "command": sys.executable, "args": args, **more}
     answer = await client.call("terminal/create", params, rule=rule)
     id = at(answer.result, "terminalId")
     if isinstance(id, str):
         return CheckedTerminal(client, id)
     if not fixture.has_action("allow"):
-        raise CaseUnavailable("it did not allow a terminal, and the script does not say how to make it")
+        raise CaseUnavailable("it did not allow a terminal, and the script has no action 'allow'")
     fixture.notes.add_fail(rule, f"terminal/create gave {answer.summary}", answer.evidence)
     raise CaseUnavailable(f"terminal/create gave {answer.summary}")
 
@@ -211,24 +215,28 @@ async def terminal_lifecycle(fixture: ClientFixture) -> None:
     waiting = terminal.send_request("wait_for_exit")
     answer = await terminal.call("output", 253)
     notes.add_pass(253, "it returned the output while a wait was pending", answer.evidence)
-    still = at(answer.result, "exitStatus") is None
-    bad = "an exit status while the command runs"
-    notes.judge(250, still, "no exit status before the exit", bad, answer.evidence)
+    is_running = at(answer.result, "exitStatus") is None
+    failure = "an exit status while the command runs"
+    notes.judge(250, is_running, "no exit status before the exit", failure, answer.evidence)
     await terminal.call("kill", 254)
     ended = await client.wait_for_answer(waiting, rule=254)
     after = await terminal.call("output", 254)
     passed = ended.ok and after.ok
-    bad = f"after the kill, output gave {after.summary} and wait gave {ended.summary}"
-    notes.judge(254, passed, "the id is still valid", bad, [*after.evidence, *ended.evidence])
+    failure = f"after the kill, output gave {after.summary} and wait gave {ended.summary}"
+    notes.judge(254, passed, "the id is still valid", failure, [*after.evidence, *ended.evidence])
     has_status = isinstance(at(after.result, "exitStatus"), dict)
     notes.judge(
-        250, has_status or not after.ok, "an exit status after it", "no exit status after it", after.evidence
+        250,
+        has_status or not after.ok,
+        "an exit status after the exit",
+        "no exit status after the exit",
+        after.evidence,
     )
     await terminal.call("release", 256)
-    for what in ("output", "wait_for_exit", "kill", "release"):
-        answer = await terminal.call(what, 256)
-        bad = f"after the release, {what} gave {answer.summary}"
-        notes.judge(256, not answer.ok, "an error", bad, answer.evidence)
+    for method in ("output", "wait_for_exit", "kill", "release"):
+        answer = await terminal.call(method, 256)
+        failure = f"after the release, {method} gave {answer.summary}"
+        notes.judge(256, not answer.ok, "an error", failure, answer.evidence)
     unknown = await CheckedTerminal(client, "nope").call("output", 259)
     notes.judge(
         259, not unknown.ok, "an error", f"an unknown terminal gave {unknown.summary}", unknown.evidence
@@ -240,7 +248,7 @@ async def release_running_command(fixture: ClientFixture) -> None:
     """Release a running command; its process must end."""
     turn = await terminal_turn(fixture)
     terminal = await open_terminal(fixture, turn.client, LONG_COMMAND)
-    pid = (await terminal.printed(250)).split()
+    pid = (await terminal.wait_for_output(250)).split()
     answer = await terminal.call("release", 255)
     if not pid or not pid[0].isdigit():
         fixture.notes.add_not_shown(255, "the command did not print its process id")
@@ -277,9 +285,9 @@ async def cancel_wait(fixture: ClientFixture) -> None:
     client = turn.client
     terminal = await open_terminal(fixture, client, LONG_COMMAND)
     waiting = terminal.send_request("wait_for_exit")
-    await client.barrier()
+    await client.ping()
     client.notify("$/cancel_request", {"requestId": waiting.id})
-    await client.barrier(rule=51)
+    await client.ping(rule=51)
     await terminal.call("kill", 51)
     answer = await client.wait_for_answer(waiting, rule=51)
     passed = answer.ok or answer.code == -32800
@@ -297,15 +305,15 @@ async def unadvertised_terminal(fixture: ClientFixture) -> None:
     else:
         params = {"sessionId": turn.client.responder.session, "command": "true"}
         answer = await turn.client.call("terminal/create", params, rule=244)
-        bad = f"terminal/create, which it does not advertise, gave {answer.summary}"
-        fixture.notes.judge(244, answer.code == -32601, "-32601", bad, answer.evidence)
+        failure = f"terminal/create, which it does not advertise, gave {answer.summary}"
+        fixture.notes.judge(244, answer.code == -32601, "-32601", failure, answer.evidence)
     await fixture.finish_turn(turn)
 
 
 TERMINAL_CASES: Final = (
     ClientCase(
         "terminal lifecycle",
-        "a long command: wait, output, kill, release, and what comes after",
+        "a long command: wait, output, kill, release, and calls after the release",
         (35, 248, 250, 253, 254, 256, 259),
         terminal_lifecycle,
         "terminal",
@@ -313,7 +321,7 @@ TERMINAL_CASES: Final = (
     ClientCase(
         "releasing a running command", "its process must end", (255,), release_running_command, "terminal"
     ),
-    ClientCase("cancelling a wait", "$/cancel_request for a pending wait", (51,), cancel_wait, "terminal"),
+    ClientCase("canceling a wait", "$/cancel_request for a pending wait", (51,), cancel_wait, "terminal"),
     ClientCase(
         "terminals that are not advertised",
         "terminal/create for a client that has none",
@@ -325,7 +333,7 @@ TERMINAL_CASES: Final = (
 
 _PRINT_ENVIRONMENT: Final = (
     "import os,sys; "
-    "print(os.environ.get('CHECK_WORD'), os.path.realpath(os.getcwd()), *sys.argv[1:], sep='|')"
+    "print(os.environ.get('CHECK_VARIABLE'), os.path.realpath(os.getcwd()), *sys.argv[1:], sep='|')"
 )
 _PRINT_100_BYTES: Final = "import sys; sys.stdout.buffer.write(('é'*49+'ü').encode()); sys.stdout.flush()"
 
@@ -333,24 +341,24 @@ _PRINT_100_BYTES: Final = "import sys; sys.stdout.buffer.write(('é'*49+'ü').en
 async def command_environment(fixture: ClientFixture) -> None:
     turn = await terminal_turn(fixture)
     client = turn.client
-    where = fixture.folder / "below"
-    where.mkdir()
+    folder = fixture.folder / "subfolder"
+    folder.mkdir()
     terminal = await open_terminal(
         fixture,
         client,
         _PRINT_ENVIRONMENT,
         249,
-        env=[{"name": "CHECK_WORD", "value": "marigold"}],
-        cwd=str(where),
-        words=["two words", "é"],
+        env=[{"name": "CHECK_VARIABLE", "value": "variable-value"}],
+        cwd=str(folder),
+        arguments=["two words", "é"],
     )
     await terminal.call("wait_for_exit", 249)
     answer = await terminal.call("output", 249)
-    expected = f"marigold|{where}|two words|é"
+    expected = f"variable-value|{folder}|two words|é"
     text = "".join(str(at(answer.result, "output")).split("\n")).replace("\r", "")
-    bad = f"expected {expected!r}, the command saw {text!r}"
+    failure = f"expected {expected!r}, the command saw {text!r}"
     fixture.notes.judge(
-        249, expected in text, "arguments, variable and folder are correct", bad, answer.evidence
+        249, expected in text, "arguments, variable and folder are correct", failure, answer.evidence
     )
     await terminal.call("release", 249)
     await fixture.finish_turn(turn)
@@ -368,8 +376,8 @@ async def command_exits(fixture: ClientFixture) -> None:
         passed = found == expected or (
             member == "signal" and isinstance(found, str) and "KILL" in found.upper()
         )
-        bad = f"{code!r} gave {answer.summary}; expected {member} {expected!r}"
-        fixture.notes.judge(252, passed, f"{member} {found!r}", bad, answer.evidence)
+        failure = f"{code!r} gave {answer.summary}; expected {member} {expected!r}"
+        fixture.notes.judge(252, passed, f"{member} {found!r}", failure, answer.evidence)
         await terminal.call("release", 252)
     await fixture.finish_turn(turn)
 
@@ -379,16 +387,16 @@ async def output_limit(fixture: ClientFixture) -> None:
     terminal = await open_terminal(fixture, turn.client, _PRINT_100_BYTES, 251, outputByteLimit=15)
     await terminal.call("wait_for_exit", 251)
     answer = await terminal.call("output", 251)
-    text, cut = at(answer.result, "output"), at(answer.result, "truncated")
+    text, truncated = at(answer.result, "output"), at(answer.result, "truncated")
     passed = (
         isinstance(text, str)
-        and cut is True
+        and truncated is True
         and text.strip("é") == "ü"
         and text.endswith("éü")
         and len(text.encode()) <= 15
     )
-    bad = f"100 bytes with a limit of 15 gave {answer.summary}"
-    fixture.notes.judge(251, passed, "the start was cut between characters", bad, answer.evidence)
+    failure = f"100 bytes with a limit of 15 gave {answer.summary}"
+    fixture.notes.judge(251, passed, "the start was cut between characters", failure, answer.evidence)
     await terminal.call("release", 251)
     await fixture.finish_turn(turn)
 
@@ -398,23 +406,23 @@ async def terminal_param_types(fixture: ClientFixture) -> None:
     client = turn.client
     created = fixture.folder / "made.txt"
     base: dict[str, Any] = {"sessionId": client.responder.session, "command": "touch", "args": [str(created)]}
-    for wrong in (
+    for invalid in (
         {"args": "x"},
         {"args": [1]},
         {"cwd": 5},
         {"outputByteLimit": "1"},
         {"outputByteLimit": -1},
     ):
-        answer = await client.call("terminal/create", {**base, **wrong}, rule=327)
+        answer = await client.call("terminal/create", {**base, **invalid}, rule=327)
         passed = answer.code == -32602 and not created.exists()
-        bad = f"{wrong} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(327, passed, f"{wrong} gave -32602", bad, answer.evidence)
+        failure = f"{invalid} gave {answer.summary}; expected -32602"
+        fixture.notes.judge(327, passed, f"{invalid} gave -32602", failure, answer.evidence)
         created.unlink(missing_ok=True)
-    nothing = dict.fromkeys(("env", "cwd", "outputByteLimit", "args"))
-    answer = await client.call("terminal/create", {**base, "command": "true", **nothing}, rule=328)
+    null_members = dict.fromkeys(("env", "cwd", "outputByteLimit", "args"))
+    answer = await client.call("terminal/create", {**base, "command": "true", **null_members}, rule=328)
     if answer.ok or fixture.has_action("allow"):
-        bad = f"null for all of them gave {answer.summary}"
-        fixture.notes.judge(328, answer.ok, "null is the default", bad, answer.evidence)
+        failure = f"null for all of them gave {answer.summary}"
+        fixture.notes.judge(328, answer.ok, "null is the default", failure, answer.evidence)
     await fixture.finish_turn(turn)
 
 
@@ -422,16 +430,20 @@ COMMAND_CASES: Final = (
     ClientCase(
         "command environment", "arguments, a variable, a folder", (249,), command_environment, "terminal"
     ),
-    ClientCase("how a command ends", "with a code, and by a signal", (252,), command_exits, "terminal"),
+    ClientCase("exit status of a command", "an exit code, and a signal", (252,), command_exits, "terminal"),
     ClientCase(
-        "the limit of the output",
+        "output limit",
         "more than the limit, in characters of two bytes",
         (251,),
         output_limit,
         "terminal",
     ),
     ClientCase(
-        "types in terminal/create", "wrong ones and nulls", (327, 328), terminal_param_types, "terminal"
+        "types in terminal/create",
+        "members of wrong types, and null members",
+        (327, 328),
+        terminal_param_types,
+        "terminal",
     ),
 )
 
