@@ -242,8 +242,8 @@ def make_findings(notes: RuleNotes, rules: Sequence[RuleId], *, ours: bool) -> l
 
 def _make_finding(rule: RuleId, notes: list[RuleNote], ours: bool) -> Finding:
     checked = checked_rule(str(rule))
-    noted = {note.outcome for note in notes}
-    outcome = next(outcome for outcome in _DECISIVE_ORDER if outcome in noted or outcome == "not shown")
+    noted: list[Outcome] = sorted((note.outcome for note in notes), key=_DECISIVE_ORDER.index)
+    outcome: Outcome = noted[0] if noted else "not shown"
     decisive = [note for note in notes if note.outcome == outcome]
     cases = tuple(dict.fromkeys(note.case for note in decisive if note.case))
     reasons = list(dict.fromkeys(note.reason for note in decisive if note.reason))
