@@ -24,7 +24,7 @@ from accord.clock import SYSTEM_CLOCK
 
 LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
 """Capabilities that the model client must lack to show a rule."""
-WITH_REAL_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
+WITH_REAL_PROCESSES = (35, 51, 55, 160, 167, *range(248, 257), 259, 278, 327, 328)
 WAITING = (51, 248, 253)
 """Of those, the rules whose defect is a missing answer."""
 FALLIBLE = [rule for rule in client_rules() if rule not in CLIENT_UNTESTED]
