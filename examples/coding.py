@@ -1,7 +1,7 @@
 """A client that runs `accord agent` in a temporary folder. The scripted model needs no key and no network.
 
 python examples/coding.py
-python examples/coding.py "list . then read notes.txt"
+python examples/coding.py "write a.txt: hello then read a.txt"
 """
 
 import asyncio
