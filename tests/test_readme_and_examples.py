@@ -1,5 +1,6 @@
 """The README and the examples work exactly as written."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -94,6 +95,36 @@ def test_every_python_block_of_the_docs_compiles(page: Path) -> None:
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
         indented = "".join(f"    {line}" for line in code.splitlines(keepends=True))
         compile(f"async def block():\n{indented}    pass\n", f"{page.name}:{number}", "exec")
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or a name in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        try:
+            for part in parts[length:]:
+                found = getattr(found, part)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_every_name_of_the_package_in_the_docs_exists(page: Path) -> None:
+    text = page.read_text().partition("## Old and new module names")[0]
+    names = set(re.findall(r"`(accord(?:\.[A-Za-z_]\w*)+)[(`]", text))
+    for module, imported in re.findall(r"^from (accord[\w.]*) import ([\w, ]+)$", text, re.MULTILINE):
+        names |= {f"{module}.{name.strip()}" for name in imported.split(",")}
+    assert sorted(name for name in names if not exists(name)) == []
 
 
 @pytest.mark.parametrize(
