@@ -97,6 +97,23 @@ def test_every_python_block_of_the_docs_compiles(page: Path) -> None:
         compile(f"async def block():\n{indented}    pass\n", f"{page.name}:{number}", "exec")
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub forms them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_linked_heading_exists() -> None:
+    missing = [
+        f"{page.name}: {target}#{anchor}"
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+        if anchor not in anchors(page.parent / target if target else page)
+    ]
+    assert missing == []
+
+
 def exists(name: str) -> bool:
     """Whether a dotted name is a module, or a name in one."""
     parts = name.split(".")
