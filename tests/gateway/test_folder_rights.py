@@ -100,7 +100,7 @@ async def restart_agent(harness: GatewayHarness, client: DrivenClient) -> None:
     """End the agent and wait until its replacement runs and the client knows."""
     dead = harness.agent
     await dead.aclose()
-    await harness.gateway.agents["hand"].ready()
+    await harness.gateway.agents["hand"].ensure_started()
     assert harness.agent is not dead
     await client.call("_accord/agents")
 

@@ -99,7 +99,7 @@ async def test_an_agent_that_dies_during_a_load_is_reported_and_the_next_load_is
         await dead.aclose()
         assert "session/load" in (await client.answer_to(asked))["error"]["message"]
         again = client.ask("session/load", load_params("s1", tmp_path))
-        await harness.gateway.agents["hand"].ready()
+        await harness.gateway.agents["hand"].ensure_started()
         load = await harness.agent.until_method("session/load")
         harness.agent.say("s1", "logged")
         harness.agent.reply(load, {})
@@ -368,7 +368,7 @@ async def test_a_prompt_to_an_agent_that_is_stopping_restarts_it(audit: AuditLog
         turn = client.prompt("s1", "again")
         await stopping
         while len(harness.agents) < 2:
-            await harness.gateway.agents["hand"].ready()
+            await harness.gateway.agents["hand"].ensure_started()
         harness.agent.reply(await harness.agent.until_method("session/resume"), {})
         harness.agent.reply(await harness.agent.until_method("session/prompt"), {"stopReason": "end_turn"})
         assert (await client.answer_to(turn))["result"]["stopReason"] == "end_turn"

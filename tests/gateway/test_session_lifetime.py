@@ -69,7 +69,7 @@ async def test_a_dead_agent_fails_the_turn_and_the_next_prompt_restarts_it(
 
         turn = client.prompt("s1", "once more")
         while len(harness.agents) < 2:
-            await harness.gateway.agents["hand"].ready()
+            await harness.gateway.agents["hand"].ensure_started()
         resume = await harness.agent.until_method("session/resume")
         assert resume["params"]["sessionId"] == "s1"
         assert resume["params"]["cwd"] == str(tmp_path)
@@ -89,7 +89,7 @@ async def test_an_agent_that_can_only_load_is_restored_without_repeating_updates
         await harness.agent.aclose()
         turn = client.prompt("s1", "more")
         while len(harness.agents) < 2:
-            await harness.gateway.agents["hand"].ready()
+            await harness.gateway.agents["hand"].ensure_started()
         load = await harness.agent.until_method("session/load")
         harness.agent.say("s1", "hi")  # its replay
         harness.agent.reply(load, {})
@@ -285,7 +285,7 @@ async def test_an_idle_agent_is_stopped_and_restarted_when_needed(audit: AuditLo
         await first.wait_end()
         turn = client.prompt("s1", "again")
         while len(harness.agents) < 2:
-            await harness.gateway.agents["hand"].ready()
+            await harness.gateway.agents["hand"].ensure_started()
         harness.agent.reply(await harness.agent.until_method("session/resume"), {})
         harness.agent.reply(await harness.agent.until_method("session/prompt"), {"stopReason": "end_turn"})
         assert (await client.answer_to(turn))["result"]["stopReason"] == "end_turn"

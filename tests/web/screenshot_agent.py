@@ -96,9 +96,11 @@ async def change_greeting(turn: accord.Turn) -> None:
 
 async def plan(turn: accord.Turn, done: int) -> None:
     """Show the plan with this many completed steps."""
-    statuses: list[PlanEntryStatus] = ["completed"] * done
-    statuses += ["in_progress", "pending", "pending"]
-    await turn.plan(zip(STEPS, statuses, strict=False))
+
+    def status(index: int) -> PlanEntryStatus:
+        return "completed" if index < done else "in_progress" if index == done else "pending"
+
+    await turn.plan([(step, status(index)) for index, step in enumerate(STEPS)])
 
 
 async def ask_for_format(turn: accord.Turn) -> None:

@@ -224,7 +224,7 @@ def gateway_finding() -> DoctorFinding:
     """Report whether a gateway runs, the port, the tokens, the page and the settings. Creates nothing."""
     from accord.cli.serve_command import read_settings, settings_file
     from accord.gateway.access.access_tokens import TokenStore
-    from accord.gateway.running_gateways import all_running
+    from accord.gateway.running_gateways import list_running_gateways
 
     try:
         settings = read_settings()
@@ -232,7 +232,7 @@ def gateway_finding() -> DoctorFinding:
         return DoctorFinding("gateway", BROKEN, str(error))
     if not is_installed("gateway"):
         return DoctorFinding("gateway", "missing", "accord serve needs: pip install 'accord[gateway]'")
-    running = all_running()
+    running = list_running_gateways()
     remarks = [f"at {', '.join(gateway.url for gateway in running)}"] if running else [_port(settings.port)]
     now = time.time()
     tokens = [token for token in TokenStore().all() if not token.is_expired(now)]

@@ -21,7 +21,7 @@ from accord.frontend.agent_config import leave_out, load
 from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenStore, pairing_link, qr_code
 from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import split_origin
-from accord.gateway.running_gateways import all_running
+from accord.gateway.running_gateways import list_running_gateways
 from accord.safe_text import visible
 
 _MAX_NAME_LENGTH: Final = 64
@@ -111,7 +111,7 @@ def _new(arguments: Sequence[str]) -> int:
     print(f"Token {token.id}{_name_suffix(token)} {scope(token)}. It is shown only once:\n\n  {text}\n")
     print("Open or scan this link to log in a browser:\n")
     print_link(url, text, qr=not options.no_qr)
-    if options.url is None and not all_running():
+    if options.url is None and not list_running_gateways():
         print("\nNo gateway is running. The link uses the default address; pass --url for another.")
     return 0
 
@@ -179,7 +179,7 @@ def _token_id(text: str) -> str:
 
 def _url(text: str | None) -> str:
     if text is None:
-        found = all_running()
+        found = list_running_gateways()
         return found[0].url if found else f"http://127.0.0.1:{PORT}"
     if not text.startswith(("http://", "https://")) or split_origin(text.rstrip("/")) is None:
         raise UsageError(f"--url {text!r} is not a gateway address; use for example https://example.org")

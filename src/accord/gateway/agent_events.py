@@ -39,75 +39,24 @@ if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
 
 
-WorkspaceHandler: TypeAlias = Callable[["GatewayWorkspace", Any], Awaitable[Any]]
-
-WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
-    "fs/read_text_file": agent_requests.read_text_file,
-    "fs/write_text_file": agent_requests.write_text_file,
-    "terminal/create": agent_requests.create_terminal,
-    "terminal/output": agent_requests.terminal_output,
-    "terminal/wait_for_exit": agent_requests.wait_for_exit,
-    "terminal/kill": agent_requests.kill_terminal,
-    "terminal/release": agent_requests.release_terminal,
-}
-"""Methods that the gateway serves itself, on its own machine."""
-
-
-class GatewayWorkspace:
-    """Files and terminals of one session. Closing it ends what was started in it."""
-
-    def __init__(self, folders: tuple[str, ...], on_output: Callable[[TerminalPrinted], None]) -> None:
-        self.folders: tuple[str, ...] = folders
-        self.terminals: TerminalViews = TerminalViews(on_output)
-        self._roots = Roots(folders[0], folders[1:])
-        self._workspace: LocalWorkspace | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    @property
-    def workspace(self) -> "GatewayWorkspace":
-        """Itself, as `agent_requests` expects."""
-        return self
-
-    def use(self) -> LocalWorkspace:
-        """Return the workspace, created on first use."""
-        if self._workspace is None:
-            self._workspace = LocalWorkspace(
-                self._roots, terminals=Terminals(self._roots, on_output=self.terminals.printed)
-            )
-        return self._workspace
-
-    def run(self, work: Awaitable[None]) -> None:
-        """Run a request in a task that `aclose` cancels."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def aclose(self) -> None:
-        """Cancel the running requests and end the terminals."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        workspace, self._workspace = self._workspace, None
-        if workspace is not None:
-            await workspace.aclose()
-
-
 LOG = getLogger("accord.gateway")
-
 _MAX_EARLY_UPDATES: Final = 256
 _MAX_EARLY_BYTES: Final = 4 << 20
+
 _UNSCOPED_NOTIFICATIONS: Final = ("elicitation/complete",)
 """Notifications without a session that any client of the agent may receive."""
 _MAX_LOGGED_METHOD: Final = 100
+
 _TERMINAL_END_METHODS: Final = (
     "terminal/output",
     "terminal/wait_for_exit",
     "terminal/kill",
     "terminal/release",
 )
+
 _MESSAGE_UPDATES: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
 """Updates that every client gets and that change nothing but the messages."""
+
 _FILTERED_UPDATES: Final = CAPABILITY_GATED | {ConfigOptionUpdate}
 """Updates that depend on the capabilities of the client."""
 
@@ -147,12 +96,12 @@ class AgentEvents:
         clients: Sequence[GatewayClient] = session.clients
         if session.loading_client is not None:
             if (
-                session.replay_held_from is None
+                session.replay_unsent_from is None
                 and session.replay_buffer
                 and session.loading_client.connection.unsent > MAX_UNSENT_HISTORY
             ):
-                session.replay_held_from = len(session.replay_buffer) - 1
-            if session.replay_held_from is not None:
+                session.replay_unsent_from = len(session.replay_buffer) - 1
+            if session.replay_unsent_from is not None:
                 return
             clients = (session.loading_client,)
         kind = type(notification.update)
@@ -184,20 +133,20 @@ class AgentEvents:
 
         Some agents send updates before they answer `session/new`.
         """
-        early = self._early_updates.setdefault(agent.name, [])
+        early_updates = self._early_updates.setdefault(agent.name, [])
         upstream = agent.upstream
         if upstream is None or not upstream.is_creating_session:
-            early.clear()
+            early_updates.clear()
         elif (
-            len(early) < _MAX_EARLY_UPDATES
-            and sum(len(early_frame) for _, early_frame in early) < _MAX_EARLY_BYTES
+            len(early_updates) < _MAX_EARLY_UPDATES
+            and sum(len(early_frame) for _, early_frame in early_updates) < _MAX_EARLY_BYTES
         ):
-            early.append((notification, frame))
+            early_updates.append((notification, frame))
 
     def deliver_early_updates(self, agent: HostedAgent, session: LiveSession) -> None:
         """Handle the updates that arrived before the session was named."""
-        early = self._early_updates.pop(agent.name, [])
-        for update, frame in early:
+        early_updates = self._early_updates.pop(agent.name, [])
+        for update, frame in early_updates:
             if update.session_id == session.id:
                 self.on_update(agent, update, frame)
             else:
@@ -218,13 +167,15 @@ class AgentEvents:
                 read_untyped(params) if entry is None else upstream.reader.params(entry, params, alias)
             )
             if method in WORKSPACE_METHODS:
-                self._serve(agent, upstream, id, method, value)
+                self._serve_workspace_request(agent, upstream, id, method, value)
             else:
                 self._forward_request(agent, upstream, id, method, body, value)
         except RpcError as error:
             upstream.refuse(id, error)
 
-    def _serve(self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, value: Any) -> None:
+    def _serve_workspace_request(
+        self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, value: Any
+    ) -> None:
         session = self._session(agent, value.session_id)
         workspace = session.workspace
         if workspace is None or workspace.folders != session.folders:
@@ -236,7 +187,7 @@ class AgentEvents:
 
             workspace = session.workspace = GatewayWorkspace(session.folders, on_output)
 
-        async def work() -> None:
+        async def serve() -> None:
             try:
                 result = encode(await WORKSPACE_METHODS[method](workspace, value))
             except Exception as error:  # noqa: BLE001 - request boundary: every error becomes a response
@@ -246,14 +197,14 @@ class AgentEvents:
                 if method in _TERMINAL_END_METHODS:
                     self._send_terminal_end(session, value.terminal_id)
 
-        workspace.run(work())
+        workspace.run(serve())
 
     def _send_terminal_end(self, session: LiveSession, terminal_id: str) -> None:
         """Send the output of a finished terminal to clients that cannot show the gateway's terminals."""
         without_terminals = [client for client in session.clients if not client.extensions.get("terminal")]
-        adapted = session.terminal_end_update(terminal_id)
-        if without_terminals and adapted is not None:
-            self._gateway.send_update(session, adapted, without_terminals)
+        update = session.terminal_end_update(terminal_id)
+        if without_terminals and update is not None:
+            self._gateway.send_update(session, update, without_terminals)
 
     def _forward_request(
         self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any
@@ -308,7 +259,7 @@ class AgentEvents:
             self._gateway.post(session.clients, OutgoingFrame(frame), session.id)
         elif session_id is None:
             # It may concern any session: send it only to clients that may see all of them.
-            folders = {folder for one in self._gateway.sessions.of(agent) for folder in one.folders}
+            folders = {folder for other in self._gateway.sessions.of(agent) for folder in other.folders}
             clients = tuple(
                 client
                 for client in self._gateway.clients
@@ -333,21 +284,17 @@ class AgentEvents:
     def on_agent_end(self, agent: HostedAgent, end: TransportEnd) -> None:
         """Close what the agent left open in its sessions. Its prompts are already answered."""
         for session in self._gateway.sessions.of(agent):
-            session.live = False
+            session.open_at_agent = False
             session.release_lease()
-            (
-                session.discards_updates,
-                session.replay_buffer,
-                session.loading_client,
-                session.replay_held_from,
-            ) = False, None, None, None
+            session.discards_updates = False
+            session.replay_buffer = session.loading_client = session.replay_unsent_from = None
             while session.running_turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))
             for event in session.log.close_open_items():
                 for update in updates_of(event):
                     self._gateway.send_update(session, cast(SessionUpdate, update), session.clients)
             for pending in tuple(session.pending_requests.values()):
-                self._gateway.pending_requests.drop_agent(pending.upstream, "the agent ended")
+                self._gateway.pending_requests.close_agent_requests(pending.upstream, "the agent ended")
             if session.workspace is not None:
                 self._gateway.start_task(session.workspace.aclose())
                 session.workspace = None
@@ -367,6 +314,60 @@ class AgentEvents:
             members = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
             body = b'{"jsonrpc":"2.0","method":"_accord/terminal","params":%s}' % encode(members)
             self._gateway.post(clients, OutgoingFrame(body), session.id)
+
+
+WorkspaceHandler: TypeAlias = Callable[["GatewayWorkspace", Any], Awaitable[Any]]
+
+WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
+    "fs/read_text_file": agent_requests.read_text_file,
+    "fs/write_text_file": agent_requests.write_text_file,
+    "terminal/create": agent_requests.create_terminal,
+    "terminal/output": agent_requests.terminal_output,
+    "terminal/wait_for_exit": agent_requests.wait_for_exit,
+    "terminal/kill": agent_requests.kill_terminal,
+    "terminal/release": agent_requests.release_terminal,
+}
+"""Methods that the gateway serves itself, on its own machine."""
+
+
+class GatewayWorkspace:
+    """Files and terminals of one session. Closing it ends what was started in it."""
+
+    def __init__(self, folders: tuple[str, ...], on_output: Callable[[TerminalPrinted], None]) -> None:
+        self.folders: tuple[str, ...] = folders
+        self.terminals: TerminalViews = TerminalViews(on_output)
+        self._roots = Roots(folders[0], folders[1:])
+        self._workspace: LocalWorkspace | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def workspace(self) -> "GatewayWorkspace":
+        """Itself, as `agent_requests` expects."""
+        return self
+
+    def use(self) -> LocalWorkspace:
+        """Return the workspace, created on first use."""
+        if self._workspace is None:
+            self._workspace = LocalWorkspace(
+                self._roots, terminals=Terminals(self._roots, on_output=self.terminals.printed)
+            )
+        return self._workspace
+
+    def run(self, work: Awaitable[None]) -> None:
+        """Run a request in a task that `aclose` cancels."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """Cancel the running requests and end the terminals."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None:
+            await workspace.aclose()
 
 
 def _as_dict(value: Any) -> dict[str, Any]:

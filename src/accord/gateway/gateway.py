@@ -1,5 +1,4 @@
-"""The gateway object: hosted agents, connected clients and the sessions between them; the inbox and session
-overview.
+"""The gateway: hosted agents, connected clients, the sessions between them, the inbox and the session list.
 
 Everything that one read of an agent brings is logged in one transaction and then sent. A frame is encoded
 once for all attached clients. Nothing here waits for a client: the HTTP server disconnects slow ones.
@@ -29,121 +28,11 @@ from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdat
 from accord.schema.codec import encode
 from accord.store import iso_time
 
-
-class SessionOverview:
-    """The inbox of pending requests and the list of sessions, limited to what each token may see."""
-
-    def __init__(self, gateway: "Gateway") -> None:
-        self._gateway = gateway
-
-    def is_in_inbox(self, client: GatewayClient, pending: PendingRequest) -> bool:
-        """Whether this client may see the request and answer it."""
-        session = pending.session
-        if pending.method not in USER_REQUESTS or session is None or client.rights.read_only:
-            return False
-        return client.rights.covers(session.agent.name, session.folders)
-
-    def on_pending_change(self, pending: PendingRequest, is_pending: bool, reason: str) -> None:
-        self._gateway.metrics.pending_approvals = sum(
-            1 for other in self._gateway.pending_requests if other.method in USER_REQUESTS
-        )
-        if is_pending:
-            params = b'{"added":%s}' % pending.inbox_item
-        else:
-            params = encode({"removed": {"id": str(pending.number), "reason": reason}})
-        clients = tuple(
-            client
-            for client in self._gateway.clients
-            if client.wants_inbox and self.is_in_inbox(client, pending)
-        )
-        if clients:
-            frame = OutgoingFrame(b'{"jsonrpc":"2.0","method":"_accord/inbox","params":%s}' % params)
-            self._gateway.post(clients, frame, None)
-        if pending.session is not None:
-            self.notify_changed(pending.session)
-
-    def sessions(self, rights: TokenRights) -> list[dict[str, Any]]:
-        """List the sessions that the token covers, most recently used first."""
-        self._gateway.sessions.logs.commit()
-        clients: list[dict[str, Any]] = []
-        for recorded in self._gateway.sessions.logs.list():
-            agent = self._gateway.agents.get(recorded.agent)
-            if agent is None:
-                continue
-            session = self._gateway.sessions.find(agent.name, recorded.session_id)
-            if session is not None and not session.log.is_kept:
-                session = None  # a different session with the same id
-            head = recorded.summary
-            folders = session.folders if session else (head.cwd, *head.additional_directories)
-            if not rights.covers(agent.name, folders):
-                continue
-            clients.append(
-                _session_entry(
-                    agent.name,
-                    recorded.session_id,
-                    folders[0],
-                    (session.title if session else None) or head.title,
-                    iso_time(head.updated),
-                    session,
-                )
-            )
-        return clients
-
-    def notify_changed(self, session: LiveSession) -> None:
-        """Send the state of a session to the clients that subscribed to sessions."""
-        self._gateway.metrics.sessions.clear()
-        self._gateway.metrics.sessions.update(session.state for session in self._gateway.sessions)
-        clients = tuple(
-            client
-            for client in self._gateway.clients
-            if client.wants_sessions and client.rights.covers(session.agent.name, session.folders)
-        )
-        if clients:
-            head = session.log.summary
-            updated = iso_time(head.updated) if head is not None else None
-            title = session.title or (head.title if head is not None else None)
-            entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session)
-            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % encode({"changed": entry})
-            self._gateway.post(clients, OutgoingFrame(body), None)
-
-    def notify_removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
-        """Tell the clients that subscribed to sessions that one was deleted."""
-        params = encode({"removed": {"agent": agent, "sessionId": session_id}})
-        clients = tuple(
-            client
-            for client in self._gateway.clients
-            if client.wants_sessions and client.rights.covers(agent, folders)
-        )
-        if clients:
-            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % params
-            self._gateway.post(clients, OutgoingFrame(body), None)
-
-
-def _session_entry(
-    agent: str, session_id: str, cwd: str, title: str | None, updated: str | None, session: LiveSession | None
-) -> dict[str, Any]:
-    clients: dict[str, Any] = {
-        "agent": agent,
-        "sessionId": session_id,
-        "cwd": cwd,
-        "state": session.state if session is not None else "idle",
-        "clients": len(session.clients) if session is not None else 0,
-        "live": session.live if session is not None else False,
-    }
-    if title:
-        clients["title"] = title
-    if updated:
-        clients["updatedAt"] = updated
-    return clients
-
-
-T = TypeVar("T")
-
 LOG = getLogger("accord.gateway")
+T = TypeVar("T")
 
 IDLE_SECONDS: Final = 15 * 60.0
 """How long an agent may be unused before it is stopped."""
-
 _IDLE_CHECK_SECONDS: Final = 30.0
 
 
@@ -219,7 +108,7 @@ class Gateway:
     def attach(self, client: GatewayClient, session: LiveSession) -> None:
         """Attach a client to a session and show it the pending requests, if it is still connected."""
         if not client.connected:
-            session.last_detached = self.clock.now()
+            session.last_detach_time = self.clock.now()
             return
         client.sessions[session.id] = session
         if client not in session.clients:
@@ -234,12 +123,12 @@ class Gateway:
         client.sessions.pop(session.id, None)
         session.clients = tuple(other for other in session.clients if other is not client)
         self.pending_requests.remove_client(client, session)
-        session.last_detached = self.clock.now()
+        session.last_detach_time = self.clock.now()
         self.overview.notify_changed(session)
 
-    def change_folders(self, session: LiveSession, additional: tuple[str, ...]) -> None:
+    def change_folders(self, session: LiveSession, additional_folders: tuple[str, ...]) -> None:
         """Set other additional folders. Detaches the clients whose token does not cover them."""
-        session.additional = additional
+        session.additional_folders = additional_folders
         for client in session.clients:
             if not client.rights.covers(session.agent.name, session.folders):
                 self.detach(client, session)
@@ -279,10 +168,10 @@ class Gateway:
             self.post((client,), frame if adapted is update else _update_frame(session, adapted), session.id)
         return frame
 
-    async def wait_until_sent(self, client: GatewayClient, below: int) -> None:
-        """Return when at most `below` bytes are unsent to this client, or when it disconnects."""
+    async def wait_until_sent(self, client: GatewayClient, max_unsent: int) -> None:
+        """Return when at most `max_unsent` bytes are unsent to this client, or when it disconnects."""
         pause = 0.001
-        while client.connected and client.connection.unsent > below:
+        while client.connected and client.connection.unsent > max_unsent:
             await self.clock.sleep(pause)
             pause = min(pause * 2, 0.1)
 
@@ -305,25 +194,25 @@ class Gateway:
                 del self._session_locks[key]
 
     def add_new_session(
-        self, agent: HostedAgent, session_id: str, cwd: str, additional: tuple[str, ...]
+        self, agent: HostedAgent, session_id: str, cwd: str, additional_folders: tuple[str, ...]
     ) -> LiveSession:
         """Add the session that the agent has just created.
 
         Some agents reuse ids, for example by counting from 1 at each start. An earlier session with the
         same id is then detached from its clients, and its log is kept under another id.
         """
-        old = self.sessions.find(agent.name, session_id)
-        if old is not None:
-            if old.live and old.folders == (cwd, *additional):
-                return old  # the agent shares one session between clients
-            self._detach_all(old, "the agent started another session with this id")
-            self.start_task(self._release(old))
-            self.sessions.forget(old)
-        logged = self.sessions.logs.set_aside(agent.name, session_id)
-        return self.sessions.add(agent, session_id, cwd, additional, logged=logged)
+        earlier = self.sessions.find(agent.name, session_id)
+        if earlier is not None:
+            if earlier.open_at_agent and earlier.folders == (cwd, *additional_folders):
+                return earlier  # the agent shares one session between clients
+            self._detach_all(earlier, "the agent started another session with this id")
+            self.start_task(self._release_resources(earlier))
+            self.sessions.forget(earlier)
+        is_logged = self.sessions.logs.free_session_id(agent.name, session_id)
+        return self.sessions.add(agent, session_id, cwd, additional_folders, is_logged=is_logged)
 
     async def reserve_session(self, rights: TokenRights) -> LimitLease:
-        """Take a place for one more live session.
+        """Count one more live session.
 
         If the limit is reached, close unused sessions that the agent can reopen, least recently used first.
         Raise GatewayLimitReached if there are none.
@@ -340,37 +229,37 @@ class Gateway:
                 if not unused_sessions:
                     raise
                 own_unused = [session for session in unused_sessions if session.opened_by == rights.token]
-                session = min(own_unused or unused_sessions, key=lambda session: session.last_detached)
+                session = min(own_unused or unused_sessions, key=lambda session: session.last_detach_time)
                 session.release_lease()
                 await self.close_session(session)
 
     async def close_session(self, session: LiveSession) -> None:
         """Close an unneeded session: cancel its turn and close it at the agent."""
         upstream = session.agent.upstream
-        if upstream is not None and session.live:
+        if upstream is not None and session.open_at_agent:
             self.cancel(session, "the session was closed")
-            if session.agent.offers("session/close"):
+            if session.agent.supports("session/close"):
                 try:
                     await upstream.request("session/close", CloseSessionRequest(session.id))
                 except AccordError as error:
                     self.log_warning(
                         "cannot close session %s of %s: %s", session.id, session.agent.name, error
                     )
-                session.live = False
-        await self._release(session)
+                session.open_at_agent = False
+        await self._release_resources(session)
         self.overview.notify_changed(session)
 
     def cancel(self, session: LiveSession, reason: str) -> None:
         """Cancel the running turn and dismiss the pending requests of the session."""
         upstream = session.agent.upstream
-        if upstream is not None and session.live and session.running_turns:
+        if upstream is not None and session.open_at_agent and session.running_turns:
             upstream.notify("session/cancel", encode({"sessionId": session.id}))
         self.pending_requests.dismiss(session, reason)
 
-    async def drop_session(self, session: LiveSession) -> None:
+    async def remove_session(self, session: LiveSession) -> None:
         """Remove a deleted session and detach its clients."""
         self._detach_all(session, "the session was deleted")
-        await self._release(session)
+        await self._release_resources(session)
         self.sessions.forget(session)
 
     def _detach_all(self, session: LiveSession, reason: str) -> None:
@@ -378,7 +267,7 @@ class Gateway:
         for client in session.clients:
             self.detach(client, session)
 
-    async def _release(self, session: LiveSession) -> None:
+    async def _release_resources(self, session: LiveSession) -> None:
         session.release_lease()
         workspace, session.workspace = session.workspace, None
         if workspace is not None:
@@ -397,14 +286,14 @@ class Gateway:
                 or agent.running_turns
             ):
                 continue
-            sessions = [session for session in self.sessions.of(agent) if session.live]
-            waiting = any(session.pending_requests or session.running_turns for session in sessions)
-            needed = any(session.clients for session in sessions)
-            if not waiting and (agent.can_reopen_sessions or not needed):
+            sessions = [session for session in self.sessions.of(agent) if session.open_at_agent]
+            is_busy = any(session.pending_requests or session.running_turns for session in sessions)
+            has_clients = any(session.clients for session in sessions)
+            if not is_busy and (agent.can_reopen_sessions or not has_clients):
                 LOG.info("agent %s: stopping, it was idle", agent.name)
                 self.start_task(agent.stop())
         for session in self.sessions:
-            if session.is_unused and not session.live and session.key not in self._session_locks:
+            if session.is_unused and not session.open_at_agent and session.key not in self._session_locks:
                 self.sessions.forget(session)
 
     @property
@@ -419,7 +308,7 @@ class Gateway:
             self._idle_timer = None
         await asyncio.gather(*(agent.stop(for_good=True) for agent in self.agents.values()))
         for session in self.sessions:
-            await self._release(session)
+            await self._release_resources(session)
         if self._tasks:
             await asyncio.wait(self._tasks)
         self.flush()
@@ -440,6 +329,114 @@ class Gateway:
     def log_warning(self, text: str, *args: object) -> None:
         """Write a warning to the gateway's log."""
         LOG.warning(text, *args)
+
+
+class SessionOverview:
+    """The inbox of pending requests and the list of sessions, limited to what each token may see."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+
+    def is_in_inbox(self, client: GatewayClient, pending: PendingRequest) -> bool:
+        """Whether this client may see the request and answer it."""
+        session = pending.session
+        if pending.method not in USER_REQUESTS or session is None or client.rights.read_only:
+            return False
+        return client.rights.covers(session.agent.name, session.folders)
+
+    def on_pending_change(self, pending: PendingRequest, is_pending: bool, reason: str) -> None:
+        """Tell the clients that subscribed to the inbox that a request was added or removed."""
+        self._gateway.metrics.pending_approvals = sum(
+            1 for other in self._gateway.pending_requests if other.method in USER_REQUESTS
+        )
+        if is_pending:
+            params = b'{"added":%s}' % pending.inbox_item
+        else:
+            params = encode({"removed": {"id": str(pending.number), "reason": reason}})
+        clients = tuple(
+            client
+            for client in self._gateway.clients
+            if client.wants_inbox and self.is_in_inbox(client, pending)
+        )
+        if clients:
+            frame = OutgoingFrame(b'{"jsonrpc":"2.0","method":"_accord/inbox","params":%s}' % params)
+            self._gateway.post(clients, frame, None)
+        if pending.session is not None:
+            self.notify_changed(pending.session)
+
+    def list_sessions(self, rights: TokenRights) -> list[dict[str, Any]]:
+        """List the sessions that the token covers, most recently used first."""
+        self._gateway.sessions.logs.commit()
+        entries: list[dict[str, Any]] = []
+        for recorded in self._gateway.sessions.logs.list():
+            agent = self._gateway.agents.get(recorded.agent)
+            if agent is None:
+                continue
+            session = self._gateway.sessions.find(agent.name, recorded.session_id)
+            if session is not None and not session.log.is_logged:
+                session = None  # a different session with the same id
+            summary = recorded.summary
+            folders = session.folders if session else (summary.cwd, *summary.additional_directories)
+            if not rights.covers(agent.name, folders):
+                continue
+            entries.append(
+                _session_entry(
+                    agent.name,
+                    recorded.session_id,
+                    folders[0],
+                    (session.title if session else None) or summary.title,
+                    iso_time(summary.updated),
+                    session,
+                )
+            )
+        return entries
+
+    def notify_changed(self, session: LiveSession) -> None:
+        """Send the state of a session to the clients that subscribed to sessions."""
+        self._gateway.metrics.sessions.clear()
+        self._gateway.metrics.sessions.update(session.state for session in self._gateway.sessions)
+        clients = tuple(
+            client
+            for client in self._gateway.clients
+            if client.wants_sessions and client.rights.covers(session.agent.name, session.folders)
+        )
+        if clients:
+            summary = session.log.summary
+            updated = iso_time(summary.updated) if summary is not None else None
+            title = session.title or (summary.title if summary is not None else None)
+            entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session)
+            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % encode({"changed": entry})
+            self._gateway.post(clients, OutgoingFrame(body), None)
+
+    def notify_removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
+        """Tell the clients that subscribed to sessions that one was deleted."""
+        params = encode({"removed": {"agent": agent, "sessionId": session_id}})
+        clients = tuple(
+            client
+            for client in self._gateway.clients
+            if client.wants_sessions and client.rights.covers(agent, folders)
+        )
+        if clients:
+            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % params
+            self._gateway.post(clients, OutgoingFrame(body), None)
+
+
+def _session_entry(
+    agent: str, session_id: str, cwd: str, title: str | None, updated: str | None, session: LiveSession | None
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "agent": agent,
+        "sessionId": session_id,
+        "cwd": cwd,
+        "state": session.state if session is not None else "idle",
+        "clients": len(session.clients) if session is not None else 0,
+        "live": session.open_at_agent if session is not None else False,
+    }
+    if title:
+        entry["title"] = title
+    if updated:
+        entry["updatedAt"] = updated
+    return entry
 
 
 def _update_frame(session: LiveSession, update: SessionUpdate) -> OutgoingFrame:

@@ -61,35 +61,21 @@ if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
 
 
-_MAX_STDERR: Final = 2000
-
-
-def rpc_error(error: BaseException) -> RpcError:
-    """Convert an exception to the error response for a client.
-
-    If the agent ended, the data has its exit code, signal and the end of its stderr.
-    """
-    if isinstance(error, ConnectionClosed):
-        members = {
-            "exitCode": error.exit_code,
-            "signal": error.signal,
-            "stderr": error.stderr[-_MAX_STDERR:] or None,
-        }
-        data = {name: value for name, value in members.items() if value is not None}
-        return InternalError(error.args[0], data) if data else InternalError(error.args[0])
-    if isinstance(error, BadAnswer):
-        return InternalError(str(error))
-    return to_rpc_error(error)
-
+LOG = getLogger("accord.gateway")
 
 Lane: TypeAlias = str | tuple[str, str] | None
 """Messages with the same lane are handled one after the other: those of one session or one method."""
+MethodHandler: TypeAlias = Callable[["GatewayClient", "ClientCall"], Awaitable[None] | None]
 
+CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
+"""Updates that are sent only to clients with the matching capability."""
+_MAX_STDERR_CHARS: Final = 2000
 
-class _SessionParams(Struct):
-    """The session id in the params of a message."""
+_MAX_WAITING_MESSAGES: Final = 1024
+"""Messages of one client that may wait in one lane."""
 
-    session_id: Any = msgspec.field(name="sessionId", default=None)
+_MAX_UNSENT_BYTES: Final = 64 << 20
+"""Bytes that an agent may leave unread before it gets no more requests."""
 
 
 class ClientCall:
@@ -115,15 +101,12 @@ class ClientCall:
         if self.client.capabilities is None:
             return None  # before `initialize`, all messages share one lane
         if self.method.startswith("_accord/") or self.method == "session/list":
-            return (
-                "",
-                self.method,
-            )  # a slow list must not delay other messages
+            return ("", self.method)  # a slow list must not delay other messages
         return self.session_id
 
     @property
     def entry(self) -> Method | None:
-        """The method in the protocol's table."""
+        """The method's entry in the protocol's table; None for an unknown method."""
         return request("agent", self.method)
 
     def read_params(self) -> OfficialMessage:
@@ -135,7 +118,7 @@ class ClientCall:
         """Send the result, unless the request is already answered."""
         if not self.is_answered:
             self.is_answered = True
-            self.client.request_done(self.id)
+            self.client.forget_request(self.id)
             body = b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(self.id), result)
             self.client.post(OutgoingFrame(body), self._stream)
 
@@ -143,7 +126,7 @@ class ClientCall:
         """Send an error response, unless the request is already answered."""
         if not self.is_answered:
             self.is_answered = True
-            self.client.request_done(self.id)
+            self.client.forget_request(self.id)
             self.client.post(OutgoingFrame(encode_failure(self.id, rpc_error(error))), self._stream)
 
     def answer_value(self, value: Any, body: bytes | None = None) -> None:
@@ -154,52 +137,27 @@ class ClientCall:
         adapted = self.client.adapt(value)
         self.answer(encode(adapted) if body is None or adapted is not value else body)
 
-    def answer_reply(self, upstream: Upstream, answer: AgentReply) -> Any:
+    def answer_reply(self, upstream: Upstream, reply: AgentReply) -> Any:
         """Forward the agent's reply in official shape. Return the decoded result; None for an error."""
-        if answer.error is not None:
-            self.fail(answer.error)
+        if reply.error is not None:
+            self.fail(reply.error)
             return None
-        assert answer.result is not None
+        assert reply.result is not None
         entry = self.entry
         try:
-            read = (
-                read_untyped(answer.result) if entry is None else upstream.reader.result(entry, answer.result)
+            decoded = (
+                read_untyped(reply.result) if entry is None else upstream.reader.result(entry, reply.result)
             )
         except (RpcError, BadAnswer) as error:
             self.fail(error)
             return None
-        self.answer_value(read.value, read.body)
-        return read.value
+        self.answer_value(decoded.value, decoded.body)
+        return decoded.value
 
     @property
     def _stream(self) -> str | None:
         # These open a session, so the client reads the connection's own stream.
         return None if self.method in ("session/new", "session/load", "session/fork") else self.session_id
-
-
-def session_of(params: Raw | None) -> str | None:
-    """Return the session id in the params, if any."""
-    if params is None:
-        return None
-    try:
-        found = decoder(_SessionParams).decode(params).session_id
-    except UNFIT:
-        return None
-    return found if isinstance(found, str) else None
-
-
-LOG = getLogger("accord.gateway")
-
-MethodHandler: TypeAlias = Callable[["GatewayClient", "ClientCall"], Awaitable[None] | None]
-
-CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
-"""Updates that are sent only to clients with the matching capability."""
-
-_MAX_WAITING: Final = 1024
-"""Messages of one client that may wait in one lane."""
-
-_MAX_UNSENT: Final = 64 << 20
-"""Bytes that an agent may leave unread before it gets no more requests."""
 
 
 class GatewayClient:
@@ -223,11 +181,12 @@ class GatewayClient:
         self.wants_inbox: bool = False
         self.wants_sessions: bool = False
         self.connected: bool = True
-        self._forwarded: dict[RequestId, tuple[Upstream, int]] = {}
+        self._forwarded_requests: dict[RequestId, tuple[Upstream, int]] = {}
+        """By the client's request id: the agent's connection and the request id there."""
         self._waiting: dict[Lane, deque[ClientCall]] = {}
         self._tasks: dict[asyncio.Task[None], ClientCall] = {}
 
-    # -- what it can show
+    # -- capabilities
 
     @property
     def shows_forms(self) -> bool:
@@ -274,9 +233,9 @@ class GatewayClient:
         body = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), encode(params))
         self.post(OutgoingFrame(body), None)
 
-    def request_done(self, id: RequestId) -> None:
+    def forget_request(self, id: RequestId) -> None:
         """Forget a request that was answered."""
-        self._forwarded.pop(id, None)
+        self._forwarded_requests.pop(id, None)
 
     # -- to the agent
 
@@ -288,16 +247,18 @@ class GatewayClient:
         on_reply: Callable[[AgentReply], None] | None = None,
     ) -> None:
         """Forward a request to the agent. Without `on_reply`, the reply goes to the client unchanged."""
-        id = upstream.call(
-            call.method, body, on_reply or (lambda answer: call.answer_reply(upstream, answer))
-        )
+        id = upstream.call(call.method, body, on_reply or (lambda reply: call.answer_reply(upstream, reply)))
         if not call.is_answered:
-            self._forwarded[call.id] = (upstream, id)
+            self._forwarded_requests[call.id] = (upstream, id)
 
     def client_request_id(self, upstream: Upstream, id: Any) -> RequestId | None:
         """Return the client's id of an open forwarded request; None if there is none."""
         return next(
-            (id_ for id_, forwarded in self._forwarded.items() if forwarded == (upstream, id)),
+            (
+                client_id
+                for client_id, forwarded in self._forwarded_requests.items()
+                if forwarded == (upstream, id)
+            ),
             None,
         )
 
@@ -333,12 +294,16 @@ class GatewayClient:
         if envelope.method == CANCEL_REQUEST:
             self._handle_cancel(params)
             return
-        call = ClientCall(self, envelope.id, envelope.method, params, session_of(params))
+        call = ClientCall(self, envelope.id, envelope.method, params, session_id_of(params))
         lane = self._waiting.get(call.lane)
         if lane is None:
             self._dispatch(call)
-        elif len(lane) >= _MAX_WAITING:
-            call.fail(InvalidRequest(f"too many waiting messages for this session (at most {_MAX_WAITING})"))
+        elif len(lane) >= _MAX_WAITING_MESSAGES:
+            call.fail(
+                InvalidRequest(
+                    f"too many waiting messages for this session (at most {_MAX_WAITING_MESSAGES})"
+                )
+            )
         else:
             lane.append(call)
 
@@ -360,7 +325,7 @@ class GatewayClient:
             if handler is None:
                 raise MethodNotFound(data={"method": call.method})
             upstream = self.agent.upstream
-            if upstream is not None and upstream.unsent > _MAX_UNSENT:
+            if upstream is not None and upstream.unsent > _MAX_UNSENT_BYTES:
                 raise RpcError(f"agent {self.agent.name} is not reading its input; try again later")
             if self.gateway.methods.is_audited(call.method):
                 self._record(call, "request")
@@ -406,13 +371,13 @@ class GatewayClient:
         )
 
     def _handle_response(self, envelope: Envelope) -> None:
-        number = request_number(envelope.id)
-        if number is None:
+        request_id = request_number(envelope.id)
+        if request_id is None:
             return
-        failed = envelope.error is not ABSENT
-        error = read_error(envelope.error) if failed else None
-        result = None if failed or envelope.result is ABSENT else envelope.result
-        self.gateway.pending_requests.handle_response(self, number, result, error)
+        has_error = envelope.error is not ABSENT
+        error = read_error(envelope.error) if has_error else None
+        result = None if has_error or envelope.result is ABSENT else envelope.result
+        self.gateway.pending_requests.handle_response(self, request_id, result, error)
 
     def _handle_cancel(self, params: Raw | None) -> None:
         try:
@@ -427,10 +392,45 @@ class GatewayClient:
                     lane.remove(call)
                     call.fail(RequestCancelled())
                     return
-        if (forwarded := self._forwarded.get(id)) is not None:
+        if (forwarded := self._forwarded_requests.get(id)) is not None:
             forwarded[0].cancel(forwarded[1])
             return
         for task, call in tuple(self._tasks.items()):
             if call.id == id:
                 call.fail(RequestCancelled())
                 task.cancel()
+
+
+class _SessionParams(Struct):
+    """The session id in the params of a message."""
+
+    session_id: Any = msgspec.field(name="sessionId", default=None)
+
+
+def session_id_of(params: Raw | None) -> str | None:
+    """Return the session id in the params, if any."""
+    if params is None:
+        return None
+    try:
+        session_id = decoder(_SessionParams).decode(params).session_id
+    except UNFIT:
+        return None
+    return session_id if isinstance(session_id, str) else None
+
+
+def rpc_error(error: BaseException) -> RpcError:
+    """Convert an exception to the error response for a client.
+
+    If the agent ended, the data has its exit code, signal and the end of its stderr.
+    """
+    if isinstance(error, ConnectionClosed):
+        members = {
+            "exitCode": error.exit_code,
+            "signal": error.signal,
+            "stderr": error.stderr[-_MAX_STDERR_CHARS:] or None,
+        }
+        data = {name: value for name, value in members.items() if value is not None}
+        return InternalError(error.args[0], data) if data else InternalError(error.args[0])
+    if isinstance(error, BadAnswer):
+        return InternalError(str(error))
+    return to_rpc_error(error)

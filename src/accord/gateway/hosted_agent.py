@@ -41,10 +41,21 @@ from accord.wire.envelope import RequestId
 from accord.wire.transport import Transport, TransportEnd
 
 LOG = getLogger("accord.gateway")
-
 PROTOCOL_VERSION: Final = 1
 
+CLIENT_CAPABILITIES: Final = ClientCapabilities(
+    fs=FileSystemCapabilities(read_text_file=True, write_text_file=True),
+    terminal=True,
+    session=ClientSessionCapabilities(
+        compaction=CompactionCapabilities(),
+        notices=NoticeCapabilities(),
+        config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities()),
+    ),
+    elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()),
+)
+"""What the gateway announces to agents. It serves files and terminals itself; clients show the rest."""
 AgentState: TypeAlias = Literal["stopped", "starting", "ready", "failed"]
+
 StartAgent: TypeAlias = Callable[[Callable[[str], None]], Awaitable[Transport]]
 """Starts the program. The callback gets each line of its stderr. Raises NeverStarted."""
 
@@ -89,7 +100,7 @@ class HostedAgent:
         self.state: AgentState = "stopped"
         self.reason: str = ""
         """Why the last start failed; "" otherwise."""
-        self.starts: int = 0
+        self.start_count: int = 0
         self.last_used: float = clock.now()
         """On the gateway's clock."""
         self.on_update: partial[None] = partial(listener.on_update, self)
@@ -124,7 +135,7 @@ class HostedAgent:
             initialize_response.agent_capabilities if initialize_response else None
         ) or AgentCapabilities()
 
-    def offers(self, method: str) -> bool:
+    def supports(self, method: str) -> bool:
         """Whether the agent serves this method."""
         entry = request("agent", method)
         return entry is not None and entry.offered(self.capabilities, None)
@@ -132,9 +143,9 @@ class HostedAgent:
     @property
     def can_reopen_sessions(self) -> bool:
         """Whether the agent can load or resume a session."""
-        return self.offers("session/load") or self.offers("session/resume")
+        return self.supports("session/load") or self.supports("session/resume")
 
-    async def ready(self) -> Upstream:
+    async def ensure_started(self) -> Upstream:
         """Return the connection to the running program, and start it if needed.
 
         Raises ConnectionClosed and its subclasses, RequestTimeout, UsageError.
@@ -154,16 +165,16 @@ class HostedAgent:
         """Stop the program, in bounded time. It restarts on the next use, unless `for_good`."""
         self._stopped_for_good = self._stopped_for_good or for_good
         if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+            self._stopping = asyncio.get_running_loop().create_task(self._run_stop())
         await asyncio.shield(self._stopping)
 
-    async def _stop(self) -> None:
+    async def _run_stop(self) -> None:
         try:
-            await self._end()
+            await self._stop_program()
         finally:
             self._stopping = None
 
-    async def _end(self) -> None:
+    async def _stop_program(self) -> None:
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait([self._starting])
@@ -174,7 +185,7 @@ class HostedAgent:
     async def _start(self) -> Upstream:
         lease = self._listener.lease_process(self)
         self.state, self.reason = "starting", ""
-        self.starts += 1
+        self.start_count += 1
         try:
             upstream = await self._initialize(await self.source.start(self._log_stderr))
             if upstream.end is not None:  # it ended right after `initialize`
@@ -193,15 +204,15 @@ class HostedAgent:
         upstream = self._upstream = Upstream(transport, self, self._reader)
         upstream.start()
         info = Implementation("accord-gateway", __version__, title="Accord gateway")
-        answer = asyncio.ensure_future(
+        response_task = asyncio.ensure_future(
             upstream.request("initialize", InitializeRequest(PROTOCOL_VERSION, CLIENT_CAPABILITIES, info))
         )
         try:
-            if not await within(self._clock, self.source.startup, answer):
+            if not await within(self._clock, self.source.startup, response_task):
                 raise RequestTimeout(
                     f"{self.name}: no answer to initialize in {self.source.startup:g} s; is it an ACP agent?"
                 )
-            initialize_response: InitializeResponse = answer.result()
+            initialize_response: InitializeResponse = response_task.result()
             if initialize_response.protocol_version != PROTOCOL_VERSION:
                 raise HandshakeFailed(
                     f"{self.name} speaks protocol version {initialize_response.protocol_version}, "
@@ -218,7 +229,7 @@ class HostedAgent:
                 stderr=error.stderr,
             ) from None
         except BaseException:
-            answer.cancel()
+            response_task.cancel()
             await upstream.aclose()
             raise
         self._initialize_response = initialize_response
@@ -259,16 +270,3 @@ class HostedAgent:
 
     def _log_stderr(self, text: str) -> None:
         LOG.debug("agent %s: stderr: %s", self.name, text)
-
-
-CLIENT_CAPABILITIES: Final = ClientCapabilities(
-    fs=FileSystemCapabilities(read_text_file=True, write_text_file=True),
-    terminal=True,
-    session=ClientSessionCapabilities(
-        compaction=CompactionCapabilities(),
-        notices=NoticeCapabilities(),
-        config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities()),
-    ),
-    elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()),
-)
-"""What the gateway announces to agents. It serves files and terminals itself; clients show the rest."""

@@ -32,9 +32,20 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import GatewayClient
     from accord.gateway.pending_requests import PendingRequest
 
+
 LiveSessionState: TypeAlias = Literal["running", "waiting", "idle"]
+
 SessionKey: TypeAlias = tuple[str, str]
 """The agent's name and its session id: two agents may use the same id."""
+
+_MAX_TERMINAL_CALLS = 256
+"""Terminals of a session whose end is still to be reported."""
+_MAX_GENERATED_TITLE = 80
+_TOOL_CALL_UPDATES = frozenset({ToolCall, ToolCallChange})
+
+_SETTING_UPDATES = frozenset(
+    {AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate}
+)
 
 
 class LiveSession:
@@ -45,24 +56,23 @@ class LiveSession:
         agent: HostedAgent,
         session_id: str,
         cwd: str,
-        additional: tuple[str, ...],
+        additional_folders: tuple[str, ...],
         log: SessionLog,
     ) -> None:
         self.agent: HostedAgent = agent
         self.id: str = session_id
         self.cwd: str = cwd
-        self.additional: tuple[str, ...] = additional
+        self.additional_folders: tuple[str, ...] = additional_folders
         self.log: SessionLog = log
         self.settings: SessionSettings = SessionSettings()
         self.title: str | None = None
-        self.updated: str | None = None
-        self.live: bool = False
-        """Whether the running agent process has the session open."""
+        self.open_at_agent: bool = False
+        """Whether the running agent process has this session open."""
         self.replay_buffer: list[Event] | None = None
         """During `session/load`: the replayed events, to be logged if the load succeeds. None otherwise."""
         self.loading_client: GatewayClient | None = None
-        """The client that asked for the load; only it gets the replay."""
-        self.replay_held_from: int | None = None
+        """The client that requested the load; only it gets the replay."""
+        self.replay_unsent_from: int | None = None
         """Index of the first replayed update that was not sent because the client reads too slowly."""
         self.discards_updates: bool = False
         """Set while the agent replays a history that is already in the log."""
@@ -74,17 +84,17 @@ class LiveSession:
         """The client's MCP servers as JSON, for reopening the session."""
         self.workspace: GatewayWorkspace | None = None
         self.lease: LimitLease | None = None
-        """Its place under the session limit."""
+        """Counts it against the session limit."""
         self.opened_by: str = ""
         """The id of the token that it counts for."""
         self.joining_clients: int = 0
         """Number of clients that are receiving its history."""
-        self.last_detached: float = 0.0
+        self.last_detach_time: float = 0.0
         """When the last client detached."""
         self._terminal_calls: dict[str, ToolCall] = {}
         self._current_updates: dict[type, OutgoingFrame] = {}
         self._expected_echo = ""
-        self._has_name = False
+        self._has_generated_title = False
 
     @property
     def key(self) -> SessionKey:
@@ -100,7 +110,7 @@ class LiveSession:
     @property
     def folders(self) -> tuple[str, ...]:
         """The working directory and the additional folders."""
-        return (self.cwd, *self.additional)
+        return (self.cwd, *self.additional_folders)
 
     @property
     def current_updates(self) -> list[OutgoingFrame]:
@@ -136,14 +146,14 @@ class LiveSession:
         self.settings.open(event)
         self.log.append(event)
 
-    def record_update(self, notification: SessionNotification, out: OutgoingFrame) -> bool:
+    def record_update(self, notification: SessionNotification, frame: OutgoingFrame) -> bool:
         """Log an update. Return True, without logging, if it echoes the running prompt."""
         update = notification.update
         kind = type(update)
         if kind is UserMessageChunk and self._is_echo(cast(UserMessageChunk, update)):
             return True
         if kind in _SETTING_UPDATES:
-            self._keep_setting(update, out)
+            self._record_setting(update, frame)
         elif kind in _TOOL_CALL_UPDATES and has_terminals(cast(ToolCall, update)):
             for item in cast(ToolCall, update).content or ():
                 if isinstance(item, Terminal):
@@ -156,7 +166,7 @@ class LiveSession:
             self.replay_buffer.append(cast(Event, update))
         return False
 
-    def _keep_setting(self, update: object, out: OutgoingFrame) -> None:
+    def _record_setting(self, update: object, frame: OutgoingFrame) -> None:
         if isinstance(update, CurrentModeUpdate):
             self.settings.set_mode(ModeChanged(update.current_mode_id))
         elif isinstance(update, ConfigOptionUpdate):
@@ -164,7 +174,7 @@ class LiveSession:
         else:
             if isinstance(update, SessionInfoUpdate):
                 self.title = update.title or (None if update.title is None else self.title)
-            self._current_updates[type(update)] = out
+            self._current_updates[type(update)] = frame
 
     def terminal_text(self, terminal_id: str) -> str | None:
         """The output of a terminal of this session; None if the terminal is unknown."""
@@ -182,21 +192,25 @@ class LiveSession:
         change = ToolCallChange(tool_call_id=call.tool_call_id, content=call.content)
         return without_terminals(change, self.terminal_text)
 
-    def begin_turn(self, started: TurnStarted) -> None:
+    def begin_turn(self, event: TurnStarted) -> None:
         """Record a prompt. The first prompt names the session if the agent gave it no title."""
-        if not self.title and not self._has_name and (name := one_line(text_of(started.prompt), _MAX_NAME)):
-            self._has_name = True
-            self.log.append(SessionInfoUpdate(title=name))
+        if (
+            not self.title
+            and not self._has_generated_title
+            and (title := one_line(text_of(event.prompt), _MAX_GENERATED_TITLE))
+        ):
+            self._has_generated_title = True
+            self.log.append(SessionInfoUpdate(title=title))
         if not self.running_turns:
-            self.log.append(started)
-            self._expected_echo = text_of(started.prompt)
+            self.log.append(event)
+            self._expected_echo = text_of(event.prompt)
         else:
-            self.log.append(*(UserMessageChunk(content=block) for block in started.prompt))
+            self.log.append(*(UserMessageChunk(content=block) for block in event.prompt))
         self.running_turns += 1
         running_turns = self.agent.running_turns
         running_turns[self.id] = running_turns.get(self.id, 0) + 1
 
-    def end_turn(self, ended: TurnEnded) -> None:
+    def end_turn(self, event: TurnEnded) -> None:
         """Record that a prompt ended."""
         self.running_turns = max(self.running_turns - 1, 0)
         self._expected_echo = ""
@@ -206,7 +220,7 @@ class LiveSession:
         else:
             running_turns.pop(self.id, None)
         if not self.running_turns:
-            self.log.append(ended)
+            self.log.append(event)
 
     def _is_echo(self, chunk: UserMessageChunk) -> bool:
         text = text_of(chunk)
@@ -215,15 +229,6 @@ class LiveSession:
             return True
         self._expected_echo = ""
         return False
-
-
-_MAX_TERMINAL_CALLS = 256
-"""Terminals of a session whose end is still to be reported."""
-_MAX_NAME = 80
-_TOOL_CALL_UPDATES = frozenset({ToolCall, ToolCallChange})
-_SETTING_UPDATES = frozenset(
-    {AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate}
-)
 
 
 class LiveSessions:
@@ -251,17 +256,17 @@ class LiveSessions:
         agent: HostedAgent,
         session_id: str,
         cwd: str,
-        additional: tuple[str, ...] = (),
+        additional_folders: tuple[str, ...] = (),
         *,
-        logged: bool = True,
+        is_logged: bool = True,
     ) -> LiveSession:
         """Return the session, added if it is new."""
         session = self._by_key.get((agent.name, session_id))
         if session is not None:
-            session.cwd, session.additional = cwd, additional
+            session.cwd, session.additional_folders = cwd, additional_folders
             return session
-        log = self.logs.open_log(agent.name, session_id, cwd, additional, is_kept=logged)
-        session = LiveSession(agent, session_id, cwd, additional, log)
+        log = self.logs.open_log(agent.name, session_id, cwd, additional_folders, is_logged=is_logged)
+        session = LiveSession(agent, session_id, cwd, additional_folders, log)
         summary = log.summary
         if summary is not None:
             session.title = summary.title

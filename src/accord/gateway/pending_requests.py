@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import GatewayClient
     from accord.gateway.live_sessions import LiveSession
 
-PERMISSION: Final = "session/request_permission"
-ELICITATION: Final = "elicitation/create"
-AGENTAO_QUESTION: Final = "_agentao.cn/ask_user"
-USER_REQUESTS: Final = (PERMISSION, ELICITATION, AGENTAO_QUESTION)
+
+PERMISSION_METHOD: Final = "session/request_permission"
+ELICITATION_METHOD: Final = "elicitation/create"
+AGENTAO_QUESTION_METHOD: Final = "_agentao.cn/ask_user"
+
+USER_REQUESTS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_QUESTION_METHOD)
 """Requests that a user answers. They stay open until a client attaches."""
+CANCELLED: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 
 
 class PendingRequest:
@@ -53,15 +56,17 @@ class PendingRequest:
         number: int,
         session: "LiveSession | None",
         upstream: Upstream,
-        agent_id: RequestId,
+        agent_request_id: RequestId,
         method: str,
         body: bytes,
         value: Any,
     ) -> None:
         self.number: int = number
+        """The id of the request to the clients."""
         self.session: LiveSession | None = session
         self.upstream: Upstream = upstream
-        self.agent_id: RequestId = agent_id
+        self.agent_request_id: RequestId = agent_request_id
+        """The id of the agent's request."""
         self.method: str = method
         self.body: bytes = body
         self.value: Any = value
@@ -132,19 +137,21 @@ class PendingRequests:
         self,
         session: "LiveSession | None",
         upstream: Upstream,
-        agent_id: RequestId,
+        agent_request_id: RequestId,
         method: str,
         body: bytes,
         value: Any,
         clients: "list[GatewayClient]",
     ) -> None:
         """Add a request and show it to these clients."""
-        pending = PendingRequest(next(self._numbers), session, upstream, agent_id, method, body, value)
+        pending = PendingRequest(
+            next(self._numbers), session, upstream, agent_request_id, method, body, value
+        )
         if not pending.can_wait and not any(map(pending.is_for, clients)):
-            if method == ELICITATION:
-                upstream.answer(agent_id, encode(ElicitationCancelAction()))
+            if method == ELICITATION_METHOD:
+                upstream.answer(agent_request_id, encode(ElicitationCancelAction()))
             else:
-                upstream.refuse(agent_id, MethodNotFound(data={"method": method}))
+                upstream.refuse(agent_request_id, MethodNotFound(data={"method": method}))
             return
         self._open[pending.number] = pending
         if session is not None:
@@ -173,24 +180,24 @@ class PendingRequests:
             return
         if error is None and result is not None:
             try:
-                body, option = _read_answer(pending, client.message_reader, result)
-            except (BadAnswer, RpcError) as unreadable:
-                error = InternalError(str(unreadable))
+                body, option = read_answer(pending, client.message_reader, result)
+            except (BadAnswer, RpcError) as invalid:
+                error = InternalError(str(invalid))
             else:
                 pending.shown_to.remove(client)
-                self.settle(pending, body, option, by=client)
+                self.answer(pending, body, option, by=client)
                 return
         pending.shown_to.remove(client)
         pending.failure = error or InternalError("the client's response has neither a result nor an error")
         if not pending.shown_to:
             self._close(pending, "no client could answer")
-            if pending.method == PERMISSION:
-                pending.upstream.answer(pending.agent_id, CANCELLED)
+            if pending.method == PERMISSION_METHOD:
+                pending.upstream.answer(pending.agent_request_id, CANCELLED)
                 self._log_permission(pending, None)
             else:
-                pending.upstream.refuse(pending.agent_id, pending.failure)
+                pending.upstream.refuse(pending.agent_request_id, pending.failure)
 
-    def settle(
+    def answer(
         self, pending: PendingRequest, body: bytes, option: PermissionOption | None, *, by: "GatewayClient"
     ) -> None:
         """Answer the agent and withdraw the request from the other clients."""
@@ -204,38 +211,32 @@ class PendingRequests:
             session=None if session is None else session.id,
             decision=_decision(pending, body, option),
         )
-        pending.upstream.answer(pending.agent_id, body)
+        pending.upstream.answer(pending.agent_request_id, body)
         self._log_permission(pending, option)
 
-    def read_answer(
-        self, pending: PendingRequest, reader: MessageReader, result: Raw
-    ) -> tuple[bytes, PermissionOption | None]:
-        """Decode an answer that was given through the inbox. Raises BadAnswer, RpcError."""
-        return _read_answer(pending, reader, result)
-
-    def cancel(self, agent_id: RequestId, upstream: Upstream) -> None:
+    def cancel(self, agent_request_id: RequestId, upstream: Upstream) -> None:
         """Close a request that the agent cancelled."""
         for pending in self:
-            if pending.agent_id == agent_id and pending.upstream is upstream:
+            if pending.agent_request_id == agent_request_id and pending.upstream is upstream:
                 self._close(pending, "the agent cancelled the request")
-                upstream.refuse(agent_id, RequestCancelled())
+                upstream.refuse(agent_request_id, RequestCancelled())
                 self._log_permission(pending, None)
 
     def dismiss(self, session: "LiveSession", reason: str) -> None:
         """Answer everything open in the session as cancelled."""
         for pending in tuple(session.pending_requests.values()):
-            if pending.method == PERMISSION:
+            if pending.method == PERMISSION_METHOD:
                 self._close(pending, reason)
-                pending.upstream.answer(pending.agent_id, CANCELLED)
+                pending.upstream.answer(pending.agent_request_id, CANCELLED)
                 self._log_permission(pending, None)
-            elif pending.method == ELICITATION:
+            elif pending.method == ELICITATION_METHOD:
                 self._close(pending, reason)
-                pending.upstream.answer(pending.agent_id, encode(ElicitationCancelAction()))
+                pending.upstream.answer(pending.agent_request_id, encode(ElicitationCancelAction()))
             else:
                 self._close(pending, reason)
-                pending.upstream.refuse(pending.agent_id, RequestCancelled())
+                pending.upstream.refuse(pending.agent_request_id, RequestCancelled())
 
-    def drop_agent(self, upstream: Upstream, reason: str) -> None:
+    def close_agent_requests(self, upstream: Upstream, reason: str) -> None:
         """Close the requests of an agent that ended."""
         for pending in self:
             if pending.upstream is upstream:
@@ -249,7 +250,9 @@ class PendingRequests:
                 pending.shown_to.remove(client)
                 if not pending.shown_to and not pending.can_wait:
                     self._close(pending, "the client disconnected")
-                    pending.upstream.refuse(pending.agent_id, InternalError("the client disconnected"))
+                    pending.upstream.refuse(
+                        pending.agent_request_id, InternalError("the client disconnected")
+                    )
 
     def _close(self, pending: PendingRequest, reason: str) -> None:
         del self._open[pending.number]
@@ -267,35 +270,18 @@ class PendingRequests:
             self._on_change(pending, False, reason)
 
     def _log_permission(self, pending: PendingRequest, option: PermissionOption | None) -> None:
-        if pending.session is not None and pending.method == PERMISSION:
+        if pending.session is not None and pending.method == PERMISSION_METHOD:
             pending.session.log.append(PermissionAnswered(str(pending.number), option))
 
 
-class _Action(Struct):
-    """The action of an elicitation answer."""
-
-    action: Any = None
-
-
-def _decision(pending: PendingRequest, body: bytes, option: PermissionOption | None) -> str:
-    """Return the decision in one word, for the audit log."""
-    if pending.method == PERMISSION:
-        return "cancelled" if option is None else option.kind
-    try:
-        action = msgspec.json.decode(body, type=_Action).action
-    except msgspec.MsgspecError:
-        action = None
-    return action if isinstance(action, str) else "answered"
-
-
-CANCELLED: Final = encode(RequestPermissionResponse(CancelledOutcome()))
-
-
-def _read_answer(
+def read_answer(
     pending: PendingRequest, reader: MessageReader, result: Raw
 ) -> tuple[bytes, PermissionOption | None]:
-    """Return the answer for the agent and, for a permission, the chosen option."""
-    if pending.method == PERMISSION:
+    """Decode a client's answer: the body for the agent and, for a permission, the chosen option.
+
+    Raises BadAnswer, RpcError.
+    """
+    if pending.method == PERMISSION_METHOD:
         return _read_permission(pending, reader, result)
     entry = request("client", pending.method)
     if entry is None:
@@ -307,16 +293,40 @@ def _read_permission(
     pending: PendingRequest, reader: MessageReader, result: Raw
 ) -> tuple[bytes, PermissionOption | None]:
     outcome = reader.outcome_reader(pending.options)(result)
-    chosen = next((option for option in pending.options if option.option_id == outcome.option_id), None)
+    chosen_option = next(
+        (option for option in pending.options if option.option_id == outcome.option_id), None
+    )
     try:
-        sent = decoder(RequestPermissionResponse).decode(result)
+        response = decoder(RequestPermissionResponse).decode(result)
     except UNFIT:
-        sent = None
-    outcome_sent = sent.outcome if sent is not None else None
-    if chosen is None:
-        if isinstance(outcome_sent, CancelledOutcome) or outcome.rows or outcome.word:
+        response = None
+    response_outcome = response.outcome if response is not None else None
+    if chosen_option is None:
+        if isinstance(response_outcome, CancelledOutcome) or outcome.rows or outcome.word:
             return CANCELLED, None
-        raise BadAnswer(f"{PERMISSION}: the answer is none of the options that were offered")
-    if isinstance(outcome_sent, SelectedPermissionOutcome) and outcome_sent.option_id == chosen.option_id:
-        return encode(sent), chosen
-    return encode(RequestPermissionResponse(SelectedPermissionOutcome(chosen.option_id))), chosen
+        raise BadAnswer(f"{PERMISSION_METHOD}: the answer is none of the options that were offered")
+    if (
+        isinstance(response_outcome, SelectedPermissionOutcome)
+        and response_outcome.option_id == chosen_option.option_id
+    ):
+        return encode(response), chosen_option
+    return encode(
+        RequestPermissionResponse(SelectedPermissionOutcome(chosen_option.option_id))
+    ), chosen_option
+
+
+class _ElicitationAction(Struct):
+    """The action of an elicitation answer."""
+
+    action: Any = None
+
+
+def _decision(pending: PendingRequest, body: bytes, option: PermissionOption | None) -> str:
+    """Return the decision in one word, for the audit log."""
+    if pending.method == PERMISSION_METHOD:
+        return "cancelled" if option is None else option.kind
+    try:
+        action = msgspec.json.decode(body, type=_ElicitationAction).action
+    except msgspec.MsgspecError:
+        action = None
+    return action if isinstance(action, str) else "answered"

@@ -87,7 +87,7 @@ def announce(url: str) -> Generator[RunningGateway]:
                 path.unlink()
 
 
-def all_running() -> list[RunningGateway]:
+def list_running_gateways() -> list[RunningGateway]:
     """List the running gateways, newest first. Removes the files of dead ones."""
     found: list[RunningGateway] = []
     with suppress(OSError):

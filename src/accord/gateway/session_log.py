@@ -28,7 +28,7 @@ class SessionLogs:
         self.store: Store = store
         self.records: RecordedSessions = RecordedSessions(store)
         self._commit_failing = False
-        self._dirty_logs: list[SessionLog] = []
+        self._unwritten_logs: list[SessionLog] = []
 
     @staticmethod
     def open() -> "SessionLogs":
@@ -38,19 +38,25 @@ class SessionLogs:
         return SessionLogs(open_store(path))
 
     def open_log(
-        self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = (), *, is_kept: bool = True
+        self,
+        agent: str,
+        session_id: str,
+        cwd: str,
+        additional_folders: Iterable[str] = (),
+        *,
+        is_logged: bool = True,
     ) -> "SessionLog":
         """Return the log of a session, created if needed.
 
-        With `is_kept` False the stored log with this id belongs to another session: it is neither written
+        With `is_logged` False, the stored log with this id belongs to another session: it is neither written
         nor read.
         """
+        if not is_logged:
+            return SessionLog(self, agent, session_id, None, is_logged=False)
         journal: Journal | None = None
-        if not is_kept:
-            return SessionLog(self, agent, session_id, None, is_kept=False)
         try:
             journal = self.records.journal(
-                session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional)
+                session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional_folders)
             )
         except StoreError as error:
             LOG.error("cannot log session %s of %s: %s", session_id, agent, error)
@@ -79,20 +85,22 @@ class SessionLogs:
         recorded = self.find(agent, session_id)
         return recorded is not None and self.records.delete(recorded)
 
-    def set_aside(self, agent: str, session_id: str) -> bool:
-        """Move the log with this id to another id, because a new session uses the id.
+    def free_session_id(self, agent: str, session_id: str) -> bool:
+        """Move the stored log with this id to another id, because a new session uses the id.
 
         Return whether the id is free now. It is not while another gateway writes to that log.
         """
         recorded = self.find(agent, session_id)
         if recorded is None:
             return True
-        head = recorded.summary
-        copy_id = f"{head.session_id}~{head.created}"
+        summary = recorded.summary
+        copy_id = f"{summary.session_id}~{summary.created}"
         try:
-            self.store.fork(head.session_id, copy_id, additional_directories=head.additional_directories)
+            self.store.fork(
+                summary.session_id, copy_id, additional_directories=summary.additional_directories
+            )
             try:
-                self.store.delete(head.session_id)
+                self.store.delete(summary.session_id)
             except StoreError:
                 self.store.delete(copy_id)
                 raise
@@ -103,9 +111,9 @@ class SessionLogs:
 
     def commit(self) -> None:
         """Write and commit all pending events."""
-        if self._dirty_logs:
-            dirty, self._dirty_logs = self._dirty_logs, []
-            for log in dirty:
+        if self._unwritten_logs:
+            unwritten, self._unwritten_logs = self._unwritten_logs, []
+            for log in unwritten:
                 log.write()
         try:
             self.store.commit()
@@ -116,9 +124,9 @@ class SessionLogs:
         else:
             self._commit_failing = False
 
-    def mark_unwritten(self, log: "SessionLog") -> None:
+    def add_unwritten(self, log: "SessionLog") -> None:
         """Remember a log that has pending events."""
-        self._dirty_logs.append(log)
+        self._unwritten_logs.append(log)
 
     def close(self) -> None:
         """Commit and close the store."""
@@ -129,12 +137,18 @@ class SessionLogs:
 class SessionLog:
     """The log of one session. No method raises."""
 
-    __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing", "is_kept")
+    __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing", "is_logged")
 
     def __init__(
-        self, logs: SessionLogs, agent: str, session_id: str, journal: Journal | None, *, is_kept: bool = True
+        self,
+        logs: SessionLogs,
+        agent: str,
+        session_id: str,
+        journal: Journal | None,
+        *,
+        is_logged: bool = True,
     ) -> None:
-        self.is_kept: bool = is_kept
+        self.is_logged: bool = is_logged
         """Whether the stored log with this id belongs to this session."""
         self._logs = logs
         self._agent = agent
@@ -146,13 +160,13 @@ class SessionLog:
     def append(self, *items: Event | SessionUpdate) -> None:
         """Add events; the next commit writes them."""
         if not self._pending:
-            self._logs.mark_unwritten(self)
+            self._logs.add_unwritten(self)
         self._pending += items
 
     def append_one(self, item: Event | SessionUpdate) -> None:
         """Like `append` for one event, on the hot path."""
         if not self._pending:
-            self._logs.mark_unwritten(self)
+            self._logs.add_unwritten(self)
         self._pending.append(item)
 
     def write(self) -> None:
@@ -186,7 +200,7 @@ class SessionLog:
     def summary(self) -> SessionSummary | None:
         """The stored summary; None if there is none."""
         self._logs.commit()
-        recorded = self._logs.find(self._agent, self._session_id) if self.is_kept else None
+        recorded = self._logs.find(self._agent, self._session_id) if self.is_logged else None
         return recorded.summary if recorded else None
 
     @property
@@ -202,7 +216,7 @@ class SessionLog:
     def reader(self) -> "SessionLogReader":
         """Return a reader of the log from its beginning."""
         return SessionLogReader(
-            self._logs, self._logs.find(self._agent, self._session_id) if self.is_kept else None
+            self._logs, self._logs.find(self._agent, self._session_id) if self.is_logged else None
         )
 
     def close(self) -> None:
@@ -222,7 +236,7 @@ class SessionLogReader:
     def __init__(self, logs: SessionLogs, recorded: RecordedSession | None) -> None:
         self.state: SessionState = SessionState()
         self._logs = logs
-        self._key = recorded.summary.session_id if recorded is not None else None
+        self._stored_id = recorded.summary.session_id if recorded is not None else None
         self._last_read = 0
 
     def history(self) -> Iterator[SessionUpdate]:
@@ -236,27 +250,27 @@ class SessionLogReader:
         for _ in self._new_events():
             pass
 
-    def skip(self) -> None:
+    def skip_history(self) -> None:
         """Skip everything so far. Raises StoreError."""
-        if self._key is not None:
+        if self._stored_id is not None:
             self._logs.commit()
             try:
-                self._last_read = self._logs.store.last(self._key)
+                self._last_read = self._logs.store.last(self._stored_id)
             except NotFound:
                 return
 
-    def more(self) -> Iterator[SessionUpdate]:
+    def new_updates(self) -> Iterator[SessionUpdate]:
         """Yield the updates since the last read. Raises StoreError."""
         for event in self._new_events():
             yield from cast(list[SessionUpdate], updates_of(event))
 
     def _new_events(self) -> Iterator[Event]:
-        if self._key is None:
+        if self._stored_id is None:
             return
         self._logs.commit()
         try:
-            last = self._logs.store.last(self._key)
-            for event in self._logs.store.events(self._key, self._last_read):
+            last = self._logs.store.last(self._stored_id)
+            for event in self._logs.store.events(self._stored_id, self._last_read):
                 yield self.state.apply(event)
         except NotFound:
             return

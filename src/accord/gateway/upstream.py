@@ -28,101 +28,15 @@ from accord.wire.envelope import (
 )
 from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 
-_MAX_ID_DIGITS: Final = 19
-"""More than any of the gateway's ids has."""
-
-
-class OfficialMessage(NamedTuple):
-    """Params or a result: the JSON to forward, and the decoded value."""
-
-    body: bytes
-    value: Any
-
-
-class OfficialReader:
-    """Decodes params and results of one peer.
-
-    A message that follows the specification keeps its bytes. A message in a known dialect is repaired and
-    encoded again. Each peer has its own reader, because a dialect is reported once per peer.
-    """
-
-    def __init__(self, reader: MessageReader) -> None:
-        self._reader = reader
-        self._params: dict[tuple[Method, str], Callable[[Raw | None], Any]] = {}
-        self._results: dict[Method, Callable[[Raw], Any]] = {}
-
-    def params(self, method: Method, raw: Raw | None, alias: Alias | None = None) -> OfficialMessage:
-        """Decode the params of a known method. Raises InvalidParams."""
-        if (
-            raw is not None
-            and alias is None
-            and not _contains_any(raw, PARAMS_TELLTALES.get(method.name, ()))
-        ):
-            try:
-                return OfficialMessage(one_line(raw), decoder(method.params).decode(raw))
-            except UNFIT:
-                pass
-        key = (method, alias.sent if alias else "")
-        read = self._params.get(key)
-        if read is None:
-            read = self._params[key] = self._reader.params_reader(method, alias)
-        value = read(raw)
-        return OfficialMessage(b"" if isinstance(value, SplitUpdate) else encode(value), value)
-
-    def result(self, method: Method, raw: Raw) -> OfficialMessage:
-        """Decode the result of a known method. Raises BadAnswer."""
-        if not _contains_any(raw, RESULT_TELLTALES.get(method.name, ())):
-            try:
-                return OfficialMessage(one_line(raw), decoder(method.result).decode(raw))
-            except UNFIT:
-                pass
-        read = self._results.get(method)
-        if read is None:
-            read = self._results[method] = self._reader.result_reader(method)
-        value = read(raw)
-        return OfficialMessage(encode(value), value)
-
-
-def one_line(raw: Raw) -> bytes:
-    """Return the JSON text on one line, for pipes and event streams. Raises one of `UNFIT` if it is not
-    UTF-8.
-    """
-    text = bytes(raw)
-    if not text.isascii() and not is_utf8(text):
-        text.decode()
-    if b"\n" in text or b"\r" in text:
-        return encode(parse_json(text))
-    return text
-
-
-def read_untyped(raw: Raw | None) -> OfficialMessage:
-    """Decode the params or result of a method without a type. Raises InvalidParams."""
-    if raw is None:
-        return OfficialMessage(b"", None)
-    try:
-        return OfficialMessage(one_line(raw), parse_json(raw))
-    except (NotJson, *UNFIT) as error:
-        raise InvalidParams(f"Invalid params: {error}") from None
-
-
-def request_number(id: Any) -> int | None:
-    """Return the id of a response as a number. Some peers send our numeric ids back as strings."""
-    if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
-        return int(id)
-    return id if isinstance(id, int) and not isinstance(id, bool) else None
-
-
-def _contains_any(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
-    return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
-
-
-T = TypeVar("T")
-
 CANCEL_REQUEST: Final = "$/cancel_request"
+T = TypeVar("T")
 _UPDATE_METHOD: Final = "session/update"
+_UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 _SESSION_CREATING: Final = ("session/new", "session/fork")
 _MAX_LOGGED_ID: Final = 100
-_UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
+
+_MAX_ID_DIGITS: Final = 19
+"""More than any of the gateway's ids has."""
 
 
 class AgentReply(Struct, frozen=True):
@@ -164,6 +78,57 @@ class UpstreamListener(Protocol):
         ...
 
 
+class OfficialMessage(NamedTuple):
+    """Params or a result: the JSON to forward, and the decoded value."""
+
+    body: bytes
+    value: Any
+
+
+class OfficialReader:
+    """Decodes params and results of one peer.
+
+    A message that follows the specification keeps its bytes. A message in a known dialect is repaired and
+    encoded again. Each peer has its own reader, because a dialect is reported once per peer.
+    """
+
+    def __init__(self, reader: MessageReader) -> None:
+        self._reader = reader
+        self._params: dict[tuple[Method, str], Callable[[Raw | None], Any]] = {}
+        self._results: dict[Method, Callable[[Raw], Any]] = {}
+
+    def params(self, method: Method, raw: Raw | None, alias: Alias | None = None) -> OfficialMessage:
+        """Decode the params of a known method. Raises InvalidParams."""
+        if (
+            raw is not None
+            and alias is None
+            and not _contains_any(raw, PARAMS_TELLTALES.get(method.name, ()))
+        ):
+            try:
+                return OfficialMessage(json_on_one_line(raw), decoder(method.params).decode(raw))
+            except UNFIT:
+                pass
+        key = (method, alias.sent if alias else "")
+        decode = self._params.get(key)
+        if decode is None:
+            decode = self._params[key] = self._reader.params_reader(method, alias)
+        value = decode(raw)
+        return OfficialMessage(b"" if isinstance(value, SplitUpdate) else encode(value), value)
+
+    def result(self, method: Method, raw: Raw) -> OfficialMessage:
+        """Decode the result of a known method. Raises BadAnswer."""
+        if not _contains_any(raw, RESULT_TELLTALES.get(method.name, ())):
+            try:
+                return OfficialMessage(json_on_one_line(raw), decoder(method.result).decode(raw))
+            except UNFIT:
+                pass
+        decode = self._results.get(method)
+        if decode is None:
+            decode = self._results[method] = self._reader.result_reader(method)
+        value = decode(raw)
+        return OfficialMessage(encode(value), value)
+
+
 class Upstream:
     """The connection to a running agent. Call `start` before anything else."""
 
@@ -172,13 +137,13 @@ class Upstream:
         self.reader: OfficialReader = OfficialReader(reader)
         self._transport = transport
         self._listener = listener
-        self._open: dict[int, tuple[str, ReplyCallback]] = {}
+        self._open_requests: dict[int, tuple[str, ReplyCallback]] = {}
         self._last_id = 0
-        update = _required(notification("client", _UPDATE_METHOD))
-        self._read_plain_update = reader.line_reader(update)
-        self._read_update = reader.params_reader(update)
+        update = _known_method(notification("client", _UPDATE_METHOD))
+        self._read_official_update = reader.line_reader(update)
+        self._read_any_update = reader.params_reader(update)
         self._aliases = {alias.sent: alias for alias in reader.aliases("client", "request")}
-        self._updates = {_UPDATE_METHOD} | {
+        self._update_methods = {_UPDATE_METHOD} | {
             alias.sent for alias in reader.aliases("client", "notification") if alias.method == _UPDATE_METHOD
         }
 
@@ -189,12 +154,12 @@ class Upstream:
     @property
     def open_calls(self) -> int:
         """The number of calls without a reply."""
-        return len(self._open)
+        return len(self._open_requests)
 
     @property
     def is_creating_session(self) -> bool:
         """Whether a call that creates a session is open."""
-        return any(method in _SESSION_CREATING for method, _ in self._open.values())
+        return any(method in _SESSION_CREATING for method, _ in self._open_requests.values())
 
     @property
     def unsent(self) -> int:
@@ -210,7 +175,7 @@ class Upstream:
         if self.end is not None:
             on_reply(AgentReply(error=_closed_error(method, self.end)))
             return id
-        self._open[id] = (method, on_reply)
+        self._open_requests[id] = (method, on_reply)
         self._transport.send(
             _with_params(b'{"jsonrpc":"2.0","id":%d,"method":%s' % (id, encode(method)), params)
         )
@@ -221,34 +186,34 @@ class Upstream:
 
         Raises RpcError, BadAnswer, ConnectionClosed.
         """
-        entry = _required(request("agent", method))
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        entry = _known_method(request("agent", method))
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def on_reply(answer: AgentReply) -> None:
-            if reply.done():
+        def on_reply(reply: AgentReply) -> None:
+            if result.done():
                 return
             try:
-                reply.set_result(self.result(entry, answer).value)
+                result.set_result(self.decode_reply(entry, reply).value)
             except (RpcError, ConnectionClosed, BadAnswer) as error:
-                reply.set_exception(error)
+                result.set_exception(error)
 
         id = self.call(method, encode(params), on_reply)
         try:
-            return await reply
+            return await result
         except asyncio.CancelledError:
             self.cancel(id)
             raise
 
-    def result(self, method: Method, answer: AgentReply) -> Any:
+    def decode_reply(self, method: Method, reply: AgentReply) -> OfficialMessage:
         """Decode a reply. Raises its error, or BadAnswer."""
-        if answer.error is not None:
-            raise answer.error
-        assert answer.result is not None
-        return self.reader.result(method, answer.result)
+        if reply.error is not None:
+            raise reply.error
+        assert reply.result is not None
+        return self.reader.result(method, reply.result)
 
     def cancel(self, id: int) -> None:
         """Ask the agent to cancel a request, if it is still open."""
-        if id in self._open:
+        if id in self._open_requests:
             self.notify(CANCEL_REQUEST, encode({"requestId": id}))
 
     def notify(self, method: str, params: bytes) -> None:
@@ -270,16 +235,16 @@ class Upstream:
 
     def frames(self, frames: list[Frame]) -> None:
         """Handle everything that one read brought."""
-        read_plain, update = self._read_plain_update, self._listener.on_update
+        read_official_update, on_update = self._read_official_update, self._listener.on_update
         try:
             for frame in frames:
                 if isinstance(frame, OversizedFrame):
                     self._handle_oversized(frame)
                     continue
                 if frame.startswith(_UPDATE_PREFIX):
-                    params = read_plain(frame)
+                    params = read_official_update(frame)
                     if params is not None:
-                        update(params, frame)
+                        on_update(params, frame)
                         continue
                 self._handle_frame(frame)
         finally:
@@ -288,7 +253,7 @@ class Upstream:
     def ended(self, end: TransportEnd) -> None:
         """Handle the end of the transport."""
         self.end = end
-        unanswered, self._open = self._open, {}
+        unanswered, self._open_requests = self._open_requests, {}
         for method, on_reply in unanswered.values():
             on_reply(AgentReply(error=_closed_error(method, end)))
         self._listener.on_end(self, end)
@@ -310,28 +275,28 @@ class Upstream:
         if id is not UNSET:
             alias = self._aliases.get(method)
             self._listener.on_request(id, method if alias is None else alias.method, params, alias)
-        elif method in self._updates:
+        elif method in self._update_methods:
             self._handle_repaired_update(params)
         else:
             try:
-                self._listener.on_notification(method, params, one_line(Raw(frame)))
+                self._listener.on_notification(method, params, json_on_one_line(Raw(frame)))
             except UNFIT as error:
                 self._listener.on_problem(f"{method}: {error}")
 
     def _handle_repaired_update(self, params: Raw | None) -> None:
         try:
-            read = self._read_update(params)
+            updates = self._read_any_update(params)
         except RpcError as error:
             self._listener.on_problem(f"{_UPDATE_METHOD}: {error}")
             return
-        for one in read if isinstance(read, SplitUpdate) else (read,):
+        for update in updates if isinstance(updates, SplitUpdate) else (updates,):
             self._listener.on_update(
-                one, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(one)
+                update, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(update)
             )
 
     def _handle_response(self, id: Any, envelope: Envelope) -> None:
         number = request_number(id)
-        call = self._open.pop(number, None) if number is not None else None
+        call = self._open_requests.pop(number, None) if number is not None else None
         if call is None:
             self._listener.on_problem(
                 f"ignored a response to no open request (id {str(id)[:_MAX_LOGGED_ID]!r})"
@@ -350,9 +315,42 @@ class Upstream:
             if id is not None:
                 self.refuse(id, RpcError.of(-32600, "Invalid request", reason))
             return
-        call = self._open.pop(id, None) if isinstance(id, int) else None
+        call = self._open_requests.pop(id, None) if isinstance(id, int) else None
         if call is not None:
             call[1](AgentReply(error=InternalError(f"{call[0]}: {reason}")))
+
+
+def json_on_one_line(raw: Raw) -> bytes:
+    """Return the JSON text on one line, for pipes and event streams. Raises one of `UNFIT` if it is not
+    UTF-8.
+    """
+    text = bytes(raw)
+    if not text.isascii() and not is_utf8(text):
+        text.decode()
+    if b"\n" in text or b"\r" in text:
+        return encode(parse_json(text))
+    return text
+
+
+def read_untyped(raw: Raw | None) -> OfficialMessage:
+    """Decode the params or result of a method without a type. Raises InvalidParams."""
+    if raw is None:
+        return OfficialMessage(b"", None)
+    try:
+        return OfficialMessage(json_on_one_line(raw), parse_json(raw))
+    except (NotJson, *UNFIT) as error:
+        raise InvalidParams(f"Invalid params: {error}") from None
+
+
+def request_number(id: Any) -> int | None:
+    """Return the id of a response as a number. Some peers send our numeric ids back as strings."""
+    if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
+        return int(id)
+    return id if isinstance(id, int) and not isinstance(id, bool) else None
+
+
+def _contains_any(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
+    return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
 
 
 def _with_params(head: bytes, params: bytes) -> bytes:
@@ -368,6 +366,6 @@ def _closed_error(method: str, end: TransportEnd) -> ConnectionClosed:
     )
 
 
-def _required(method: Method | None) -> Method:
+def _known_method(method: Method | None) -> Method:
     assert method is not None, "unknown method"
     return method

@@ -12,7 +12,8 @@ from msgspec import Raw
 
 from accord.errors import InvalidParams, NotFound, RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
-from accord.gateway.methods.prompt_turn import attached
+from accord.gateway.methods.prompt_turn import attached_session
+from accord.gateway.pending_requests import read_answer
 from accord.gateway.upstream import read_untyped, request_number
 from accord.schema.codec import encode
 from accord.workspace.file_search import best_matches, files_of
@@ -24,7 +25,7 @@ _MAX_FILES: Final = 200
 _MAX_FOLDERS: Final = 1000
 
 
-def agents(client: "GatewayClient", call: "ClientCall") -> None:
+def list_agents(client: "GatewayClient", call: "ClientCall") -> None:
     """List the agents that the token covers, with their states."""
     gateway = client.gateway
     result = [
@@ -42,17 +43,17 @@ def agents(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode({"agents": result}))
 
 
-def sessions(client: "GatewayClient", call: "ClientCall") -> None:
+def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     """List the sessions of all agents that the token covers; `subscribe` turns change notifications on or
     off.
     """
-    client.wants_sessions = _flag(_params(call), "subscribe", client.wants_sessions)
-    call.answer(encode({"sessions": client.gateway.overview.sessions(client.rights)}))
+    client.wants_sessions = _bool_param(_params(call), "subscribe", client.wants_sessions)
+    call.answer(encode({"sessions": client.gateway.overview.list_sessions(client.rights)}))
 
 
-def inbox(client: "GatewayClient", call: "ClientCall") -> None:
+def list_inbox(client: "GatewayClient", call: "ClientCall") -> None:
     """List the requests that wait for a user; `subscribe` turns change notifications on or off."""
-    client.wants_inbox = _flag(_params(call), "subscribe", client.wants_inbox)
+    client.wants_inbox = _bool_param(_params(call), "subscribe", client.wants_inbox)
     items = [
         pending.inbox_item
         for pending in client.gateway.pending_requests
@@ -61,53 +62,50 @@ def inbox(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(b'{"items":[%s]}' % b",".join(items))
 
 
-def answer(client: "GatewayClient", call: "ClientCall") -> None:
+def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
     """Answer a request of the inbox, whether or not the client is attached to its session."""
     params = _params(call)
     gateway = client.gateway
-    number = params.get("id")
-    found = request_number(number)
-    pending = gateway.pending_requests.find(found) if found is not None else None
+    number = request_number(params.get("id"))
+    pending = gateway.pending_requests.find(number) if number is not None else None
     if pending is None or not gateway.overview.is_in_inbox(client, pending):
-        raise NotFound("the request is no longer pending", {"id": number})
+        raise NotFound("the request is no longer pending", {"id": params.get("id")})
     if "result" not in params:
         raise InvalidParams("Invalid params: missing `result`")
-    body, option = gateway.pending_requests.read_answer(
-        pending, client.message_reader, Raw(encode(params["result"]))
-    )
-    gateway.pending_requests.settle(pending, body, option, by=client)
+    body, option = read_answer(pending, client.message_reader, Raw(encode(params["result"])))
+    gateway.pending_requests.answer(pending, body, option, by=client)
     call.answer(b"{}")
 
 
-async def files(client: "GatewayClient", call: "ClientCall") -> None:
+async def find_files(client: "GatewayClient", call: "ClientCall") -> None:
     """List the files of a session's folders whose names match the query best."""
     params = _params(call)
-    session = attached(client, _text(params, "sessionId"))
-    query, limit = _text(params, "query", ""), params.get("limit", 20)
-    most = min(limit, _MAX_FILES) if isinstance(limit, int) and limit > 0 else 20
+    session = attached_session(client, _text_param(params, "sessionId"))
+    query, limit = _text_param(params, "query", ""), params.get("limit", 20)
+    max_files = min(limit, _MAX_FILES) if isinstance(limit, int) and limit > 0 else 20
 
     def search() -> list[dict[str, str]]:
-        names = {
+        paths = {
             (name if folder == session.cwd else os.path.join(folder, name)): os.path.join(folder, name)
             for folder in session.folders
             for name in files_of(folder)
         }
-        return [{"path": names[name], "name": name} for name in best_matches(query, names, most)]
+        return [{"path": paths[name], "name": name} for name in best_matches(query, paths, max_files)]
 
     call.answer(encode({"files": await asyncio.to_thread(search)}))
 
 
-async def folders(client: "GatewayClient", call: "ClientCall") -> None:
+async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
     """List the subfolders of a folder that the token covers; without a path, the folders to start with."""
-    path = _text(_params(call), "path", "")
+    path = _text_param(_params(call), "path", "")
     rights = client.rights
     if not path:
-        start = rights.folders or (str(Path.home()),)
-        if len(start) != 1:
-            top = [{"path": folder, "name": folder} for folder in start]
-            call.answer(encode({"path": "", "folders": top}))
+        start_folders = rights.folders or (str(Path.home()),)
+        if len(start_folders) != 1:
+            entries = [{"path": folder, "name": folder} for folder in start_folders]
+            call.answer(encode({"path": "", "folders": entries}))
             return
-        path = start[0]
+        path = start_folders[0]
     if not rights.may_enter(path):
         raise RpcError(f"this token does not cover the folder {path!r}", code=NOT_ALLOWED)
     path = normpath(path)  # noqa: ASYNC240 - no I/O
@@ -117,15 +115,15 @@ async def folders(client: "GatewayClient", call: "ClientCall") -> None:
             names = sorted(
                 entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
             )
-        inner = [(os.path.join(path, name), name) for name in names[:_MAX_FOLDERS]]
-        return [{"path": full, "name": name} for full, name in inner if rights.may_enter(full)]
+        subfolders = [(os.path.join(path, name), name) for name in names[:_MAX_FOLDERS]]
+        return [{"path": folder, "name": name} for folder, name in subfolders if rights.may_enter(folder)]
 
     try:
-        found = await asyncio.to_thread(search)
+        subfolders = await asyncio.to_thread(search)
     except OSError as error:
         raise InvalidParams(f"cannot read the folder {path!r}: {error.strerror}") from None
     parent = os.path.dirname(path)
-    result: dict[str, Any] = {"path": path, "folders": found}
+    result: dict[str, Any] = {"path": path, "folders": subfolders}
     if parent != path and rights.may_enter(parent):
         result["parent"] = parent
     elif rights.folders is not None and len(rights.folders) > 1:
@@ -133,12 +131,12 @@ async def folders(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode(result))
 
 
-def terminal(client: "GatewayClient", call: "ClientCall") -> None:
+def terminal_output(client: "GatewayClient", call: "ClientCall") -> None:
     """Return the output of a terminal of a session."""
     params = _params(call)
-    session = attached(client, _text(params, "sessionId"))
-    place = session.workspace
-    view = place.terminals.get(_text(params, "terminalId")) if place is not None else None
+    session = attached_session(client, _text_param(params, "sessionId"))
+    workspace = session.workspace
+    view = workspace.terminals.get(_text_param(params, "terminalId")) if workspace is not None else None
     if view is None:
         raise NotFound("terminal not found", {"terminalId": params.get("terminalId")})
     status = view.exit_status
@@ -157,14 +155,14 @@ def _params(call: "ClientCall") -> dict[str, Any]:
     return value  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
-def _text(params: dict[str, Any], name: str, default: str | None = None) -> str:
+def _text_param(params: dict[str, Any], name: str, default: str | None = None) -> str:
     value = params.get(name, default)
     if not isinstance(value, str) or "\0" in value:
         raise InvalidParams(f"Invalid params: `{name}` must be a string")
     return value
 
 
-def _flag(params: dict[str, Any], name: str, default: bool) -> bool:
+def _bool_param(params: dict[str, Any], name: str, default: bool) -> bool:
     value = params.get(name, default)
     if not isinstance(value, bool):
         raise InvalidParams(f"Invalid params: `{name}` must be true or false")
@@ -176,13 +174,13 @@ def _without_none(**members: Any) -> dict[str, Any]:
 
 
 METHODS: Final[dict[str, Any]] = {
-    "_accord/agents": agents,
-    "_accord/sessions": sessions,
-    "_accord/inbox": inbox,
-    "_accord/inbox/answer": answer,
-    "_accord/files": files,
-    "_accord/folders": folders,
-    "_accord/terminal/output": terminal,
+    "_accord/agents": list_agents,
+    "_accord/sessions": list_sessions,
+    "_accord/inbox": list_inbox,
+    "_accord/inbox/answer": answer_request,
+    "_accord/files": find_files,
+    "_accord/folders": list_folders,
+    "_accord/terminal/output": terminal_output,
 }
 READ_ONLY_METHODS: Final = (
     "_accord/agents",

@@ -24,7 +24,7 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/delete": session_list.delete,
     **extension_methods.METHODS,
 }
-_READ_ONLY: Final = frozenset(
+_READ_ONLY_METHODS: Final = frozenset(
     (
         "initialize",
         "session/load",
@@ -35,25 +35,25 @@ _READ_ONLY: Final = frozenset(
     )
 )
 
-_NOT_AUDITED: Final = frozenset(("initialize", "session/list", *extension_methods.METHODS)) - {
+_UNAUDITED_METHODS: Final = frozenset(("initialize", "session/list", *extension_methods.METHODS)) - {
     "_accord/inbox/answer"
 }
 
 
 class MethodTable:
-    """The table, as one object."""
+    """Finds the handlers. An object of the gateway, so that `GatewayClient` does not import the handlers."""
 
     def is_audited(self, method: str) -> bool:
         """Whether calls are written to the audit log: not lists, nor what a page requests while the user
         types.
         """
-        return method not in _NOT_AUDITED
+        return method not in _UNAUDITED_METHODS
 
     def find(self, call: "ClientCall") -> "MethodHandler | None":
         """Return the handler of this call; None if there is none. Raises RpcError if the token does not
         allow it.
         """
-        if call.client.rights.read_only and call.method not in _READ_ONLY:
+        if call.client.rights.read_only and call.method not in _READ_ONLY_METHODS:
             raise RpcError("this token is read-only", {"method": call.method}, code=NOT_ALLOWED)
         handler = _METHODS.get(call.method)
         if handler is not None:

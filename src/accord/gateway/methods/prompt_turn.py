@@ -10,7 +10,7 @@ from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.methods.session_restore import ensure_live
+from accord.gateway.methods.session_restore import ensure_open_at_agent
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     ConfigOptionUpdate,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
-def attached(client: "GatewayClient", session_id: str | None) -> LiveSession:
+def attached_session(client: "GatewayClient", session_id: str | None) -> LiveSession:
     """Return the session that this client has opened. Raises NotFound."""
     session = client.sessions.get(session_id) if session_id is not None else None
     if session is None:
@@ -48,30 +48,30 @@ def attached(client: "GatewayClient", session_id: str | None) -> LiveSession:
 def prompt(client: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | None":
     """Run a turn. The other clients see the prompt and how the turn ended."""
     body, params = call.read_params()
-    session = attached(client, params.session_id)
+    session = attached_session(client, params.session_id)
     if client.gateway.stopping:
         raise RpcError("the gateway is stopping; send the prompt again when it is back")
     upstream = session.agent.upstream
-    if session.live and upstream is not None:
-        _prompt(client, call, session, upstream, body, params)
+    if session.open_at_agent and upstream is not None:
+        _start_turn(client, call, session, upstream, body, params)
         return None
-    return _prompt_later(client, call, session, body, params)
+    return _prompt_after_reopening(client, call, session, body, params)
 
 
-async def _prompt_later(
+async def _prompt_after_reopening(
     client: "GatewayClient", call: "ClientCall", session: LiveSession, body: bytes, params: PromptRequest
 ) -> None:
     """Send the prompt once the agent has reopened the session, even if the client disconnects meanwhile."""
 
     async def send_prompt() -> None:
-        upstream = await ensure_live(client, session)
+        upstream = await ensure_open_at_agent(client, session)
         if not (call.is_answered and client.connected):  # otherwise the client cancelled it
-            _prompt(client, call, session, upstream, body, params)
+            _start_turn(client, call, session, upstream, body, params)
 
     await client.gateway.run_to_end(send_prompt())
 
 
-def _prompt(
+def _start_turn(
     client: "GatewayClient",
     call: "ClientCall",
     session: LiveSession,
@@ -86,12 +86,12 @@ def _prompt(
         gateway.send_update(session, UserMessageChunk(content=block), others)
     _notify_turn(client, session, {"state": "started"})
 
-    def on_reply(answer: AgentReply) -> None:
+    def on_reply(reply: AgentReply) -> None:
         entry = call.entry
         assert entry is not None
         members: dict[str, object] = {"state": "ended"}
         try:
-            read = upstream.result(entry, answer)
+            response = upstream.decode_reply(entry, reply)
         except (RpcError, BadAnswer, ConnectionClosed) as error:
             failure = rpc_error(error)
             session.end_turn(turn_failed(failure))
@@ -99,11 +99,11 @@ def _prompt(
             data = {"data": failure.data} if failure.has_data else {}
             members["error"] = {"code": failure.code, "message": failure.message, **data}
         else:
-            _share_final_text(gateway, session, read.value)
-            ended = turn_ended_event(read.value)
-            session.end_turn(ended)
-            call.answer(read.body)
-            members["stopReason"] = ended.stop_reason or ended.raw_reason
+            _share_final_text(gateway, session, response.value)
+            event = turn_ended_event(response.value)
+            session.end_turn(event)
+            call.answer(response.body)
+            members["stopReason"] = event.stop_reason or event.raw_reason
         _notify_turn(client, session, members)
         gateway.overview.notify_changed(session)
 
@@ -137,7 +137,7 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
     session = client.sessions.get(params.session_id)
     if session is not None:
         upstream = session.agent.upstream
-        if upstream is not None and session.live:
+        if upstream is not None and session.open_at_agent:
             if session.running_turns:
                 session.log.append(TurnCancelling())
             upstream.notify("session/cancel", body)
@@ -148,15 +148,15 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
 async def set_mode(client: "GatewayClient", call: "ClientCall") -> None:
     """Set the mode, and tell the other clients if the agent does not."""
     body, params = call.read_params()
-    session = attached(client, params.session_id)
-    upstream = await ensure_live(client, session)
+    session = attached_session(client, params.session_id)
+    upstream = await ensure_open_at_agent(client, session)
 
-    def on_reply(answer: AgentReply) -> None:
+    def on_reply(reply: AgentReply) -> None:
         if (
-            call.answer_reply(upstream, answer) is not None
+            call.answer_reply(upstream, reply) is not None
             and session.settings.current_mode_id != params.mode_id
         ):
-            _share(client, session, CurrentModeUpdate(current_mode_id=params.mode_id))
+            _send_to_others(client, session, CurrentModeUpdate(current_mode_id=params.mode_id))
 
     client.forward(call, upstream, body, on_reply)
 
@@ -164,20 +164,20 @@ async def set_mode(client: "GatewayClient", call: "ClientCall") -> None:
 async def set_config_option(client: "GatewayClient", call: "ClientCall") -> None:
     """Set a config option, and tell the other clients if the agent does not."""
     body, params = call.read_params()
-    session = attached(client, params.session_id)
-    upstream = await ensure_live(client, session)
+    session = attached_session(client, params.session_id)
+    upstream = await ensure_open_at_agent(client, session)
 
-    def on_reply(answer: AgentReply) -> None:
-        result = call.answer_reply(upstream, answer)
+    def on_reply(reply: AgentReply) -> None:
+        result = call.answer_reply(upstream, reply)
         if result is not None and result.config_options is not UNSET:
             update = ConfigOptionUpdate(config_options=list(result.config_options))
             if update.config_options != session.settings.config_options:
-                _share(client, session, update)
+                _send_to_others(client, session, update)
 
     client.forward(call, upstream, body, on_reply)
 
 
-def _share(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
+def _send_to_others(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
     others = [other for other in session.clients if other is not client]
     frame = client.gateway.send_update(session, update, others)
     session.record_update(SessionNotification(session.id, update), frame)
@@ -190,7 +190,7 @@ async def forward(client: "GatewayClient", call: "ClientCall") -> None:
     way. A token restricted to folders may therefore only call `authenticate`.
     """
     body = call.read_params().body
-    session = None if call.session_id is None else attached(client, call.session_id)
+    session = None if call.session_id is None else attached_session(client, call.session_id)
     if session is None and client.rights.folders is not None and call.method != "authenticate":
         raise RpcError(
             "this token is restricted to folders and cannot call a method of the whole agent",
@@ -199,7 +199,7 @@ async def forward(client: "GatewayClient", call: "ClientCall") -> None:
         )
     if call.id is UNSET:
         upstream = client.agent.upstream
-        if upstream is None or (session is not None and not session.live):
+        if upstream is None or (session is not None and not session.open_at_agent):
             return
         if call.method.startswith("_") or notification("agent", call.method) is not None:
             upstream.notify(call.method, body)
@@ -208,5 +208,9 @@ async def forward(client: "GatewayClient", call: "ClientCall") -> None:
         raise RpcError("Method not found", {"method": call.method}, code=-32601)
     if body and not body.startswith((b"{", b"[")):
         raise InvalidParams("Invalid params: must be an object or an array")
-    upstream = await client.agent.ready() if session is None else await ensure_live(client, session)
+    upstream = (
+        await client.agent.ensure_started()
+        if session is None
+        else await ensure_open_at_agent(client, session)
+    )
     client.forward(call, upstream, body)

@@ -31,8 +31,8 @@ async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     """List the sessions of this agent that the token covers, most recently used first."""
     params: ListSessionsRequest = call.read_params().value
     after = _decode_cursor(params.cursor or None)
-    found = await sessions_for(client, params.cwd or None)
-    entries = sorted(found.values(), key=_sort_key, reverse=True)
+    sessions = await visible_sessions(client, params.cwd or None)
+    entries = sorted(sessions.values(), key=_sort_key, reverse=True)
     if after is not None:
         entries = [entry for entry in entries if _sort_key(entry) < after]
     page = entries[:PAGE_SIZE]
@@ -40,64 +40,65 @@ async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode(ListSessionsResponse(page, cursor)))
 
 
-async def sessions_for(client: "GatewayClient", cwd: str | None = None) -> dict[str, SessionInfo]:
+async def visible_sessions(client: "GatewayClient", cwd: str | None = None) -> dict[str, SessionInfo]:
     """Return the sessions of this agent that the token covers, by id: the gateway's own and the agent's."""
     gateway, agent, rights = client.gateway, client.agent, client.rights
-    found: dict[str, SessionInfo] = {}
+    sessions: dict[str, SessionInfo] = {}
     for recorded in gateway.sessions.logs.list(agent.name, cwd):
         info = recorded.summary.info()
         info.session_id = recorded.session_id
-        found[info.session_id] = info
+        sessions[info.session_id] = info
     try:
-        upstream = await agent.ready()
-        if agent.offers("session/list"):
+        upstream = await agent.ensure_started()
+        if agent.supports("session/list"):
             for info in await _with_timeout(gateway.clock, _agent_sessions(upstream, cwd)):
-                known = found.get(info.session_id)
-                if known is None:
-                    found[info.session_id] = info
-                elif (info.updated_at or "") >= (known.updated_at or ""):
+                logged = sessions.get(info.session_id)
+                if logged is None:
+                    sessions[info.session_id] = info
+                elif (info.updated_at or "") >= (logged.updated_at or ""):
                     # Keep the folders of the gateway's session, and its title if the agent has none.
-                    info.title = info.title or known.title
-                    info.cwd, info.additional_directories = known.cwd, known.additional_directories
-                    found[info.session_id] = info
+                    info.title = info.title or logged.title
+                    info.cwd, info.additional_directories = logged.cwd, logged.additional_directories
+                    sessions[info.session_id] = info
     except AccordError as error:
         gateway.log_warning("cannot list the sessions of %s: %s", agent.name, error)
     for session in gateway.sessions.of(agent):
-        if session.id in found and session.title:
-            found[session.id].title = session.title
-    return {id: info for id, info in found.items() if rights.covers(agent.name, _folders(info))}
+        if session.id in sessions and session.title:
+            sessions[session.id].title = session.title
+    return {id: info for id, info in sessions.items() if rights.covers(agent.name, _folders(info))}
 
 
-async def check_agent_lists(client: "GatewayClient", session_id: str) -> None:
-    """Check that the agent lists the session in a folder of the token, if the gateway has no log of it.
+async def require_listed(client: "GatewayClient", session_id: str) -> None:
+    """Raise NotFound unless the agent lists this session in a folder of the token.
 
-    The folder in the client's request proves nothing: the agent would open its session wherever it is.
+    For sessions that the gateway has not logged. The folder in the client's request proves nothing: the agent
+    would open its session wherever it is.
     """
-    if client.rights.folders is not None and session_id not in await sessions_for(client):
+    if client.rights.folders is not None and session_id not in await visible_sessions(client):
         raise NotFound("session not found", {"sessionId": session_id})
 
 
 async def _with_timeout(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
-    asking = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(work)
     try:
-        if not await within(clock, _LIST_TIMEOUT, asking):
+        if not await within(clock, _LIST_TIMEOUT, task):
             raise RequestTimeout(f"no answer to session/list within {_LIST_TIMEOUT:g} s")
-        return asking.result()
+        return task.result()
     finally:
-        asking.cancel()
+        task.cancel()
 
 
 async def _agent_sessions(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:
-    found: list[SessionInfo] = []
+    sessions: list[SessionInfo] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         params = ListSessionsRequest(cwd=cwd if cwd is not None else UNSET, cursor=cursor or UNSET)
         page: ListSessionsResponse = await upstream.request("session/list", params)
-        found += page.sessions
+        sessions += page.sessions
         if not page.next_cursor or page.next_cursor == cursor:
             break
         cursor = page.next_cursor
-    return found
+    return sessions
 
 
 async def close(client: "GatewayClient", call: "ClientCall") -> None:
@@ -124,19 +125,19 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
     elif recorded is not None:
         folders = _folders(recorded.summary.info())
     elif client.rights.folders is not None:
-        servers_ = (await sessions_for(client)).get(params.session_id)
-        if servers_ is None:
+        info = (await visible_sessions(client)).get(params.session_id)
+        if info is None:
             call.answer(b"{}")  # the token covers no such session
             return
-        folders = _folders(servers_)
+        folders = _folders(info)
     check_folders(client.rights, *folders)
-    upstream = await agent.ready()
+    upstream = await agent.ensure_started()
     if session is not None:
         gateway.cancel(session, "the session was deleted")
-    if agent.offers("session/delete"):
+    if agent.supports("session/delete"):
         await upstream.request("session/delete", params)
     if session is not None:
-        await gateway.drop_session(session)
+        await gateway.remove_session(session)
     try:
         gateway.sessions.logs.delete(agent.name, params.session_id)
     except SessionInUse as error:

@@ -41,53 +41,57 @@ _UPDATES_PER_PAUSE: Final = 256
 
 
 class RemainingHistory(NamedTuple):
-    """The rest of a history that the agent sent faster than the client read it."""
+    """The part of a history that was not sent, because the agent replayed it faster than the client read."""
 
     updates: list[SessionUpdate]
     reader: SessionLogReader
     """Positioned after the updates."""
-    answer: Any
+    response: Any
+    """The agent's response to `session/load`."""
 
 
 async def join(
-    client: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None = None
+    client: "GatewayClient",
+    call: "ClientCall",
+    session: LiveSession,
+    remaining: RemainingHistory | None = None,
 ) -> None:
-    """Replay the log, or the rest of the agent's history, then attach the client.
+    """Replay the log, or the remaining part of the agent's history, then attach the client.
 
     The client misses no update and sees none twice.
     """
     session.joining_clients += 1
     try:
-        await _replay(client, call, session, rest)
+        await _replay(client, call, session, remaining)
     finally:
         session.joining_clients -= 1
 
 
 async def _replay(
-    client: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None
+    client: "GatewayClient", call: "ClientCall", session: LiveSession, remaining: RemainingHistory | None
 ) -> None:
     gateway = client.gateway
-    reader = rest.reader if rest is not None else session.log.reader()
+    reader = remaining.reader if remaining is not None else session.log.reader()
     try:
-        await _send_history(client, session, rest.updates if rest is not None else reader.history())
+        await _send_history(client, session, remaining.updates if remaining is not None else reader.history())
         while True:
-            more = list(reader.more())
-            if not more:
+            updates = list(reader.new_updates())
+            if not updates:
                 break
-            await _send_history(client, session, more)
+            await _send_history(client, session, updates)
     except StoreError as error:
         raise RpcError(f"cannot read the history: {error}") from None
-    known_session(client, session.id)  # checks the folders again: they may have changed
+    find_session(client, session.id)  # checks the folders again: they may have changed
     if gateway.sessions.find(session.agent.name, session.id) is not session:
         raise NotFound("the session was deleted", {"sessionId": session.id})
-    if rest is not None:
-        call.answer_value(rest.answer)
+    if remaining is not None:
+        call.answer_value(remaining.response)
         gateway.attach(client, session)
         return
     if session.title:
         _send_update(client, session, SessionInfoUpdate(title=session.title))
     settings = session.settings.complete(SessionOpened(session.id))
-    if not session.live and settings.modes is UNSET and not settings.config_options:
+    if not session.open_at_agent and settings.modes is UNSET and not settings.config_options:
         settings = reader.state.settings.complete(SessionOpened(session.id))
     call.answer_value(LoadSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
@@ -121,7 +125,7 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
     return len(body)
 
 
-def known_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
+def find_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
     """Return a live or logged session in folders that the token covers; None if it is unknown."""
     gateway, agent = client.gateway, client.agent
     session = gateway.sessions.find(agent.name, session_id)
@@ -129,9 +133,9 @@ def known_session(client: "GatewayClient", session_id: str) -> LiveSession | Non
         recorded = gateway.sessions.logs.find(agent.name, session_id)
         if recorded is None:
             return None
-        head = recorded.summary
-        check_folders(client.rights, head.cwd, *head.additional_directories)
-        return gateway.sessions.add(agent, session_id, head.cwd, head.additional_directories)
+        summary = recorded.summary
+        check_folders(client.rights, summary.cwd, *summary.additional_directories)
+        return gateway.sessions.add(agent, session_id, summary.cwd, summary.additional_directories)
     check_folders(client.rights, *session.folders)
     return session
 
@@ -149,14 +153,14 @@ _MAX_STARTS: Final = 3
 """How often one request restarts an agent that ends at once."""
 
 
-async def ensure_live(client: "GatewayClient", session: LiveSession) -> Upstream:
+async def ensure_open_at_agent(client: "GatewayClient", session: LiveSession) -> Upstream:
     """Return the connection to the agent after it has the session open.
 
     Raises the agent's error, or InvalidRequest.
     """
     for _ in range(_MAX_STARTS):
         upstream = session.agent.upstream
-        if session.live and upstream is not None:
+        if session.open_at_agent and upstream is not None:
             return upstream
         await client.gateway.run_to_end(_reopen_locked(client, session))
     raise InvalidRequest("the agent keeps ending; see the gateway's log", {"sessionId": session.id})
@@ -170,8 +174,8 @@ async def _reopen_locked(client: "GatewayClient", session: LiveSession) -> None:
 async def reopen(client: "GatewayClient", session: LiveSession) -> None:
     """Reopen the session at the agent if it is not live. The caller holds the session lock."""
     agent = session.agent
-    upstream = await agent.ready()
-    if session.live:
+    upstream = await agent.ensure_started()
+    if session.open_at_agent:
         return
     failure: BaseException = InvalidRequest(
         "the agent no longer has this session and cannot reopen it; start a new one",
@@ -179,10 +183,13 @@ async def reopen(client: "GatewayClient", session: LiveSession) -> None:
     )
     lease = await client.gateway.reserve_session(client.rights)
     try:
-        for method, kind in (("session/resume", ResumeSessionRequest), ("session/load", LoadSessionRequest)):
-            if agent.offers(method):
+        for method, request_type in (
+            ("session/resume", ResumeSessionRequest),
+            ("session/load", LoadSessionRequest),
+        ):
+            if agent.supports(method):
                 try:
-                    await _reopen_with(session, upstream, method, kind)
+                    await _reopen_with(session, upstream, method, request_type)
                 except RpcError as error:
                     failure = error
                 else:
@@ -194,35 +201,35 @@ async def reopen(client: "GatewayClient", session: LiveSession) -> None:
         raise
 
 
-async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, kind: Any) -> None:
+async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, request_type: Any) -> None:
     """Reopen the session with this method; the replay of a load is discarded."""
     entry = request("agent", method)
     assert entry is not None
     servers: list[McpServer] = decode(list[McpServer], session.mcp_servers)
-    params = kind(
+    params = request_type(
         session.id,
         session.cwd,
-        with_gateway_servers(session.agent, servers),
-        list(session.additional) if session.additional else UNSET,
+        add_gateway_servers(session.agent, servers),
+        list(session.additional_folders) if session.additional_folders else UNSET,
     )
-    finished: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
-    def on_reply(answer: AgentReply) -> None:
+    def on_reply(reply: AgentReply) -> None:
         session.discards_updates = False
         try:
-            read = upstream.result(entry, answer)
+            response = upstream.decode_reply(entry, reply)
         except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: raised below
             failure: BaseException | None = error
         else:
             failure = None
-            session.live = True
-            session.record_opened(opened_event(session, read.value))
-        if not finished.done():
-            finished.set_result(failure)
+            session.open_at_agent = True
+            session.record_opened(opened_event(session, response.value))
+        if not outcome.done():
+            outcome.set_result(failure)
 
     session.discards_updates = method == "session/load"
     upstream.call(method, encode(params), on_reply)
-    failure = await finished
+    failure = await outcome
     if failure is not None:
         raise failure
 
@@ -232,11 +239,11 @@ def opened_event(session: LiveSession, answer: Any) -> SessionOpened:
     return structs.replace(
         session_opened_event(session.id, answer),
         cwd=session.cwd,
-        additional_directories=list(session.additional),
+        additional_directories=list(session.additional_folders),
     )
 
 
-def with_gateway_servers(agent: HostedAgent, client_servers: list[McpServer]) -> list[McpServer]:
+def add_gateway_servers(agent: HostedAgent, client_servers: list[McpServer]) -> list[McpServer]:
     """Return the client's MCP servers and the supported ones that the gateway adds for this agent."""
     names = {server.name for server in client_servers}
     gateway_servers = [server for server in agent.source.mcp_servers() if server.name not in names]

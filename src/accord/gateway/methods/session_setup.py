@@ -24,17 +24,18 @@ from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.hosted_agent import PROTOCOL_VERSION, HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.methods.session_list import check_agent_lists
+from accord.gateway.methods.session_list import require_listed
 from accord.gateway.methods.session_restore import (
     RemainingHistory,
+    add_gateway_servers,
     check_folders,
-    ensure_live,
+    ensure_open_at_agent,
+    find_session,
     join,
-    known_session,
     opened_event,
     reopen,
-    with_gateway_servers,
 )
+from accord.gateway.session_log import SessionLogReader
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     AgentCapabilities,
@@ -74,21 +75,21 @@ async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
         raise InvalidRequest("the connection is already initialized")
     params: InitializeRequest = call.read_params().value
     try:
-        await client.agent.ready()
+        await client.agent.ensure_started()
     except AccordError as error:
         raise _with_agent_names(client, rpc_error(error)) from error
     client.capabilities = params.client_capabilities or ClientCapabilities()
-    own = (client.capabilities.meta or {}).get("accord")
-    client.extensions = own if isinstance(own, dict) else {}
+    extensions = (client.capabilities.meta or {}).get("accord")
+    client.extensions = extensions if isinstance(extensions, dict) else {}
     call.answer(encode(initialize_response(client.agent, client.connection.id, client.rights.read_only)))
 
 
 def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
     """Add the names of the agents that the token covers, so that the client can try another one."""
     data = cast("dict[str, object] | None", error.data)
-    facts = data if isinstance(data, dict) else {}
+    members = data if isinstance(data, dict) else {}
     agents = [name for name in client.gateway.agents if client.rights.may_use(name)]
-    return RpcError(error.message, {**facts, "agents": agents}, code=error.code)
+    return RpcError(error.message, {**members, "agents": agents}, code=error.code)
 
 
 def initialize_response(
@@ -98,25 +99,25 @@ def initialize_response(
 
     It names the connection, because browsers cannot read the header.
     """
-    servers_ = agent.capabilities
-    own = {
+    agent_capabilities = agent.capabilities
+    extensions = {
         **EXTENSIONS,
         "resume": {"version": 1, "connectionId": connection_id},
         "gateway": {"version": 1, "agent": agent.name, **({"readOnly": True} if read_only else {})},
     }
-    sessions = servers_.session_capabilities or SessionCapabilities()
-    forgets = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)
+    sessions = agent_capabilities.session_capabilities or SessionCapabilities()
+    delete = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)
     capabilities: AgentCapabilities = structs.replace(
-        servers_,
+        agent_capabilities,
         load_session=True,
         session_capabilities=structs.replace(
             sessions,
             list=sessions.list or SessionListCapabilities(),
             resume=sessions.resume or SessionResumeCapabilities(),
             close=sessions.close or SessionCloseCapabilities(),
-            delete=forgets,
+            delete=delete,
         ),
-        meta={**(servers_.meta or {}), "accord": own},
+        meta={**(agent_capabilities.meta or {}), "accord": extensions},
     )
     return structs.replace(
         agent.initialize_response, protocol_version=PROTOCOL_VERSION, agent_capabilities=capabilities
@@ -127,14 +128,14 @@ async def new(client: "GatewayClient", call: "ClientCall") -> None:
     """Create a session in a folder that the token covers."""
     body, params = call.read_params()
     check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
-    upstream = await client.agent.ready()
-    servers = with_gateway_servers(client.agent, params.mcp_servers or [])
+    upstream = await client.agent.ensure_started()
+    servers = add_gateway_servers(client.agent, params.mcp_servers or [])
     if len(servers) != len(params.mcp_servers or []):
         body = encode(structs.replace(params, mcp_servers=servers))
     lease = await client.gateway.reserve_session(client.rights)
 
-    def on_reply(answer: AgentReply) -> None:
-        _add_session(client, call, upstream, answer, params, lease)
+    def on_reply(reply: AgentReply) -> None:
+        _add_session(client, call, upstream, reply, params, lease)
 
     client.forward(call, upstream, body, on_reply)
 
@@ -143,18 +144,18 @@ async def fork(client: "GatewayClient", call: "ClientCall") -> None:
     """Create a session as a copy of another one."""
     body, params = call.read_params()
     check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
-    upstream = await client.agent.ready()
-    if not client.agent.offers("session/fork"):
+    upstream = await client.agent.ensure_started()
+    if not client.agent.supports("session/fork"):
         raise MethodNotFound(data={"method": call.method})
-    source = known_session(client, params.session_id)
+    source = find_session(client, params.session_id)
     if source is not None:
-        upstream = await ensure_live(client, source)
+        upstream = await ensure_open_at_agent(client, source)
     else:
-        await check_agent_lists(client, params.session_id)
+        await require_listed(client, params.session_id)
     lease = await client.gateway.reserve_session(client.rights)
 
-    def on_reply(answer: AgentReply) -> None:
-        session = _add_session(client, call, upstream, answer, params, lease)
+    def on_reply(reply: AgentReply) -> None:
+        session = _add_session(client, call, upstream, reply, params, lease)
         if session is not None and source is not None:
             session.log.append(*source.log.state.history.events())
 
@@ -165,7 +166,7 @@ def _add_session(
     client: "GatewayClient",
     call: "ClientCall",
     upstream: Upstream,
-    answer: AgentReply,
+    reply: AgentReply,
     params: Any,
     lease: LimitLease,
 ) -> LiveSession | None:
@@ -176,20 +177,20 @@ def _add_session(
     entry = call.entry
     assert entry is not None
     try:
-        read = upstream.result(entry, answer)
+        response = upstream.decode_reply(entry, reply)
     except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: sent to the client
         lease.release()
         call.fail(error)
         return None
     gateway, agent = client.gateway, client.agent
     session = gateway.add_new_session(
-        agent, read.value.session_id, params.cwd, tuple(params.additional_directories or ())
+        agent, response.value.session_id, params.cwd, tuple(params.additional_directories or ())
     )
-    session.live = True
+    session.open_at_agent = True
     session.take_lease(lease, client.rights)
     session.mcp_servers = encode(params.mcp_servers or [])
-    session.record_opened(opened_event(session, read.value))
-    call.answer_value(read.value, read.body)
+    session.record_opened(opened_event(session, response.value))
+    call.answer_value(response.value, response.body)
     gateway.attach(client, session)
     gateway.agent_events.deliver_early_updates(agent, session)
     gateway.overview.notify_changed(session)
@@ -202,9 +203,9 @@ LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
 async def load(client: "GatewayClient", call: "ClientCall") -> None:
     """Open a session with its history."""
     params: LoadSessionRequest = call.read_params().value
-    session, rest = await client.gateway.run_to_end(_open_for_load(client, call, params))
+    session, remaining = await client.gateway.run_to_end(_open_for_load(client, call, params))
     if not call.is_answered:
-        await join(client, call, session, rest)
+        await join(client, call, session, remaining)
 
 
 async def _open_for_load(
@@ -215,19 +216,19 @@ async def _open_for_load(
     """
     gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
     async with gateway.session_lock(agent.name, params.session_id):
-        session = known_session(client, params.session_id)
-        if session is None or not session.live:
+        session = find_session(client, params.session_id)
+        if session is None or not session.open_at_agent:
             check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
-        if session is not None and (session.live or read_only):
+        if session is not None and (session.open_at_agent or read_only):
             return session, None
         if read_only:
-            raise _no_session(params.session_id)
-        upstream = await agent.ready()
+            raise _session_not_found(params.session_id)
+        upstream = await agent.ensure_started()
         if session is None:
-            if not agent.offers("session/load"):
-                raise _no_session(params.session_id)
-            await check_agent_lists(client, params.session_id)
-        if agent.offers("session/load"):
+            if not agent.supports("session/load"):
+                raise _session_not_found(params.session_id)
+            await require_listed(client, params.session_id)
+        if agent.supports("session/load"):
             return await _load(client, call, upstream, params, session)
         assert session is not None
         try:
@@ -242,7 +243,7 @@ async def _load(
     call: "ClientCall",
     upstream: Upstream,
     params: LoadSessionRequest,
-    known: LiveSession | None,
+    known_session: LiveSession | None,
 ) -> LoadedSession:
     """Load the session at the agent.
 
@@ -250,63 +251,90 @@ async def _load(
     """
     gateway, agent = client.gateway, client.agent
     lease = await gateway.reserve_session(client.rights)
-    additional = tuple(params.additional_directories or ())
-    session = known or gateway.sessions.add(agent, params.session_id, params.cwd, additional)
-    before = session.additional
-    gateway.change_folders(session, additional)  # a known session keeps its working directory
-    servers = with_gateway_servers(agent, params.mcp_servers or [])
+    additional_folders = tuple(params.additional_directories or ())
+    session = known_session or gateway.sessions.add(agent, params.session_id, params.cwd, additional_folders)
+    earlier_folders = session.additional_folders
+    gateway.change_folders(session, additional_folders)  # a known session keeps its working directory
+    servers = add_gateway_servers(agent, params.mcp_servers or [])
     session.mcp_servers = encode(params.mcp_servers or [])
-    session.replay_buffer, session.loading_client, session.replay_held_from = [], client, None
-    finished: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-    entry = call.entry
-    assert entry is not None
-    shown = False
-    rest: RemainingHistory | None = None
-
-    def on_reply(answer: AgentReply) -> None:
-        nonlocal rest, shown
-        replayed, session.replay_buffer, session.loading_client = session.replay_buffer or [], None, None
-        held, session.replay_held_from = session.replay_held_from, None
-        shown = bool(replayed)
-        try:
-            read = upstream.result(entry, answer)
-        except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: raised below
-            lease.release()
-            finished.set_result(error)
-            return
-        session.live = True
-        session.take_lease(lease, client.rights)
-        session.log.append(ReplayStarted(), *replayed, ReplayEnded())
-        session.record_opened(opened_event(session, read.value))
-        if held is None:
-            taken_back = call.is_answered
-            call.answer_value(read.value, read.body)
-            if not taken_back:
-                gateway.attach(client, session)
-        else:
-            reader = session.log.reader()
-            try:
-                reader.skip()
-            except StoreError as error:
-                gateway.log_warning("session %s of %s: %s", session.id, agent.name, error)
-            rest = RemainingHistory(cast(list[SessionUpdate], replayed[held:]), reader, read.value)
-        gateway.overview.notify_changed(session)
-        finished.set_result(None)
-
+    load = _AgentLoad(client, call, upstream, session, lease)
     body = encode(structs.replace(params, cwd=session.cwd, mcp_servers=servers))
-    client.forward(call, upstream, body, on_reply)
-    failure = await finished
+    client.forward(call, upstream, body, load.on_reply)
+    failure = await load.outcome
     if failure is None:
-        return session, rest
-    if known is None:
+        return session, load.remaining
+    if known_session is None:
         gateway.sessions.forget(session)
         gateway.sessions.logs.delete(agent.name, session.id)
         raise failure
-    gateway.change_folders(session, before)
-    if shown:  # replaying the log now would repeat the part that was sent
+    gateway.change_folders(session, earlier_folders)
+    if load.replayed:  # replaying the log now would repeat the part that was sent
         raise failure
     gateway.log_warning("session %s of %s can only be read: %s", session.id, agent.name, failure)
     return session, None
+
+
+class _AgentLoad:
+    """A `session/load` at the agent: collects the replay until the agent replies."""
+
+    def __init__(
+        self,
+        client: "GatewayClient",
+        call: "ClientCall",
+        upstream: Upstream,
+        session: LiveSession,
+        lease: LimitLease,
+    ) -> None:
+        self.outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        """The error of the load; None if it succeeded."""
+        self.remaining: RemainingHistory | None = None
+        """The part of the replay that was not sent to the client."""
+        self.replayed: bool = False
+        """Whether the agent replayed anything."""
+        self._client = client
+        self._call = call
+        self._upstream = upstream
+        self._session = session
+        self._lease = lease
+        session.replay_buffer, session.loading_client, session.replay_unsent_from = [], client, None
+
+    def on_reply(self, reply: AgentReply) -> None:
+        client, call, session = self._client, self._call, self._session
+        entry = call.entry
+        assert entry is not None
+        replay, session.replay_buffer, session.loading_client = session.replay_buffer or [], None, None
+        unsent_from, session.replay_unsent_from = session.replay_unsent_from, None
+        self.replayed = bool(replay)
+        try:
+            response = self._upstream.decode_reply(entry, reply)
+        except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: `_load` raises it
+            self._lease.release()
+            self.outcome.set_result(error)
+            return
+        session.open_at_agent = True
+        session.take_lease(self._lease, client.rights)
+        session.log.append(ReplayStarted(), *replay, ReplayEnded())
+        session.record_opened(opened_event(session, response.value))
+        if unsent_from is None:
+            was_cancelled = call.is_answered
+            call.answer_value(response.value, response.body)
+            if not was_cancelled:
+                client.gateway.attach(client, session)
+        else:
+            unsent_updates = cast(list[SessionUpdate], replay[unsent_from:])
+            self.remaining = RemainingHistory(unsent_updates, self._log_reader(), response.value)
+        client.gateway.overview.notify_changed(session)
+        self.outcome.set_result(None)
+
+    def _log_reader(self) -> SessionLogReader:
+        """Return a reader positioned at the end of the log."""
+        session = self._session
+        reader = session.log.reader()
+        try:
+            reader.skip_history()
+        except StoreError as error:
+            self._client.gateway.log_warning("session %s of %s: %s", session.id, session.agent.name, error)
+        return reader
 
 
 async def resume(client: "GatewayClient", call: "ClientCall") -> None:
@@ -323,21 +351,21 @@ async def resume(client: "GatewayClient", call: "ClientCall") -> None:
 
 async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest) -> LiveSession:
     gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
-    additional = tuple(params.additional_directories or ())
+    additional_folders = tuple(params.additional_directories or ())
     async with gateway.session_lock(agent.name, params.session_id):
-        session = known_session(client, params.session_id)
-        if session is not None and (session.live or read_only):
+        session = find_session(client, params.session_id)
+        if session is not None and (session.open_at_agent or read_only):
             return session
         if read_only:
-            raise _no_session(params.session_id)
-        check_folders(client.rights, params.cwd, *additional)
+            raise _session_not_found(params.session_id)
+        check_folders(client.rights, params.cwd, *additional_folders)
         if session is not None:
-            gateway.change_folders(session, additional)
+            gateway.change_folders(session, additional_folders)
             session.mcp_servers = encode(params.mcp_servers or [])
             await reopen(client, session)
             return session
-        await check_agent_lists(client, params.session_id)
-        session = gateway.sessions.add(agent, params.session_id, params.cwd, additional)
+        await require_listed(client, params.session_id)
+        session = gateway.sessions.add(agent, params.session_id, params.cwd, additional_folders)
         session.mcp_servers = encode(params.mcp_servers or [])
         try:
             await reopen(client, session)
@@ -348,5 +376,5 @@ async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest
         return session
 
 
-def _no_session(session_id: str) -> NotFound:
+def _session_not_found(session_id: str) -> NotFound:
     return NotFound("session not found", {"sessionId": session_id})
