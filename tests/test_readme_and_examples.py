@@ -97,6 +97,15 @@ def test_every_python_block_of_the_docs_compiles(page: Path) -> None:
         compile(f"async def block():\n{indented}    pass\n", f"{page.name}:{number}", "exec")
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_every_page_starts_with_a_task_and_a_command(page: Path) -> None:
+    title, blank, first, *_ = page.read_text().split("\n")
+    assert title.startswith("# ")
+    assert blank == ""
+    assert re.match(r"[A-Z][a-z]+ ", first), "the first sentence names the task"
+    assert "```" in page.read_text().partition("\n## ")[0]
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub forms them."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
