@@ -434,10 +434,10 @@ async def observe_client(
                 await fixture.process.wait(options.timeouts.exit)  # reads the last output from its pipes
             output = tail(fixture.process.output, 1000)
             raise HandshakeFailed(f"the client sent no prompt: {over}\nend of its output: {output}") from None
-        turn.client.say(ANSWER_TEXT)
+        turn.client.send_text(ANSWER_TEXT)
         turn.client.end_turn(turn.prompt)
         exits_after_turn = await fixture.process.wait(options.timeouts.exit)
-        prints_messages = ANSWER_TEXT in fixture.process.printed
+        prints_messages = ANSWER_TEXT in fixture.process.stdout
         request = next(line for line in turn.client.lines if _is_opening_call(line))
         return ClientTraits(
             at(request.params, "clientInfo"),

@@ -12,13 +12,13 @@ import sys
 import threading
 
 
-def main(port: int, token: str, words: list[str]) -> None:
+def main(port: int, token: str, arguments: list[str]) -> None:
     """Relay until either side closes."""
     try:
         connection = socket.create_connection(("127.0.0.1", port))
     except OSError as error:
         sys.exit(f"cannot connect to the checker: {error}")
-    hello = {"token": token, "words": words, "login": os.environ.get("ACCORD_CHECK_LOGIN", "")}
+    hello = {"token": token, "words": arguments, "login": os.environ.get("ACCORD_CHECK_LOGIN", "")}
     connection.sendall(json.dumps(hello).encode() + b"\n")
     reading = threading.Event()
     reading.set()

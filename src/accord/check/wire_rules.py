@@ -217,8 +217,8 @@ def _check_answers(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRu
     request_ids = {id_key(call.request.id) for call in record.received_requests}
     for line in record.sent:
         if line.is_answer and line.id is not None and id_key(line.id) not in request_ids:
-            fail_reason = f"an answer to the id {line.id!r}, which no request has"
-            notes.add_fail(rules.answer_id, fail_reason, [line.evidence])
+            failure = f"an answer to the id {line.id!r}, which no request has"
+            notes.add_fail(rules.answer_id, failure, [line.evidence])
         elif line.message and "method" not in line.message and not line.is_answer:
             notes.add_fail(SCHEMA, "neither a call nor an answer", [line.evidence])
     for call in record.received_requests:
@@ -240,8 +240,8 @@ def _check_errors(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRules)
             continue
         code, text = at(message, "error", "code"), at(message, "error", "message")
         valid = isinstance(code, int) and not isinstance(code, bool) and isinstance(text, str)
-        pass_reason, fail_reason = "errors have a code and a message", "an error without a code and a message"
-        notes.judge(rules.error_members, valid, pass_reason, fail_reason, [line.evidence])
+        pass_reason, failure = "errors have a code and a message", "an error without a code and a message"
+        notes.judge(rules.error_members, valid, pass_reason, failure, [line.evidence])
 
 
 def _check_methods(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
@@ -250,20 +250,18 @@ def _check_methods(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRu
         find_method = request if line.is_request else notification
         known = find_method(receiver, line.method) is not None or line.method.startswith(("_", "$/"))
         pass_reason = "its methods are in the protocol, or start with `_`"
-        fail_reason = (
-            f"{line.method} is not a {'request' if line.is_request else 'notification'} of the protocol"
-        )
+        failure = f"{line.method} is not a {'request' if line.is_request else 'notification'} of the protocol"
         if line.method != "session/cancel":  # another rule is about it
-            notes.judge(rules.known_method, known, pass_reason, fail_reason, [line.evidence])
+            notes.judge(rules.known_method, known, pass_reason, failure, [line.evidence])
     extensions = [line for line in record.calls if line.method.startswith("_")]
     if extensions:
         announced = '"_meta"' in json.dumps(_extension_announcements(record))
-        fail_reason = f"{extensions[0].method} is used, but not announced in a `_meta` of the capabilities"
+        failure = f"{extensions[0].method} is used, but not announced in a `_meta` of the capabilities"
         notes.judge(
             rules.announced_extension,
             announced,
             "its extensions are announced",
-            fail_reason,
+            failure,
             [extensions[0].evidence],
         )
 

@@ -130,7 +130,7 @@ class LaunchedModelClient:
     def output(self) -> str:
         return self._client.output
 
-    printed = output
+    stdout = output
 
     @property
     def exit(self) -> ProcessExit | None:
@@ -153,7 +153,7 @@ class LaunchedModelClient:
 class ModelLauncher:
     """Starts model clients that break one rule, or none."""
 
-    prompts = True
+    can_choose_prompt = True
 
     def __init__(
         self, broken: Any = None, *, lacks: tuple[str, ...] = (), clock: Clock = SYSTEM_CLOCK

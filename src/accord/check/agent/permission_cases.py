@@ -143,9 +143,9 @@ async def remembered_answers(fixture: AgentFixture) -> None:
             fixture.notes.add_not_shown(201, f"no option of the kind {kind} was offered")
             continue
         failure = f"{kind} {'is remembered' if asks_again else 'is forgotten'}"
-        good = f"{kind} {'is not' if asks_again else 'is'} remembered"
+        pass_reason = f"{kind} {'is not' if asks_again else 'is'} remembered"
         fixture.notes.judge(
-            201, bool(requests) == asks_again, good, failure, [line.evidence for line in requests[:1]]
+            201, bool(requests) == asks_again, pass_reason, failure, [line.evidence for line in requests[:1]]
         )
 
 

@@ -15,20 +15,20 @@ _MAX_ENTRIES: Final = 10_000
 
 async def list_sessions(agent: AgentUnderTest, **params: Any) -> tuple[list[Any], CallAnswer]:
     """The entries of all pages, and the last answer."""
-    found: list[Any] = []
+    entries: list[Any] = []
     cursor: Any = None
     while True:
         more = {} if cursor is None else {"cursor": cursor}
         answer = await agent.call("session/list", {**params, **more})
-        found += listed(answer.result, "sessions")
+        entries += listed(answer.result, "sessions")
         cursor = at(answer.result, "nextCursor")
-        if cursor is None or len(found) > _MAX_ENTRIES:
-            return found, answer
+        if cursor is None or len(entries) > _MAX_ENTRIES:
+            return entries, answer
 
 
-def session_ids(found: list[Any]) -> list[str]:
+def session_ids(entries: list[Any]) -> list[str]:
     """The session ids of entries, in order."""
-    return [str(at(one, "sessionId")) for one in found]
+    return [str(at(one, "sessionId")) for one in entries]
 
 
 async def list_filters(fixture: AgentFixture) -> None:
@@ -37,20 +37,24 @@ async def list_filters(fixture: AgentFixture) -> None:
     if fixture.has_action("talk"):  # some agents do not list sessions without a turn
         for id in (session, other):
             await fixture.run_action(agent, id, "talk")
-    found, answer = await list_sessions(agent)
+    entries, answer = await list_sessions(agent)
     first = next(line for line in agent.lines if line.method == "session/list")
     page = (await agent.wait_for_answer(first)).result
     failure = f"session/list gave {answer.summary}"
-    fixture.notes.judge(117, isinstance(at(page, "sessions"), list), "a list", failure, answer.evidence)
-    for entry in found:
+    fixture.notes.judge(
+        117, isinstance(at(page, "sessions"), list), "it returned a list", failure, answer.evidence
+    )
+    for entry in entries:
         passed = isinstance(at(entry, "sessionId"), str) and is_absolute(at(entry, "cwd"))
-        failure = f"the entry {str(entry)[:100]}"
+        failure = f"invalid entry: {str(entry)[:100]}"
         fixture.notes.judge(
             120, passed, "entries have an id and an absolute folder", failure, answer.evidence
         )
     no_entries, answer = await list_sessions(agent, cwd="/nonexistent/check")
     failure = f"a folder without sessions gave {answer.summary}"
-    fixture.notes.judge(118, answer.ok and no_entries == [], "an empty list", failure, answer.evidence)
+    fixture.notes.judge(
+        118, answer.ok and no_entries == [], "it returned an empty list", failure, answer.evidence
+    )
     filtered, answer = await list_sessions(agent, cwd=fixture.cwd)
     other_folders = [one for one in filtered if at(one, "cwd") != fixture.cwd]
     failure = (
@@ -58,13 +62,13 @@ async def list_filters(fixture: AgentFixture) -> None:
         if other_folders
         else "the session of this folder is missing"
     )
-    if {session, other} <= set(session_ids(found)):
+    if {session, other} <= set(session_ids(entries)):
         passed = not other_folders and session in session_ids(filtered)
         fixture.notes.judge(119, passed, "only sessions of the folder", failure, answer.evidence)
     second, answer = await list_sessions(agent)
     failure = "a second list is different"
     fixture.notes.judge(
-        125, session_ids(second) == session_ids(found), "listing changes nothing", failure, answer.evidence
+        125, session_ids(second) == session_ids(entries), "listing changes nothing", failure, answer.evidence
     )
 
 
@@ -164,9 +168,7 @@ async def delete_session(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, session, "talk")
     if agent.advertises(_CLOSE_CAPABILITY):
         await agent.call("session/close", {"sessionId": session})
-    before = (
-        session_ids((await list_sessions(agent))[0]) if agent.advertises("sessionCapabilities.list") else []
-    )
+    before = session_ids((await list_sessions(agent))[0]) if agent.advertises(_LIST_CAPABILITY) else []
     first = await agent.call("session/delete", {"sessionId": session})
     if session in before:
         after, answer = await list_sessions(agent)
@@ -302,8 +304,8 @@ _NEW_TITLE: Final = "Title set by the check"
 
 
 async def _listed_title(agent: AgentUnderTest, session: str) -> Any:
-    found, _ = await list_sessions(agent)
-    return next((at(one, "title") for one in found if at(one, "sessionId") == session), None)
+    entries, _ = await list_sessions(agent)
+    return next((at(one, "title") for one in entries if at(one, "sessionId") == session), None)
 
 
 async def session_status(fixture: AgentFixture) -> None:
@@ -313,7 +315,7 @@ async def session_status(fixture: AgentFixture) -> None:
     fixture.notes.judge(
         343, reported == "open", "open in memory", f"an open session is {reported!r}", first.evidence
     )
-    if agent.advertises("sessionCapabilities.close"):
+    if agent.advertises(_CLOSE_CAPABILITY):
         await agent.call("session/close", {"sessionId": session})
         closed = await agent.call("session/status", {"sessionId": session})
         reported = at(closed.result, "status")
@@ -324,20 +326,20 @@ async def session_status(fixture: AgentFixture) -> None:
             f"a closed session is {reported!r}",
             closed.evidence,
         )
-        again = await agent.call("session/status", {"sessionId": session})
-        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
-        after = await agent.call("session/prompt", prompt)
-        passed = again.result == closed.result and not after.ok
+        second = await agent.call("session/status", {"sessionId": session})
+        after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
+        passed = second.result == closed.result and not after.ok
         failure = (
-            "session/status opened the session" if after.ok else f"it says {again.summary} the second time"
+            "session/status opened the session" if after.ok else f"it says {second.summary} the second time"
         )
         fixture.notes.judge(
-            342, passed, "it changes nothing", failure, (*again.evidence, after.line.evidence)
+            342, passed, "it changes nothing", failure, (*second.evidence, after.line.evidence)
         )
     answer = await agent.call("session/status", {"sessionId": "nope"})
-    named = answer.code == -32002 and at(answer.line.message, "error", "data", "sessionId") == "nope"
     failure = f"the status of `nope` gave {answer.summary}; expected -32002 with the sessionId in its data"
-    fixture.notes.judge(344, named, "unknown sessions are refused", failure, answer.evidence)
+    fixture.notes.judge(
+        344, _names_session(answer, "nope"), "unknown sessions are refused", failure, answer.evidence
+    )
 
 
 async def session_titles(fixture: AgentFixture) -> None:

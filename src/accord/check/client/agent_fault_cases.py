@@ -10,7 +10,7 @@ from accord.check.checked_connection import Handler, Reply
 from accord.check.client.agent_responder import AgentExit
 from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
-from accord.check.client.user_decision_cases import consents, permission_params
+from accord.check.client.user_decision_cases import is_consent, permission_params
 from accord.check.findings import CaseUnavailable, RuleId
 
 _HUGE_BYTES: Final = 8 * 1024 * 1024
@@ -51,7 +51,7 @@ async def _check_error_exit(fixture: ClientFixture, rules: tuple[RuleId, ...], w
 async def _exit_at(fixture: ClientFixture, method: str, code: int | None) -> None:
     fixture.responder.overrides[method] = _exit_with(code)
     await fixture.start()
-    await fixture.connection()
+    await fixture.wait_for_connection()
     await _check_error_exit(fixture, ("fault-dies",), f"exit at {method}")
 
 
@@ -65,7 +65,7 @@ async def killed_at_session_new(fixture: ClientFixture) -> None:
 
 async def killed_in_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
-    turn.client.say("text before the kill")
+    turn.client.send_text("text before the kill")
     await turn.client.ping()
     turn.client.exit()
     await _check_error_exit(fixture, (37,), "killed in a turn")
@@ -116,7 +116,7 @@ async def second_answers(fixture: ClientFixture) -> None:
     client.send({"jsonrpc": "2.0", "id": opened.id, "result": {"sessionId": "another"}})
     answer = await client.ping(rule="fault-twice")
     fixture.notes.add_pass("fault-twice", "it continues", answer.evidence)
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     client.reply(turn.prompt, {"error": {"code": -32603, "message": "a second answer"}})
     await _check_normal_exit(fixture, "fault-twice", ANSWER_TEXT)
@@ -134,7 +134,7 @@ async def _check_normal_exit(
         exit.signal is not None or (exit.code != 0 and fixture.traits.exits_after_turn and not error_allowed)
     ):
         fixture.notes.add_fail(rule, f"it {exit}; output: {tail(output)}")
-    elif fixture.traits.prints_messages and answer_text not in fixture.process.printed:
+    elif fixture.traits.prints_messages and answer_text not in fixture.process.stdout:
         fixture.notes.add_fail(rule, f"the text is not printed; output: {tail(output)}")
     else:
         fixture.notes.add_pass(rule, "the turn ended normally")
@@ -147,7 +147,7 @@ async def unknown_ids(fixture: ClientFixture) -> None:
         client.send({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn", "sessionId": "x"}})
         client.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no such request"}})
     await client.ping(rule="fault-unknown-ids")
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, "fault-unknown-ids", ANSWER_TEXT)
 
@@ -192,9 +192,9 @@ async def wrong_types(fixture: ClientFixture) -> None:
         )
         failure = f"{sorted(change)} of a wrong type was approved: {answer.summary}"
         fixture.notes.judge(
-            "fault-types", not consents(answer), "wrong types are not consent", failure, answer.evidence
+            "fault-types", not is_consent(answer), "wrong types are not consent", failure, answer.evidence
         )
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, "fault-types", ANSWER_TEXT, error_allowed=True)
 
@@ -205,7 +205,7 @@ async def huge_message(fixture: ClientFixture) -> None:
     client.update("tool_call", toolCallId="c1", title="Huge input", rawInput={"data": "x" * _HUGE_BYTES})
     client.lines[-1] = client.lines[-1]._replace(data=b"(8 MiB)")
     await client.ping(rule="fault-huge")
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, "fault-huge", ANSWER_TEXT)
 
@@ -228,7 +228,7 @@ async def invalid_lines(fixture: ClientFixture) -> None:
     client.pipe.write_stderr("a warning\n" * 50)
     client.pipe.write(b"\xef\xbb\xbf\r\n\n")
     await client.ping(rule="fault-noise")
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, "fault-noise", ANSWER_TEXT)
 
@@ -253,7 +253,7 @@ async def agent_reads_slowly(fixture: ClientFixture) -> None:
         [request.evidence for request in missing[:1]],
     )
     del client.lines[turn.prompt.number :]  # too many to check
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, "fault-slow", ANSWER_TEXT)
 
@@ -282,12 +282,12 @@ async def answers_in_other_order(fixture: ClientFixture) -> None:
     """End the turn before the agent's own request is answered, and send an update after it."""
     turn = await fixture.start_turn()
     client = turn.client
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     client.send_request(
         "session/request_permission", permission_params(client, path=str(fixture.folder / "notes.txt"))
     )
     client.end_turn(turn.prompt)
-    client.say("text after the end of the turn")
+    client.send_text("text after the end of the turn")
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     passed = (ended or not fixture.traits.exits_after_turn) and (exit is None or exit.signal is None)

@@ -72,9 +72,9 @@ class AgentResponder:
         """The members of the `session/new`, load and resume results besides the id."""
         self.sessions: list[dict[str, Any]] = []
         self.overrides: dict[str, Handler] = {}
-        self.before: dict[str, list[Message]] = {}
-        """Notifications to send once, right before the answer to a method."""
-        self.after: dict[str, list[Message]] = {}
+        self.before_answer: dict[str, list[Message]] = {}
+        """Notifications to send once, right before the answer to a method, by method."""
+        self.after_answer: dict[str, list[Message]] = {}
         self.unadvertised_rule: int | None = None
         """The rule that the use of an unadvertised feature breaks; None: the rule of the feature."""
         self.ignores_eof = False

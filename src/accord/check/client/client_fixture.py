@@ -95,9 +95,9 @@ class ClientFixture:
         return self.processes[-1]
 
     @property
-    def prompts(self) -> bool:
+    def can_choose_prompt(self) -> bool:
         """Whether the prompt can be chosen."""
-        return self._launcher.prompts
+        return self._launcher.can_choose_prompt
 
     def require_actions(self, *actions: str) -> None:
         """Raise `CaseUnavailable` if the script lacks one of these actions."""
@@ -147,7 +147,7 @@ class ClientFixture:
         if self._connected is not None and not self._connected.done():
             self._connected.set_result(None)
 
-    async def connection(self, number: int = 1, *, rule: RuleId | None = None) -> ClientUnderTest:
+    async def wait_for_connection(self, number: int = 1, *, rule: RuleId | None = None) -> ClientUnderTest:
         """Wait until the client has started its first, second... agent; returns the connection."""
         deadline = self.clock.now() + self.timeouts.answer
         while len(self.connections) < number:
@@ -167,14 +167,14 @@ class ClientFixture:
         """Start the client and wait for its prompt."""
         number = len(self.connections) + 1
         await self.start(*actions, prompt=prompt, **values)
-        client = await self.connection(number)
+        client = await self.wait_for_connection(number)
         return ClientTurn(client, await client.wait_for_prompt(rule=rule))
 
     async def try_turn(self, *actions: str, **values: str) -> ClientUnderTest:
         """Start the client, end its turn if it sends a prompt soon, and end the client."""
         number = len(self.connections) + 1
         await self.start(*actions, **values)
-        client = await self.connection(number)
+        client = await self.wait_for_connection(number)
         prompt = await client.wait_for_call("session/prompt", timeout=self.timeouts.soon)
         if prompt is not None:
             client.end_turn(prompt)
@@ -194,7 +194,7 @@ class ClientFixture:
     ) -> None:
         """Send the text, end the turn, and judge whether the client continues and prints the text."""
         if answer_text:
-            turn.client.say(answer_text)
+            turn.client.send_text(answer_text)
         last = turn.client.end_turn(turn.prompt)
         await self.wait_for_exit()
         frames = [last.evidence]
@@ -204,7 +204,7 @@ class ClientFixture:
             return
         for rule in rules:
             if answer_text and self.traits.prints_messages:
-                passed = answer_text in self.process.printed
+                passed = answer_text in self.process.stdout
                 failure = f"later text is not printed; output: {tail(self.process.output)}"
                 self.notes.judge(
                     rule, passed, "the turn continued, and later text is printed", failure, frames

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from accord.check.check_script import fill_placeholders
 from accord.check.client.client_under_test import PipeHandler, RelayListener, listen_for_relays
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import UsageError
 from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
-
-PLACEHOLDERS: Final = ("{agent}", "{prompt}", "{folder}", "{options}")
 
 
 def fill_template(
@@ -28,16 +27,11 @@ def fill_template(
     if not has_placeholder(command, "{options}"):
         command.insert(_options_index(command), "{options}")
     argument_lists = {"{agent}": list(agent), "{options}": list(options)}
-    texts = {
-        "{agent}": shlex.join(agent),
-        "{options}": shlex.join(options),
-        "{prompt}": prompt,
-        "{folder}": folder,
-    }
+    texts = {"agent": shlex.join(agent), "options": shlex.join(options), "prompt": prompt, "folder": folder}
     return [
         argument
         for word in command
-        for argument in (argument_lists[word] if word in argument_lists else [_fill_word(word, texts)])
+        for argument in (argument_lists[word] if word in argument_lists else [fill_placeholders(word, texts)])
     ]
 
 
@@ -61,12 +55,6 @@ def _options_index(command: Sequence[str]) -> int:
     return index - 1 if index and command[index - 1] == "--" else index
 
 
-def _fill_word(word: str, values: Mapping[str, str]) -> str:
-    for placeholder, value in values.items():
-        word = word.replace(placeholder, value)
-    return word
-
-
 _MAX_OUTPUT_BYTES: Final = 1_000_000
 
 
@@ -85,7 +73,7 @@ class LaunchedClient(Protocol):
     """One running client."""
 
     @property
-    def printed(self) -> str:
+    def stdout(self) -> str:
         """Its stdout so far."""
         ...
 
@@ -115,7 +103,7 @@ class LaunchedClient(Protocol):
 class ClientLauncher(Protocol):
     """Starts clients. `on_pipe` is called for each agent that a client starts."""
 
-    prompts: bool
+    can_choose_prompt: bool
     """Whether the prompt can be chosen."""
 
     async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> LaunchedClient:
@@ -140,7 +128,7 @@ class ProcessClient:
         self._clock = clock
 
     @property
-    def printed(self) -> str:
+    def stdout(self) -> str:
         return self._readers[0].text
 
     @property
@@ -193,7 +181,7 @@ class ClientProcessLauncher:
         self.template: list[str] = list(template)
         if template and os.sep in template[0]:
             self.template[0] = str(Path(template[0]).absolute())  # it starts in another folder
-        self.prompts: bool = has_placeholder(template, "{prompt}")
+        self.can_choose_prompt: bool = has_placeholder(template, "{prompt}")
         self._clock = clock
 
     async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> ProcessClient:

@@ -87,7 +87,7 @@ class RelayPipe(asyncio.Protocol):
         self._framer = LineFramer()
         self._hello_bytes = b""
         self._hello_received = False
-        self._over = False
+        self._ended = False
 
     # -- asyncio.Protocol
 
@@ -131,8 +131,8 @@ class RelayPipe(asyncio.Protocol):
         return True
 
     def _end(self, reason: str) -> None:
-        if self._receiver is not None and not self._over:
-            self._over = True
+        if self._receiver is not None and not self._ended:
+            self._ended = True
             remaining_frames = self._framer.finish()
             if remaining_frames:
                 self._receiver.frames(remaining_frames)
@@ -171,16 +171,16 @@ class RelayPipe(asyncio.Protocol):
 class RelayListener:
     """Accepts relays. `command` is the agent's command line for the client."""
 
-    def __init__(self, server: asyncio.Server, token: str) -> None:
+    def __init__(self, server: asyncio.Server, token: str, pipes: list[RelayPipe]) -> None:
         self._server = server
-        self.pipes: list[RelayPipe] = []
+        self._pipes = pipes
         port = server.sockets[0].getsockname()[1]
         self.command: list[str] = [sys.executable, "-I", "-S", _RELAY_PROGRAM, str(port), token]
 
     async def aclose(self) -> None:
         """Stop listening and close all pipes."""
         self._server.close()
-        for pipe in self.pipes:
+        for pipe in self._pipes:
             pipe.close()
         await asyncio.sleep(0)
 
@@ -195,9 +195,7 @@ async def listen_for_relays(on_pipe: PipeHandler) -> RelayListener:
         return pipes[-1]
 
     server = await asyncio.get_running_loop().create_server(new_pipe, "127.0.0.1", 0)
-    listener = RelayListener(server, token)
-    listener.pipes = pipes
-    return listener
+    return RelayListener(server, token, pipes)
 
 
 class ClientUnderTest(CheckedConnection):
@@ -254,10 +252,10 @@ class ClientUnderTest(CheckedConnection):
 
     def reply(self, request: WireLine, reply: Message) -> WireLine:
         """Answer a request, with the responder's notifications before and after it."""
-        for message in self.responder.before.pop(request.method, []):
+        for message in self.responder.before_answer.pop(request.method, []):
             self.send({"jsonrpc": "2.0", **message})
         line = super().reply(request, reply)
-        for message in self.responder.after.pop(request.method, []):
+        for message in self.responder.after_answer.pop(request.method, []):
             self.send({"jsonrpc": "2.0", **message})
         return line
 
@@ -271,8 +269,8 @@ class ClientUnderTest(CheckedConnection):
             },
         )
 
-    def say(self, text: str, **more: Any) -> WireLine:
-        """Send text."""
+    def send_text(self, text: str, **more: Any) -> WireLine:
+        """Send a chunk of the agent's message."""
         return self.update("agent_message_chunk", content={"type": "text", "text": text}, **more)
 
     def exit(self, code: int | None = None) -> None:
@@ -300,7 +298,7 @@ class ClientUnderTest(CheckedConnection):
         found = await self.wait_for_call("session/prompt", since=since)
         if found is None:
             end_reason = self.flood or (self.end.reason if self.end is not None else "")
-            reason = f"no prompt came{end_reason and f': {end_reason}'}"
+            reason = f"the client sent no prompt{end_reason and f': {end_reason}'}"
             if rule is not None:
                 self.notes.add_fail(rule, reason, [line.evidence for line in self.lines[-4:]])
             raise ConnectionOver(reason)

@@ -15,7 +15,7 @@ TWO_LINE_PROMPT: Final = "Say hello,\nin two lines: 你好 👋🏽"
 
 async def plain_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(prompt=TWO_LINE_PROMPT)
-    if fixture.prompts:
+    if fixture.can_choose_prompt:
         prompt_text = "".join(
             str(at(block, "text"))
             for block in listed(turn.prompt.params, "prompt")
@@ -76,7 +76,7 @@ async def invalid_capabilities(fixture: ClientFixture) -> None:
 async def other_version(fixture: ClientFixture) -> None:
     fixture.responder.initialize_result = {**fixture.responder.initialize_result, "protocolVersion": 9}
     await fixture.start()
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     closed = await client.wait_for_close(fixture.timeouts.soon)
     later_calls = [
         line
@@ -157,7 +157,7 @@ def _require_login(fixture: ClientFixture, *methods: dict[str, Any]) -> None:
 async def _try_turn_with_login(fixture: ClientFixture) -> ClientUnderTest:
     """Start the client, wait for `session/new`, and end its turn if it sends a prompt."""
     await fixture.start()
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     request = await client.wait_for_call("session/new")
     if request is None:
         return client
@@ -196,10 +196,10 @@ async def terminal_login(fixture: ClientFixture) -> None:
     """The only login is at a terminal: the client must start the login, then connect again."""
     _require_login(fixture, _TERMINAL_METHOD)
     await fixture.start()
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     await client.wait_for_call("session/new")
     try:
-        second = await fixture.connection(2)
+        second = await fixture.wait_for_connection(2)
     except ConnectionOver:
         second = None
     if second is not None:
@@ -308,7 +308,7 @@ async def unknown_notifications(fixture: ClientFixture) -> None:
     client = turn.client
     first_answer = await client.ping()
     for number in range(50):
-        client.say(f"{number} ")
+        client.send_text(f"{number} ")
     messages: tuple[tuple[RuleId, str, Any], ...] = (
         (20, "_test/n", {"a": 1}),
         (20, "nope/n", {}),
@@ -333,7 +333,7 @@ async def invalid_lines(fixture: ClientFixture) -> None:
     """Print a banner before the first answer. Closing with a clear message is allowed."""
     fixture.responder.overrides["initialize"] = lambda _: None
     await fixture.start()
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     initialize = await client.wait_for_call("initialize")
     if initialize is None:
         return
@@ -376,7 +376,7 @@ async def additional_members(fixture: ClientFixture) -> None:
     client = turn.client
     client.update("tool_call", toolCallId="c1", title="Look", zzz={"a": 1})
     client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "zzz": 1}])
-    client.say("some ", zzz=[1])
+    client.send_text("some ", zzz=[1])
     await client.ping(rule=33)
     await fixture.finish_turn(turn, ANSWER_TEXT, (33,))
 
@@ -401,7 +401,7 @@ async def _check_meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
             rule, f"a permission request with `_meta` gave {answer.summary}", answer.evidence
         )
     await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
-    if fixture.traits.prints_messages and _META_TEXT not in fixture.process.printed:
+    if fixture.traits.prints_messages and _META_TEXT not in fixture.process.stdout:
         fixture.notes.add_fail(rule, "the message with `_meta` is not printed")
 
 

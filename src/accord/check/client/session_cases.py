@@ -67,7 +67,7 @@ async def load_session(fixture: ClientFixture) -> None:
         "sessionCapabilities.resume"
     )
     old = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "replayed text"}}
-    fixture.responder.before["session/load"] = [
+    fixture.responder.before_answer["session/load"] = [
         {"method": "session/update", "params": {"sessionId": "old", "update": old}}
     ]
 
@@ -77,7 +77,7 @@ async def load_session(fixture: ClientFixture) -> None:
 
     fixture.responder.overrides["session/load"] = load
     await fixture.start("session", *fixture.available_actions("roots"), session="old")
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     request = await client.wait_for_call("session/load")
     if request is None:
         fixture.notes.add_not_shown(107, "it did not load")
@@ -99,7 +99,7 @@ def _check_folders(fixture: ClientFixture, request: WireLine) -> None:
 async def resume_session(fixture: ClientFixture) -> None:
     fixture.require_actions("session")
     await fixture.start("session", *fixture.available_actions("roots"), session="old")
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     request = await client.wait_for_call("session/resume", "session/load")
     if request is None:
         fixture.notes.add_not_shown(134, "it did not resume the session")
@@ -121,7 +121,7 @@ async def list_pages(fixture: ClientFixture) -> None:
 
     fixture.responder.overrides["session/list"] = page
     await fixture.start("newest")
-    client = await fixture.connection()
+    client = await fixture.wait_for_connection()
     await client.wait_for_call("session/list")
     prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
     if prompt is not None:

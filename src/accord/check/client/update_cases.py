@@ -54,14 +54,14 @@ def _updates_outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
 
 async def updates_before_session(fixture: ClientFixture) -> None:
     """Every update that belongs to no turn, sent right before the answer to session/new."""
-    fixture.responder.before["session/new"] = _updates_outside_turns(fixture)
+    fixture.responder.before_answer["session/new"] = _updates_outside_turns(fixture)
     turn = await fixture.start_turn(rule=156)
     await fixture.finish_turn(turn, ANSWER_TEXT, (156,))
 
 
 async def updates_outside_turn(fixture: ClientFixture) -> None:
     """The same updates, after the answer to session/new and before a prompt."""
-    fixture.responder.after["session/new"] = _updates_outside_turns(fixture)
+    fixture.responder.after_answer["session/new"] = _updates_outside_turns(fixture)
     turn = await fixture.start_turn(rule=155)
     await turn.client.ping(rule=155)
     await fixture.finish_turn(turn, ANSWER_TEXT, (155,))
@@ -73,8 +73,8 @@ async def all_updates(fixture: ClientFixture) -> None:
     for update in ALL_UPDATES:
         client.notify("session/update", {"sessionId": client.responder.session, "update": update})
     for id in ("m1", None, "m1", "an odd id / 你好", ""):
-        client.say("word ", **({"messageId": id} if id is not None else {"messageId": None}))
-    client.say("word ")
+        client.send_text("word ", **({"messageId": id} if id is not None else {"messageId": None}))
+    client.send_text("word ")
     await client.ping(rule=148)
     await fixture.finish_turn(turn, ANSWER_TEXT, (148,))
 
@@ -153,12 +153,12 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
 
 async def unknown_stop_reason(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
-    turn.client.say(ANSWER_TEXT)
+    turn.client.send_text(ANSWER_TEXT)
     turn.client.end_turn(turn.prompt, "tool_use")
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     passed = (ended or not fixture.traits.exits_after_turn) and (exit is None or exit.signal is None)
-    passed = passed and (not fixture.traits.prints_messages or ANSWER_TEXT in fixture.process.printed)
+    passed = passed and (not fixture.traits.prints_messages or ANSWER_TEXT in fixture.process.stdout)
     failure = f"the turn does not end: {tail(fixture.process.output)}"
     fixture.notes.judge(154, passed, "the turn is over", failure, [turn.client.lines[-1].evidence])
 
@@ -178,10 +178,10 @@ async def refusal_stop_reason(fixture: ClientFixture) -> None:
 
 
 async def slash_command(fixture: ClientFixture) -> None:
-    if not fixture.prompts:
+    if not fixture.can_choose_prompt:
         fixture.notes.add_not_shown(229, "the prompt cannot be chosen: the command has no {prompt}")
         return
-    fixture.responder.after["session/new"] = [
+    fixture.responder.after_answer["session/new"] = [
         _notification(
             fixture, {"sessionUpdate": "available_commands_update", "availableCommands": [_COMMAND]}
         )
@@ -203,13 +203,12 @@ async def split_surrogates(fixture: ClientFixture) -> None:
             "method": "session/update",
             "params": {"sessionId": client.responder.session, "update": update},
         }
-        client.send(
-            json.dumps({"jsonrpc": "2.0", **notification})
-        )  # escaped, because a lone surrogate is not valid UTF-8
+        # Escaped, because a lone surrogate is not valid UTF-8.
+        client.send(json.dumps({"jsonrpc": "2.0", **notification}))
     await client.ping(rule=393)
     await fixture.finish_turn(turn, ANSWER_TEXT, (393,))
     if fixture.traits.prints_messages:
-        both_printed = all(text in fixture.process.printed for text in (_FIRST_HALF, _SECOND_HALF))
+        both_printed = all(text in fixture.process.stdout for text in (_FIRST_HALF, _SECOND_HALF))
         fixture.notes.judge(
             393,
             both_printed,
@@ -221,12 +220,15 @@ async def split_surrogates(fixture: ClientFixture) -> None:
 UPDATE_CASES: Final = (
     ClientCase(
         "updates before a session is open",
-        "every update that belongs to no turn",
+        "every update that belongs to no turn, before the answer to session/new",
         (156,),
         updates_before_session,
     ),
     ClientCase(
-        "updates outside of a turn", "the same, once the session is open", (155,), updates_outside_turn
+        "updates outside of a turn",
+        "every update that belongs to no turn, after session/new",
+        (155,),
+        updates_outside_turn,
     ),
     ClientCase("every update", "one of each kind, and message ids of every form", (148,), all_updates),
     ClientCase("unknown updates", "an unknown update and an unknown block", (49,), unknown_updates),
@@ -236,7 +238,7 @@ UPDATE_CASES: Final = (
         (187, 188, 189, 322),
         unusual_tool_calls,
     ),
-    ClientCase("notices", "three of them, one of an unknown severity", (290, 314, 316), notice_updates),
+    ClientCase("notices", "three notices, one of an unknown severity", (290, 314, 316), notice_updates),
     ClientCase(
         "auth status",
         "an unknown state, and accounts with an email address",
@@ -314,7 +316,7 @@ async def unusual_options(fixture: ClientFixture) -> None:
     for option, value, expected in (("odd", "two", "two"), ("flag", "true", True)):
         number = len(fixture.connections) + 1
         await fixture.start("option", option=option, value=value)
-        client = await fixture.connection(number)
+        client = await fixture.wait_for_connection(number)
         request = await client.wait_for_call(
             "session/set_config_option", "session/prompt", timeout=fixture.timeouts.soon
         )
@@ -371,7 +373,7 @@ def _send_dialects(client: ClientUnderTest) -> None:
     client.notify("session/update", {"sessionId": session, "update": update})
 
 
-_OLD_PERMISSION: Final = {
+_DIALECT_PERMISSION: Final = {
     "permissionId": "p1",
     "toolName": "write",
     "args": {"path": "x"},
@@ -384,7 +386,7 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("reject"))
     client = turn.client
     _send_dialects(client)
-    request = {**_OLD_PERMISSION, "sessionId": client.responder.session}
+    request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
     answer = await client.call("session/request_permission", request, rule="dialects")
     chosen = at(answer.result, "outcome", "optionId")
     failure = f"a permission request in a dialect was allowed: {answer.summary}"
@@ -398,7 +400,7 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
     await client.ping(rule="dialects")
     await fixture.finish_turn(turn, ANSWER_TEXT, ("dialects",))
     if fixture.traits.prints_messages:
-        missing = [text for text in _DIALECT_TEXTS if text not in fixture.process.printed]
+        missing = [text for text in _DIALECT_TEXTS if text not in fixture.process.stdout]
         failure = f"not printed: {', '.join(missing)}"
         fixture.notes.judge("dialects", not missing, "text in dialects is printed", failure)
 
@@ -408,12 +410,12 @@ async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn("strict")
     client = turn.client
     _send_dialects(client)
-    request = {**_OLD_PERMISSION, "sessionId": client.responder.session}
+    request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
     answer = await client.call("session/request_permission", request, rule=391)
     failure = f"a permission request in a dialect gave {answer.summary}; expected -32602"
-    fixture.notes.judge(391, answer.code == -32602, "-32602", failure, answer.evidence)
+    fixture.notes.judge(391, answer.code == -32602, "it gave -32602", failure, answer.evidence)
     await fixture.finish_turn(turn, ANSWER_TEXT, (391,))
-    printed = [text for text in _DIALECT_TEXTS[:2] if text in fixture.process.printed]
+    printed = [text for text in _DIALECT_TEXTS[:2] if text in fixture.process.stdout]
     failure = f"repaired in strict mode: {', '.join(printed)}; {tail(fixture.process.output, 100)}"
     fixture.notes.judge(391, not printed, "text in dialects is dropped", failure)
 
@@ -427,7 +429,7 @@ DIALECT_CASES: Final = (
     ),
     ClientCase(
         "dialects in strict mode",
-        "the same, for a client that repairs nothing",
+        "updates and a permission request in dialects, with the strict action",
         (391,),
         dialects_in_strict_mode,
     ),

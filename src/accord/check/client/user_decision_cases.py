@@ -35,7 +35,7 @@ def permission_params(client: ClientUnderTest, call: str = "c1", **members: Any)
     }
 
 
-def consents(answer: CallAnswer) -> bool:
+def is_consent(answer: CallAnswer) -> bool:
     """Whether the answer selects an allow option."""
     outcome = at(answer.result, "outcome")
     chosen = at(outcome, "optionId")
@@ -57,7 +57,7 @@ async def permission_options(fixture: ClientFixture) -> None:
             served = answer.code != -32601
             failure = "session/request_permission is unknown to it"
             fixture.notes.judge(196, served, "it answered", failure, answer.evidence)
-            if action == "reject" and consents(answer):
+            if action == "reject" and is_consent(answer):
                 fixture.notes.add_fail(
                     197, "it allowed a request, but its policy is to reject", answer.evidence
                 )
@@ -91,7 +91,7 @@ async def read_only_policy(fixture: ClientFixture) -> None:
             del request["toolCall"]["kind"]
         answer = await client.call("session/request_permission", request, rule=196)
         chosen = at(answer.result, "outcome", "optionId")
-        passed = (chosen == "x 1") if expected else not consents(answer)
+        passed = (chosen == "x 1") if expected else not is_consent(answer)
         failure = f"kind {kind!r} was answered with {answer.summary}"
         fixture.notes.judge(
             389, passed, "it allows only the kind `read`, and only once", failure, answer.evidence
@@ -264,14 +264,14 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     if cancel is None:
         raise CaseUnavailable("an interrupt did not cancel the turn")
     client.update("tool_call_update", toolCallId="c1", status="failed")
-    client.say(ANSWER_TEXT)
+    client.send_text(ANSWER_TEXT)
     await client.ping(rule=167)
     client.end_turn(turn.prompt, "cancelled")
     ended = await fixture.wait_for_exit()
     crashed = fixture.process.exit is not None and fixture.process.exit.signal == "SIGSEGV"
     passed = (ended or not fixture.traits.exits_after_turn) and not crashed
     if fixture.traits.prints_messages:
-        passed = passed and ANSWER_TEXT in fixture.process.printed
+        passed = passed and ANSWER_TEXT in fixture.process.stdout
     failure = f"updates after the cancel are lost: {tail(fixture.process.output)}"
     fixture.notes.judge(167, passed, "updates after the cancel are processed", failure, [cancel.evidence])
     if pending_wait is None:
