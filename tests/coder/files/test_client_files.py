@@ -8,6 +8,7 @@ from tests.agent.agent_client import connected_client, make_agent
 from tests.coder.tools.harness import ToolHarness, diff_in
 
 from accord.agent import Turn
+from accord.coder.files.exact_disk import resolve_path
 from accord.coder.files.session_files import SessionFiles
 from accord.errors import InvalidParams, NotFound
 
@@ -185,6 +186,16 @@ async def test_large_file_is_requested_by_lines(project: Path) -> None:
     harness = ToolHarness(project, files=SessionFiles(editor), limits=ToolLimits(file_bytes=100))
     await harness.done("read_file", path="big", offset=5, limit=2)
     assert editor.read == [(str(path), 5, 2)]
+
+
+async def test_lines_from_the_client_are_cut_to_the_limit_in_bytes(project: Path) -> None:
+    path = project / "big"
+    path.write_text("ü" * 100)
+    files = SessionFiles(Editor())
+    file = resolve_path(str(path), str(project))
+    assert await files.read_part(file, 1, 1, 200) == "ü" * 100
+    assert await files.read_part(file, 1, 1, 199) == "ü" * 99
+    assert await files.read_part(file, 1, 1, 100) == "ü" * 50
 
 
 async def test_file_tools_use_the_client_of_the_session(project: Path) -> None:

@@ -9,18 +9,18 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.coder.tools.harness import ToolHarness
 
-from accord.coder.files.text_document import TextEncoding, decode, line_end_of, plain
+from accord.coder.files.text_document import TextEncoding, decode, line_end_of, normalize_line_ends
 from accord.coder.files.text_match import explain_mismatch, find_all, replace_matches
 
 # Few characters, so that matches, overlaps and mixed line endings are frequent.
 texts = st.text(st.sampled_from("ab \t\n"), max_size=40)
 mixed = st.lists(st.sampled_from(["a", "b", " ", "\n", "\r\n", "\r", "ab"]), max_size=25).map("".join)
-wanted = st.text(st.sampled_from("ab \n"), min_size=1, max_size=4)
+search_texts = st.text(st.sampled_from("ab \n"), min_size=1, max_size=4)
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
 
 
 @settings(deadline=None)
-@given(texts, wanted, texts)
+@given(texts, search_texts, texts)
 def test_edit_of_plain_text_equals_str_replace(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
     assert len(matches) == text.count(old)
@@ -37,18 +37,20 @@ def test_any_piece_of_a_text_is_found_and_only_it_is_replaced(text: str, data: s
     matches = find_all(text, text[start:end])
     assert matches
     for match in matches:
-        assert plain(text[match.start : match.end]) == plain(text[start:end])
+        assert normalize_line_ends(text[match.start : match.end]) == normalize_line_ends(text[start:end])
     edited = replace_matches(text, matches[:1], "XYZ")
     assert edited == text[: matches[0].start] + "XYZ" + text[matches[0].end :]
 
 
 @settings(deadline=None)
-@given(mixed, wanted, texts)
+@given(mixed, search_texts, texts)
 def test_both_line_endings_match_and_other_text_stays(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
-    assert len(matches) == plain(text).count(old)
+    assert len(matches) == normalize_line_ends(text).count(old)
     edited = replace_matches(text, matches, new)
-    assert plain(edited) == plain(text).replace(old, plain(new)) or "\r" in text.replace("\r\n", "")
+    assert normalize_line_ends(edited) == normalize_line_ends(text).replace(
+        old, normalize_line_ends(new)
+    ) or "\r" in text.replace("\r\n", "")
     pieces = [text[before.end : after.start] for before, after in pairwise(matches)]
     if matches:
         assert edited.startswith(text[: matches[0].start])
@@ -57,21 +59,21 @@ def test_both_line_endings_match_and_other_text_stays(text: str, old: str, new: 
 
 
 @settings(deadline=None)
-@given(texts, wanted, texts)
+@given(texts, search_texts, texts)
 @example("a\nb", "a", "a\n\na")
 def test_crlf_text_keeps_its_line_endings(text: str, old: str, new: str) -> None:
-    windows = text.replace("\n", "\r\n")
-    edited = replace_matches(windows, find_all(windows, old), new)
-    assert plain(edited) == text.replace(old, new)
-    if line_end_of(windows) == "\r\n":
+    crlf_text = text.replace("\n", "\r\n")
+    edited = replace_matches(crlf_text, find_all(crlf_text, old), new)
+    assert normalize_line_ends(edited) == text.replace(old, new)
+    if line_end_of(crlf_text) == "\r\n":
         assert line_end_of(edited) in ("\r\n", None)
         assert "\n" not in edited.replace("\r\n", "")
 
 
-forms = st.sampled_from(
+encodings = st.sampled_from(
     [
         TextEncoding(),
-        TextEncoding(marked=True),
+        TextEncoding(has_bom=True),
         TextEncoding("utf-16-le", True),
         TextEncoding("utf-16-be", True),
         TextEncoding("latin-1"),
@@ -81,17 +83,17 @@ forms = st.sampled_from(
 
 
 @settings(deadline=None)
-@given(forms, any_text)
-def test_decoded_text_encodes_to_the_same_bytes(form: TextEncoding, text: str) -> None:
+@given(encodings, any_text)
+def test_decoded_text_encodes_to_the_same_bytes(encoding: TextEncoding, text: str) -> None:
     try:
-        data = form.encode(text)
+        data = encoding.encode(text)
     except UnicodeEncodeError:
         return
     decoded = decode(data)
     if decoded is not None:
         assert decoded[1].encode(decoded[0]) == data
-    if form.encoding.startswith("utf") and (form.marked or not text.startswith("\ufeff")):
-        assert decoded == (text, form) or decode(data) is None
+    if encoding.name.startswith("utf") and (encoding.has_bom or not text.startswith("\ufeff")):
+        assert decoded == (text, encoding) or decode(data) is None
         assert decoded is not None or data.startswith((b"%PDF-", b"PK", b"BZh", b"\xff\xfe\x00\x00"))
 
 
@@ -103,9 +105,9 @@ def test_any_bytes_round_trip_or_are_not_text(data: bytes) -> None:
 
 
 @settings(max_examples=120, deadline=None)
-@given(forms, mixed, wanted, texts, st.booleans())
+@given(encodings, mixed, search_texts, texts, st.booleans())
 def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
-    form: TextEncoding, text: str, old: str, new: str, everywhere: bool
+    encoding: TextEncoding, text: str, old: str, new: str, everywhere: bool
 ) -> None:
     async def edit(path: Path) -> bool:
         harness = ToolHarness(path.parent)
@@ -115,7 +117,7 @@ def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
         )
         return not outcome.failed
 
-    before = form.encode(text)
+    before = encoding.encode(text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
         path.write_bytes(before)
@@ -124,14 +126,14 @@ def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
         after = path.read_bytes()
         assert path.stat().st_mode & 0o777 == 0o751
         assert [entry.name for entry in Path(folder).iterdir()] == ["file"]
-    count = plain(text).count(old)
+    count = normalize_line_ends(text).count(old)
     if not done:
         assert after == before
-        assert not count or count > 1 or plain(old) == plain(new)
+        assert not count or count > 1 or normalize_line_ends(old) == normalize_line_ends(new)
     else:
         assert count == 1 or everywhere
         matches = find_all(text, old)
-        assert after == form.encode(replace_matches(text, matches, new))
+        assert after == encoding.encode(replace_matches(text, matches, new))
 
 
 @settings(deadline=None, max_examples=60)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.files.file_search import BadPattern, Pattern
+from accord.coder.files.file_search import BadPattern, GlobPattern
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from accord.coder.files.file_search import BadPattern, Pattern
     ],
 )
 def test_pattern_matches(pattern: str, yes: list[str], no: list[str]) -> None:
-    compiled = Pattern(pattern)
+    compiled = GlobPattern(pattern)
     assert [path for path in yes if not compiled.matches(path)] == []
     assert [path for path in no if compiled.matches(path)] == []
 
@@ -41,12 +41,12 @@ def test_pattern_matches(pattern: str, yes: list[str], no: list[str]) -> None:
 @pytest.mark.parametrize("pattern", ["", " ", "/", "./", ".", "{a,b}" * 20])
 def test_invalid_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(BadPattern):
-        Pattern(pattern)
+        GlobPattern(pattern)
 
 
 def test_patterns_match_in_bounded_time() -> None:
-    assert not Pattern("*a" * 100 + "b").matches("a" * 250)
-    assert not Pattern("**/a/" * 100 + "b").matches("a/" * 400 + "c")
+    assert not GlobPattern("*a" * 100 + "b").matches("a" * 250)
+    assert not GlobPattern("**/a/" * 100 + "b").matches("a/" * 400 + "c")
 
 
 @settings(deadline=None)
@@ -58,9 +58,9 @@ def test_names_match_like_fnmatch(pattern: str, name: str) -> None:
     if re.search(r"[{}]", pattern) or not pattern.strip("."):
         return
     if pattern == "**":
-        assert Pattern(pattern).matches(name)
+        assert GlobPattern(pattern).matches(name)
     else:
-        assert Pattern(pattern).matches(name) == fnmatchcase(name, pattern)
+        assert GlobPattern(pattern).matches(name) == fnmatchcase(name, pattern)
 
 
 @settings(deadline=None)
@@ -70,7 +70,7 @@ def test_names_match_like_fnmatch(pattern: str, name: str) -> None:
 )
 def test_any_pattern_is_refused_or_matches_without_an_error(pattern: str, path: str) -> None:
     try:
-        compiled = Pattern(pattern)
+        compiled = GlobPattern(pattern)
     except BadPattern:
         return
     assert compiled.matches(path) in (True, False)

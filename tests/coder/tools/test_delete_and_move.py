@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, diff_in
 
-from accord.coder.files.exact_disk import DiskRefused, ExactDisk
+from accord.coder.files.exact_disk import DiskError, ExactDisk
 from accord.schema.content import Diff, ToolCallLocation
 
 Write = Callable[..., Path]
@@ -110,6 +110,6 @@ async def test_move_does_not_overwrite_a_file_created_meanwhile(harness: ToolHar
     source, destination = await harness.context.resolve("a"), await harness.context.resolve("b")
     write("a", "a")
     path = write("b", "b")
-    with pytest.raises(DiskRefused, match="exists already"):
+    with pytest.raises(DiskError, match="exists already"):
         await ExactDisk().move(source, destination)
     assert path.read_text() == "b"

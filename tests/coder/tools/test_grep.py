@@ -163,5 +163,5 @@ async def test_closing_the_search_early_ends_the_process(
     write("a", "hit\n" * 100_000)
     async with aclosing(search(Query("hit", str(project)), ripgrep())) as hits:
         async for hit in hits:
-            assert (hit.path, hit.number, hit.text, hit.matches) == ("a", 1, "hit", True)
+            assert (hit.path, hit.number, hit.text, hit.is_match) == ("a", 1, "hit", True)
             break

@@ -1,7 +1,7 @@
-"""Resolves user-supplied paths, and works on files at exactly the resolved path.
+"""Resolves paths from the model, and works on files at exactly the resolved path.
 
-Every folder on the way is opened by name and no link is followed. So a link that is put there after the
-policy has decided leads nowhere. Blocking work runs in threads, in order for each file.
+Each folder of the path is opened by name without following links. A link that is created after the policy has
+decided therefore has no effect. Blocking work runs in threads, in order for each file.
 """
 
 import errno
@@ -20,8 +20,8 @@ from accord.errors import AccordError
 from accord.workspace.roots import Folder, replace_file
 from accord.workspace.text_files import PathQueue, TextTooLong, read_lines
 
-_MAX_NAME: Final = 255
-_MAX_PATH: Final = 4096
+_MAX_NAME_BYTES: Final = 255
+_MAX_PATH_BYTES: Final = 4096
 
 
 class BadPath(AccordError):
@@ -35,7 +35,7 @@ class ResolvedFile:
     path: str
     """Absolute, in the form that the client uses."""
     real: str
-    """With links and `..` resolved. The policy decides about this path, and only this path is used."""
+    """With links and `..` resolved. The policy decides about this path, and tools use only this path."""
 
     @property
     def name(self) -> str:
@@ -58,11 +58,11 @@ def resolve_path(user_path: str, cwd: str, *, follow: bool = True) -> ResolvedFi
         encoded = joined.encode()
     except UnicodeEncodeError:
         raise BadPath(f"{text[:200]!r} is not a path: this system cannot encode it") from None
-    if len(encoded) >= _MAX_PATH or any(len(part) > _MAX_NAME for part in encoded.split(b"/")):
+    if len(encoded) >= _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
         raise BadPath(f"{text[:100]!r}... is too long for a path")
     path = os.path.normpath(joined)
-    real = _real(joined, follow)
-    return ResolvedFile(path if _real(path, follow) == real else real, real)
+    real = _real_path(joined, follow)
+    return ResolvedFile(path if _real_path(path, follow) == real else real, real)
 
 
 def check_unchanged(file: ResolvedFile) -> None:
@@ -71,7 +71,7 @@ def check_unchanged(file: ResolvedFile) -> None:
         raise BadPath(f"{file.path} has become a link to another place since it was checked")
 
 
-def _real(path: str, follow: bool) -> str:
+def _real_path(path: str, follow: bool) -> str:
     parent, name = os.path.split(path.rstrip("/") or "/")
     if follow or name in ("", os.curdir, os.pardir):
         return os.path.realpath(path)
@@ -80,15 +80,15 @@ def _real(path: str, follow: bool) -> str:
 
 T = TypeVar("T")
 
-_CHUNK: Final = 1024 * 1024
-_NO_LINKS: Final = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
+_CHUNK_BYTES: Final = 1024 * 1024
+_HARD_LINK_UNSUPPORTED: Final = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
 
 
-class DiskRefused(AccordError):
+class DiskError(AccordError):
     """A file operation failed. The message is one line."""
 
 
-class FileTooLarge(DiskRefused):
+class FileTooLarge(DiskError):
     """The file has more bytes than the caller allows."""
 
     def __init__(self, file: ResolvedFile, size: int) -> None:
@@ -96,7 +96,7 @@ class FileTooLarge(DiskRefused):
         self.size: int = size
 
 
-class FileChanged(DiskRefused):
+class FileChanged(DiskError):
     """The file changed since it was read. Nothing was written."""
 
 
@@ -111,25 +111,27 @@ class ExactDisk:
 
         def work(_: threading.Event) -> os.stat_result | None:
             try:
-                return _reach(file.real, lambda folder, name: folder.stat(name))
+                return _with_parent(file.real, lambda folder, name: folder.stat(name))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-        return await self._do("look at", file, work)
+        return await self._run("look at", file, work)
 
     async def read(self, file: ResolvedFile, max_bytes: int) -> bytes | None:
         """Return the bytes of a file, or None if there is none. Raises FileTooLarge beyond `max_bytes`."""
 
         def work(stop: threading.Event) -> bytes | None:
             try:
-                data = _reach(file.real, lambda folder, name: _read_bytes(folder, name, max_bytes, stop))
+                data = _with_parent(
+                    file.real, lambda folder, name: _read_bytes(folder, name, max_bytes, stop)
+                )
             except FileNotFoundError:
                 return None
             if len(data) > max_bytes:
                 raise FileTooLarge(file, os.stat(file.real).st_size)
             return data
 
-        return await self._do("read", file, work)
+        return await self._run("read", file, work)
 
     async def read_lines(self, file: ResolvedFile, line: int, limit: int, max_bytes: int) -> bytes:
         """Return some lines of a file of any size.
@@ -138,7 +140,7 @@ class ExactDisk:
         """
 
         def work(stop: threading.Event) -> bytes:
-            descriptor = _reach(file.real, Folder.open_file)
+            descriptor = _with_parent(file.real, Folder.open_file)
             try:
                 return read_lines(descriptor, line, limit, max_bytes, stop)
             except TextTooLong:
@@ -146,7 +148,7 @@ class ExactDisk:
             finally:
                 os.close(descriptor)
 
-        return await self._do("read", file, work)
+        return await self._run("read", file, work)
 
     async def write(self, file: ResolvedFile, data: bytes, expected: bytes | None) -> None:
         """Replace the file in one step if it still has the `expected` bytes (None: no file).
@@ -164,14 +166,16 @@ class ExactDisk:
                     raise FileChanged(f"{file.path} was changed by another program just now; read it again")
                 replace_file(folder, name, data, stop)
 
-            _reach(file.real, replace, create=True)
+            _with_parent(file.real, replace, create=True)
 
-        await self._do("write", file, work)
+        await self._run("write", file, work)
 
     async def make_folder(self, file: ResolvedFile) -> None:
         """Create the missing parent folders of a file."""
-        await self._do(
-            "make a folder for", file, lambda _: _reach(file.real, lambda folder, name: None, create=True)
+        await self._run(
+            "make a folder for",
+            file,
+            lambda _: _with_parent(file.real, lambda folder, name: None, create=True),
         )
 
     async def remove(self, file: ResolvedFile) -> None:
@@ -184,32 +188,34 @@ class ExactDisk:
                 else:
                     folder.remove(name)
 
-            _reach(file.real, remove)
+            _with_parent(file.real, remove)
 
-        await self._do("delete", file, work)
+        await self._run("delete", file, work)
 
     async def move(self, source: ResolvedFile, destination: ResolvedFile) -> None:
         """Rename a file or folder. Never replaces an existing one."""
 
-        def work(stop: threading.Event) -> None:
-            _reach(
+        def work(_: threading.Event) -> None:
+            _with_parent(
                 source.real,
-                lambda here, old: _reach(
-                    destination.real, lambda there, new: _move(here, old, there, new, stop), create=True
+                lambda folder, name: _with_parent(
+                    destination.real,
+                    lambda target, new_name: _move(folder, name, target, new_name),
+                    create=True,
                 ),
             )
 
-        await self._do("move", source, work)
+        await self._run("move", source, work)
 
-    async def _do(self, verb: str, file: ResolvedFile, work: Callable[[threading.Event], T]) -> T:
+    async def _run(self, verb: str, file: ResolvedFile, work: Callable[[threading.Event], T]) -> T:
         async with self._queue.turn(file.real) as turn:
             try:
                 return await turn.run(work)
             except OSError as error:
-                raise DiskRefused(f"cannot {verb} {file.path}: {_reason(error)}") from None
+                raise DiskError(f"cannot {verb} {file.path}: {_describe_os_error(error)}") from None
 
 
-def _reason(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     if error.errno == errno.ENOTEMPTY:
         return "the folder is not empty"
     if error.errno == errno.ENOTDIR:
@@ -219,7 +225,7 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _reach(real: str, act: Callable[[Folder, str], T], *, create: bool = False) -> T:
+def _with_parent(real: str, action: Callable[[Folder, str], T], *, create: bool = False) -> T:
     """Call `act` with the open parent folder of the file, and its name in it."""
     path = Path(real)
     if not path.name:
@@ -229,44 +235,44 @@ def _reach(real: str, act: Callable[[Folder, str], T], *, create: bool = False) 
         with folder:
             folder = folder.open_folder(name, create=create)
     with folder:
-        return act(folder, path.name)
+        return action(folder, path.name)
 
 
 def _read_bytes(folder: Folder, name: str, max_bytes: int, stop: threading.Event) -> bytes:
-    """Return the bytes of a file; of a larger file somewhat more than `max_bytes`."""
-    kept = bytearray()
+    """Return the bytes of a file. A file with more than `max_bytes` is read only a little beyond that."""
+    data = bytearray()
     descriptor = folder.open_file(name)
     try:
-        while len(kept) <= max_bytes and not stop.is_set():
-            chunk = os.read(descriptor, _CHUNK)
+        while len(data) <= max_bytes and not stop.is_set():
+            chunk = os.read(descriptor, _CHUNK_BYTES)
             if not chunk:
                 break
-            kept += chunk
+            data += chunk
     finally:
         os.close(descriptor)
-    return bytes(kept)
+    return bytes(data)
 
 
-def _move(here: Folder, old: str, there: Folder, new: str, stop: threading.Event) -> None:
-    status = here.stat(old)
+def _move(source: Folder, name: str, target: Folder, new_name: str) -> None:
+    status = source.stat(name)
     try:
-        _refuse_existing(there, new)
+        _refuse_existing(target, new_name)
         if stat.S_ISREG(status.st_mode):
             try:
-                here.link(old, there, new)  # unlike a rename, this never replaces another file
+                source.link(name, target, new_name)  # unlike a rename, this never replaces another file
             except OSError as error:
-                if error.errno not in _NO_LINKS:
+                if error.errno not in _HARD_LINK_UNSUPPORTED:
                     raise
-                here.move(old, there, new)
+                source.move(name, target, new_name)
             else:
-                here.remove(old)
+                source.remove(name)
         else:
-            here.move(old, there, new)
+            source.move(name, target, new_name)
     except OSError as error:
         if error.errno != errno.EXDEV or not stat.S_ISREG(status.st_mode):
             raise
-        _copy(here, old, there, new)
-        here.remove(old)
+        _copy(source, name, target, new_name)
+        source.remove(name)
 
 
 def _refuse_existing(folder: Folder, name: str) -> None:
@@ -275,13 +281,16 @@ def _refuse_existing(folder: Folder, name: str) -> None:
         raise FileExistsError(errno.EEXIST, f"{folder.path / name} exists already")
 
 
-def _copy(here: Folder, old: str, there: Folder, new: str) -> None:
+def _copy(source: Folder, name: str, target: Folder, new_name: str) -> None:
     """Copy a file to another file system, with its mode."""
-    source = here.open_file(old)
-    with os.fdopen(source, "rb") as reader, os.fdopen(there.create_file(new, 0o600), "wb") as writer:
+    descriptor = source.open_file(name)
+    with (
+        os.fdopen(descriptor, "rb") as reader,
+        os.fdopen(target.create_file(new_name, 0o600), "wb") as writer,
+    ):
         try:
-            shutil.copyfileobj(reader, writer, _CHUNK)
-            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(source).st_mode))
+            shutil.copyfileobj(reader, writer, _CHUNK_BYTES)
+            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(descriptor).st_mode))
         except BaseException:
-            there.remove(new)
+            target.remove(new_name)
             raise

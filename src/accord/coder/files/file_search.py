@@ -23,15 +23,15 @@ from accord.errors import AccordError, MissingExtra
 from accord.wire.transport import LineFramer
 from accord.workspace.file_search import git_paths
 
-_MAX_VARIANTS: Final = 256
-_INNERMOST: Final = re.compile(r"\{([^{}]*)\}")
+_MAX_BRACE_VARIANTS: Final = 256
+_INNERMOST_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class BadPattern(ValueError):
     """The text is not a valid pattern."""
 
 
-class Pattern:
+class GlobPattern:
     """A glob pattern over paths: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of folders.
 
     Without a slash it matches names at any depth, as in .gitignore. With a slash (also `./`) it starts at the
@@ -41,7 +41,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         if not text.strip("./ "):
             raise BadPattern(f"{text!r} matches nothing")
-        self._variants = [self._parts(variant) for variant in _variants(text.strip())]
+        self._variants = [self._compile_parts(variant) for variant in _expand_braces(text.strip())]
 
     def matches(self, path: str) -> bool:
         """Return whether a relative path with slashes matches."""
@@ -49,7 +49,7 @@ class Pattern:
         return any(_match(variant, parts) for variant in self._variants)
 
     @staticmethod
-    def _parts(text: str) -> list[re.Pattern[str] | None]:
+    def _compile_parts(text: str) -> list[re.Pattern[str] | None]:
         """Return one expression for each folder and the name; None stands for `**`."""
         names = text.strip("/").split("/")
         if "/" not in text.rstrip("/"):
@@ -64,32 +64,32 @@ class Pattern:
                 if not parts or parts[-1] is not None:
                     parts.append(None)
             elif part not in ("", "."):
-                parts.append(_expression(part))
+                parts.append(_compile_part(part))
         return parts
 
 
 @cache
-def _expression(part: str) -> re.Pattern[str]:
+def _compile_part(part: str) -> re.Pattern[str]:
     return re.compile(translate(part))
 
 
 def _match(pattern: list[re.Pattern[str] | None], parts: list[str]) -> bool:
     """Match by the set of pattern positions that the path can have reached so far."""
-    reached = _skip_any_folders({0}, pattern)
+    positions = _skip_any_folders({0}, pattern)
     for part in parts:
-        following: set[int] = set()
-        for position in reached:
+        next_positions: set[int] = set()
+        for position in positions:
             if position == len(pattern):
                 continue
             expression = pattern[position]
             if expression is None:
-                following.add(position)
+                next_positions.add(position)
             elif expression.match(part):
-                following.add(position + 1)
-        reached = _skip_any_folders(following, pattern)
-        if not reached:
+                next_positions.add(position + 1)
+        positions = _skip_any_folders(next_positions, pattern)
+        if not positions:
             return False
-    return len(pattern) in reached
+    return len(pattern) in positions
 
 
 def _skip_any_folders(positions: set[int], pattern: list[re.Pattern[str] | None]) -> set[int]:
@@ -99,21 +99,21 @@ def _skip_any_folders(positions: set[int], pattern: list[re.Pattern[str] | None]
     }
 
 
-def _variants(text: str) -> list[str]:
+def _expand_braces(text: str) -> list[str]:
     """Expand the braces: one pattern for each choice."""
-    pending, done = [text], list[str]()
+    pending, expanded = [text], list[str]()
     while pending:
         variant = pending.pop(0)
-        found = _INNERMOST.search(variant)
-        if found is None:
-            done.append(variant)
+        braces = _INNERMOST_BRACES.search(variant)
+        if braces is None:
+            expanded.append(variant)
             continue
         pending += [
-            variant[: found.start()] + choice + variant[found.end() :] for choice in found[1].split(",")
+            variant[: braces.start()] + choice + variant[braces.end() :] for choice in braces[1].split(",")
         ]
-        if len(pending) + len(done) > _MAX_VARIANTS:
-            raise BadPattern(f"{text[:100]!r} expands to more than {_MAX_VARIANTS} patterns")
-    return done
+        if len(pending) + len(expanded) > _MAX_BRACE_VARIANTS:
+            raise BadPattern(f"{text[:100]!r} expands to more than {_MAX_BRACE_VARIANTS} patterns")
+    return expanded
 
 
 T = TypeVar("T")
@@ -162,19 +162,19 @@ async def run_with_deadline(
     At the deadline, or when the caller is cancelled, the event is set: the work must then return what it has.
     """
     stop = threading.Event()
-    running = asyncio.get_running_loop().run_in_executor(None, work, stop)
+    future = asyncio.get_running_loop().run_in_executor(None, work, stop)
     try:
-        complete = await within(clock, seconds, running)
+        complete = await within(clock, seconds, future)
         stop.set()
-        return await running, complete
+        return await future, complete
     finally:
         stop.set()
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-_CHUNK: Final = 256 * 1024
-_MAX_EVENT: Final = 1024 * 1024
-_MAX_FILE: Final = "10M"
+_CHUNK_BYTES: Final = 256 * 1024
+_MAX_EVENT_BYTES: Final = 1024 * 1024
+_MAX_FILE_SIZE: Final = "10M"
 _GREP_SCRIPT: Final = Path(__file__).with_name("grep_script.py")
 
 
@@ -193,9 +193,9 @@ class Query:
     ignore_case: bool = False
     context: int = 0
     """The number of lines to return around each match."""
-    most_per_file: int = 0
+    max_per_file: int = 0
     """The maximum number of matches per file; 0 means all."""
-    wanted: Callable[[str], bool] = lambda path: True
+    accepts_path: Callable[[str], bool] = lambda path: True
     """Selects files by their path relative to the folder."""
 
 
@@ -207,7 +207,8 @@ class Hit:
     """Relative to the searched folder; the file's name if one file is searched."""
     number: int
     text: str
-    matches: bool
+    is_match: bool
+    """False for a line around a match."""
 
 
 def find_ripgrep() -> str | None:
@@ -241,10 +242,14 @@ async def search(query: Query, ripgrep: str | None) -> AsyncGenerator[Hit]:
     input_task = asyncio.ensure_future(_send_input(stdin, stdin_data))
     error_task = asyncio.ensure_future(stderr.read())
     try:
-        framer = LineFramer(_MAX_EVENT)
-        while chunk := await stdout.read(_CHUNK):
+        framer = LineFramer(_MAX_EVENT_BYTES)
+        while chunk := await stdout.read(_CHUNK_BYTES):
             for frame in framer.feed(chunk):
-                if isinstance(frame, bytes) and (hit := _hit(json.loads(frame))) and query.wanted(hit.path):
+                if (
+                    isinstance(frame, bytes)
+                    and (hit := _parse_event(json.loads(frame)))
+                    and query.accepts_path(hit.path)
+                ):
                     yield hit
         error_text = (await error_task).decode(errors="replace")
         if await process.wait() == 2 and error_text:
@@ -264,11 +269,12 @@ def _split_path(path: str) -> tuple[str, str]:
 
 
 def _ripgrep_command(program: str, query: Query, name: str) -> list[str]:
-    argv = [program, "--json", "--no-config", "--no-messages", "--sort=path", "--max-filesize", _MAX_FILE]
+    argv = [program, "--json", "--no-config", "--no-messages", "--sort=path"]
+    argv += ["--max-filesize", _MAX_FILE_SIZE]
     argv += ["--hidden", "--no-require-git", "--glob", "!.git", "--max-columns=0"]
     argv += ["--fixed-strings"] * query.literal + ["--ignore-case"] * query.ignore_case
     argv += ["--context", str(query.context)] if query.context else []
-    argv += ["--max-count", str(query.most_per_file)] if query.most_per_file else []
+    argv += ["--max-count", str(query.max_per_file)] if query.max_per_file else []
     return [*argv, "-e", query.pattern, "--", f"./{name}" if name != "." else "."]
 
 
@@ -276,7 +282,7 @@ async def _script_input(query: Query, folder: str, name: str) -> bytes:
     """Return the query and the list of files, as `grep_script` reads them."""
     stop = threading.Event()
     try:
-        files = [name] if name != "." else await asyncio.to_thread(_files, query, folder, stop)
+        files = [name] if name != "." else await asyncio.to_thread(_files_to_search, query, folder, stop)
     finally:
         stop.set()
     return json.dumps(
@@ -287,14 +293,14 @@ async def _script_input(query: Query, folder: str, name: str) -> bytes:
             "literal": query.literal,
             "ignore_case": query.ignore_case,
             "context": query.context,
-            "most": query.most_per_file,
+            "max_per_file": query.max_per_file,
         }
     ).encode()
 
 
-def _files(query: Query, folder: str, stop: threading.Event) -> list[str]:
+def _files_to_search(query: Query, folder: str, stop: threading.Event) -> list[str]:
     found = (file.path for file in walk(folder, stop) if file.is_file)
-    return sorted((path for path in found if query.wanted(path)), key=lambda path: path.split("/"))
+    return sorted((path for path in found if query.accepts_path(path)), key=lambda path: path.split("/"))
 
 
 async def _send_input(stdin: asyncio.StreamWriter, data: bytes) -> None:
@@ -307,14 +313,16 @@ async def _send_input(stdin: asyncio.StreamWriter, data: bytes) -> None:
         pass  # it ended before it read everything; its exit code says why
 
 
-def _hit(event: dict[str, Any]) -> Hit | None:
+def _parse_event(event: dict[str, Any]) -> Hit | None:
     if event["type"] not in ("match", "context"):
         return None
     data = event["data"]
-    text = _text(data["lines"]).removesuffix("\n").removesuffix("\r")
-    return Hit(_text(data["path"]).removeprefix("./"), data["line_number"], text, event["type"] == "match")
+    text = _decode_value(data["lines"]).removesuffix("\n").removesuffix("\r")
+    return Hit(
+        _decode_value(data["path"]).removeprefix("./"), data["line_number"], text, event["type"] == "match"
+    )
 
 
-def _text(value: dict[str, str]) -> str:
+def _decode_value(value: dict[str, str]) -> str:
     """Return the text of a ripgrep value. Bytes that are not UTF-8 are in base64."""
     return value["text"] if "text" in value else base64.b64decode(value["bytes"]).decode(errors="replace")

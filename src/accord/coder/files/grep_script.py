@@ -11,9 +11,9 @@ import signal
 import sys
 from typing import Any, Final
 
-_MAX_FILE: Final = 10 * 1024 * 1024
+_MAX_FILE_BYTES: Final = 10 * 1024 * 1024
 _MAX_SECONDS: Final = 120
-_MAX_LINE: Final = 10_000
+_MAX_LINE_CHARS: Final = 10_000
 
 
 def main() -> int:
@@ -31,51 +31,54 @@ def main() -> int:
     for name in files:
         try:
             with open(os.path.join(query["folder"], name), "rb") as file:
-                data = file.read(_MAX_FILE + 1)
+                data = file.read(_MAX_FILE_BYTES + 1)
         except OSError:
             continue
-        text = _text(data)
+        text = _decode(data)
         if text is not None:
-            _scan(name, text, expression, query["context"], query["most"])
+            _print_matches(name, text, expression, query["context"], query["max_per_file"])
     return 0
 
 
-def _text(data: bytes) -> str | None:
-    if len(data) > _MAX_FILE:
+def _decode(data: bytes) -> str | None:
+    """Return the text of a file; None if it is binary or too large."""
+    if len(data) > _MAX_FILE_BYTES:
         return None
-    for mark, encoding in (
+    for bom, encoding in (
         (b"\xff\xfe", "utf-16-le"),
         (b"\xfe\xff", "utf-16-be"),
         (b"\xef\xbb\xbf", "utf-8"),
     ):
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace")
+        if data.startswith(bom):
+            return data[len(bom) :].decode(encoding, "replace")
     return None if b"\0" in data else data.decode("utf-8", "replace")
 
 
-def _scan(name: str, text: str, expression: "re.Pattern[str]", context: int, most: int) -> None:
+def _print_matches(
+    name: str, text: str, expression: "re.Pattern[str]", context: int, max_matches: int
+) -> None:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     printed = 0  # the number of the last printed line
-    after = 0  # lines to print after the last match
+    context_left = 0  # the number of lines still to print after the last match
     for number, line in enumerate(lines):
-        if expression.search(line.removesuffix("\r")[:_MAX_LINE]):
+        if expression.search(line.removesuffix("\r")[:_MAX_LINE_CHARS]):
             for before in range(max(printed, number - context), number):
-                _print("context", name, before + 1, lines[before])
-            _print("match", name, number + 1, line)
-            printed, after = number + 1, context
-            most -= 1
-            if not most:
+                _print_event("context", name, before + 1, lines[before])
+            _print_event("match", name, number + 1, line)
+            printed, context_left = number + 1, context
+            max_matches -= 1
+            if not max_matches:
                 return
-        elif after:
-            _print("context", name, number + 1, line)
-            printed, after = number + 1, after - 1
+        elif context_left:
+            _print_event("context", name, number + 1, line)
+            printed, context_left = number + 1, context_left - 1
 
 
-def _print(kind: str, name: str, number: int, line: str) -> None:
-    data = {"path": {"text": name}, "lines": {"text": line[:_MAX_LINE]}, "line_number": number}
-    sys.stdout.write(json.dumps({"type": kind, "data": data}) + "\n")
+def _print_event(event_type: str, name: str, number: int, line: str) -> None:
+    data = {"path": {"text": name}, "lines": {"text": line[:_MAX_LINE_CHARS]}, "line_number": number}
+    sys.stdout.write(json.dumps({"type": event_type, "data": data}) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ write, the write fails.
 
 from typing import Literal, Protocol
 
-from accord.coder.files.exact_disk import DiskRefused, ExactDisk, ResolvedFile
-from accord.coder.files.text_document import MARK, Document, TextEncoding, client_document, decode
+from accord.coder.files.exact_disk import DiskError, ExactDisk, ResolvedFile
+from accord.coder.files.text_document import BOM, Document, TextEncoding, client_document, decode
 from accord.errors import AccordError, BadAnswer, RpcError
 
 
@@ -45,7 +45,7 @@ class SessionFiles:
         data = await self.disk.read(file, max_bytes)
         disk = None if data is None else _document(file, data)
         client = self._client
-        if client is None or not client.can_read_files or (disk and disk.form.encoding != "utf-8"):
+        if client is None or not client.can_read_files or (disk and disk.encoding.name != "utf-8"):
             return disk
         try:
             text = await client.read_text_file(file.path)
@@ -56,7 +56,10 @@ class SessionFiles:
         return client_document(text, disk)
 
     async def read_part(self, file: ResolvedFile, line: int, limit: int, max_bytes: int) -> str:
-        """Return some lines of a file that is too large to be read whole."""
+        """Return some lines of a file that is too large to be read whole.
+
+        A longer text of the client is cut to `max_bytes`. Raises NotText, FileTooLarge, DiskError.
+        """
         client = self._client
         if client is not None and client.can_read_files:
             try:
@@ -64,7 +67,7 @@ class SessionFiles:
             except (RpcError, BadAnswer):
                 pass
             else:
-                return text if len(text) <= max_bytes else text[:max_bytes]
+                return _cut_to_bytes(text, max_bytes)
         data = await self.disk.read_lines(file, line, limit, max_bytes)
         if (decoded := decode(data)) is None:
             raise NotText(file, data)
@@ -75,46 +78,54 @@ class SessionFiles:
 
         Raises DiskRefused.
         """
-        form = TextEncoding() if before is None else before.form
+        encoding = TextEncoding() if before is None else before.encoding
         try:
-            data = form.encode(text)
+            data = encoding.encode(text)
         except UnicodeEncodeError as error:
-            raise DiskRefused(_encoding_error(file, form, text, error)) from None
+            raise DiskError(_encoding_error(file, encoding, text, error)) from None
         client = self._client
-        if client is None or not client.can_write_files or form.encoding != "utf-8":
-            await self.disk.write(file, data, None if before is None else before.on_disk)
-            return Document(text, form, data)
+        if client is None or not client.can_write_files or encoding.name != "utf-8":
+            await self.disk.write(file, data, None if before is None else before.disk_bytes)
+            return Document(text, encoding, data)
         if before is None:
             await self.disk.make_folder(file)
-        marks = before is not None and (before.client_marks or (form.marked and not before.of_client))
+        send_bom = before is not None and (
+            before.client_sends_bom or (encoding.has_bom and not before.from_client)
+        )
         try:
-            await client.write_text_file(file.path, (MARK if marks else "") + text)
+            await client.write_text_file(file.path, (BOM if send_bom else "") + text)
         except RpcError as error:
-            raise DiskRefused(f"the editor did not write {file.path}: {error.message}") from None
-        if form.marked and not marks:
-            await self._restore_mark(file, data)
-        return Document(text, form, data, of_client=True, client_marks=marks)
+            raise DiskError(f"the editor did not write {file.path}: {error.message}") from None
+        if encoding.has_bom and not send_bom:
+            await self._restore_bom(file, data)
+        return Document(text, encoding, data, from_client=True, client_sends_bom=send_bom)
 
-    async def _restore_mark(self, file: ResolvedFile, data: bytes) -> None:
+    async def _restore_bom(self, file: ResolvedFile, data: bytes) -> None:
         """Restore the byte order mark if the client removed it on reading and did not write it back."""
-        bare = data.removeprefix(MARK.encode())
-        if await self.disk.read(file, len(data)) == bare:
-            await self.disk.write(file, data, bare)
+        without_bom = data.removeprefix(BOM.encode())
+        if await self.disk.read(file, len(data)) == without_bom:
+            await self.disk.write(file, data, without_bom)
+
+
+def _cut_to_bytes(text: str, max_bytes: int) -> str:
+    """Return the start of a text that has at most `max_bytes` bytes in UTF-8."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= max_bytes else data[:max_bytes].decode("utf-8", "ignore")
 
 
 def _document(file: ResolvedFile, data: bytes) -> Document:
     decoded = decode(data)
     if decoded is None:
         raise NotText(file, data)
-    text, form = decoded
-    return Document(text, form, data)
+    text, encoding = decoded
+    return Document(text, encoding, data)
 
 
-def _encoding_error(file: ResolvedFile, form: TextEncoding, text: str, error: UnicodeEncodeError) -> str:
-    if form.encoding.startswith("utf"):
+def _encoding_error(file: ResolvedFile, encoding: TextEncoding, text: str, error: UnicodeEncodeError) -> str:
+    if encoding.name.startswith("utf"):
         return f"cannot write {file.path}: the text has a lone surrogate at position {error.start}"
     return (
-        f"cannot write {file.path}: its encoding is {form.encoding}, which has no {text[error.start]!r}; "
+        f"cannot write {file.path}: its encoding is {encoding.name}, which has no {text[error.start]!r}; "
         "use other characters, or convert the file to UTF-8 first"
     )
 
@@ -131,16 +142,16 @@ class ReadFiles:
     def __init__(self) -> None:
         self._digests: dict[str, str] = {}
 
-    def note(self, file: ResolvedFile, digest: str) -> None:
+    def record(self, file: ResolvedFile, digest: str) -> None:
         """Record that the model knows this text."""
         self._digests[file.real] = digest
 
     def state(self, file: ResolvedFile, digest: str) -> ReadState:
         """Return whether the model has read the file, and whether it changed since."""
-        known = self._digests.get(file.real)
-        if known is None:
+        read_digest = self._digests.get(file.real)
+        if read_digest is None:
             return "unread"
-        return "same" if known == digest else "changed"
+        return "same" if read_digest == digest else "changed"
 
     def forget(self, file: ResolvedFile) -> None:
         """Remove a deleted file."""
@@ -148,10 +159,10 @@ class ReadFiles:
 
     def move(self, source: ResolvedFile, destination: ResolvedFile) -> None:
         """Record that a file, or a folder with all files in it, was renamed."""
-        below = source.real.rstrip("/") + "/"
+        prefix = source.real.rstrip("/") + "/"
         for real, digest in list(self._digests.items()):
             if real == source.real:
                 self._digests[destination.real] = self._digests.pop(real)
-            elif real.startswith(below):
-                self._digests[f"{destination.real}/{real[len(below) :]}"] = digest
+            elif real.startswith(prefix):
+                self._digests[f"{destination.real}/{real[len(prefix) :]}"] = digest
                 del self._digests[real]

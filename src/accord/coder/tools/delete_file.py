@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.exact_disk import DiskRefused, ResolvedFile
+from accord.coder.files.exact_disk import DiskError, ResolvedFile
 from accord.coder.files.session_files import NotText
-from accord.coder.files.text_document import diff_of, plain
+from accord.coder.files.text_document import diff_of
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
@@ -32,13 +32,11 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Prepa
             return ()
         try:
             document = await context.files.read(file, context.limits.diff_chars)
-        except (NotText, DiskRefused):
+        except (NotText, DiskError):
             return ()
-        return (
-            ()
-            if document is None
-            else (diff_of(file.path, plain(document.text), "", context.limits.diff_chars),)
-        )
+        if document is None:
+            return ()
+        return (diff_of(file.path, document.text, "", context.limits.diff_chars),)
 
     async def run(report: Report) -> ToolOutcome:
         await require_existing(file, context)

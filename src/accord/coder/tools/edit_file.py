@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.text_document import diff_of, plain
-from accord.coder.files.text_match import explain_mismatch, find_all, line_of, replace_matches
+from accord.coder.files.text_document import diff_of, normalize_line_ends
+from accord.coder.files.text_match import explain_mismatch, find_all, line_number_at, replace_matches
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
@@ -24,7 +24,7 @@ class EditFileArguments(ToolArguments):
     old_text: Annotated[
         str, Meta(description="The text to replace, exactly as it is in the file, without line numbers.")
     ]
-    new_text: Annotated[str, Meta(description="The text to put in its file; empty to remove it.")]
+    new_text: Annotated[str, Meta(description="The text to put in its place; empty to remove it.")]
     replace_all: Annotated[
         bool, Meta(description="Replace every occurrence; else there must be exactly one.")
     ] = False
@@ -37,20 +37,20 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Prepare
         before = await context.files.read(file, context.limits.file_bytes)
         if before is None:
             return ()
-        after, _ = await asyncio.to_thread(_edited, file.path, before.text, arguments)
-        return (diff_of(file.path, plain(before.text), plain(after), context.limits.diff_chars),)
+        after, _ = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
+        return (diff_of(file.path, before.text, after, context.limits.diff_chars),)
 
     async def run(report: Report) -> ToolOutcome:
         before = await read_before_change(file, context)
         if before is None:
             raise ToolFailure(f"{file.path} does not exist; create it with write_file")
-        text, lines = await asyncio.to_thread(_edited, file.path, before.text, arguments)
+        text, lines = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
         after = await context.files.write(file, text, before)
-        context.read_files.note(file, after.digest)
+        context.read_files.record(file, after.digest)
         times = "" if len(lines) == 1 else f", {len(lines)} times"
         return ToolOutcome(
             (TextPart(f"Edited {context.shown(file.path)} at line {lines[0]}{times}."),),
-            (diff_of(file.path, plain(before.text), plain(text), context.limits.diff_chars),),
+            (diff_of(file.path, before.text, text, context.limits.diff_chars),),
             {"path": file.path, "replacements": len(lines), "lines": lines},
             locations=[ToolCallLocation(file.path, line) for line in lines[:_MAX_LOCATIONS]],
         )
@@ -64,21 +64,23 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Prepare
     )
 
 
-def _edited(path: str, text: str, arguments: EditFileArguments) -> tuple[str, list[int]]:
+def _apply_edit(path: str, text: str, arguments: EditFileArguments) -> tuple[str, list[int]]:
     """Return the text after the edit, and the changed lines. Can be slow if it has to explain a mismatch."""
     old, new = arguments.old_text, arguments.new_text
     if not old:
         raise ToolFailure("old_text is empty: give the text to replace; to create a file, use write_file")
-    if plain(old) == plain(new):
+    if normalize_line_ends(old) == normalize_line_ends(new):
         raise ToolFailure("old_text and new_text are the same; there is nothing to change")
     matches = find_all(text, old)
     if not matches:
         raise ToolFailure(f"old_text is not in {path}. {explain_mismatch(text, old)}")
-    lines = [line_of(text, match.start) for match in matches]
+    lines = [line_number_at(text, match.start) for match in matches]
     if len(matches) > 1 and not arguments.replace_all:
-        named = ", ".join(map(str, lines[:_MAX_LOCATIONS])) + (", ..." if len(lines) > _MAX_LOCATIONS else "")
+        line_numbers = ", ".join(map(str, lines[:_MAX_LOCATIONS])) + (
+            ", ..." if len(lines) > _MAX_LOCATIONS else ""
+        )
         raise ToolFailure(
-            f"old_text is in {path} {len(matches)} times, at lines {named}. "
+            f"old_text is in {path} {len(matches)} times, at lines {line_numbers}. "
             "Give more of the lines around the one you mean, or set replace_all."
         )
     return replace_matches(text, matches, new), lines

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.coder.files.exact_disk import ResolvedFile, check_unchanged
-from accord.coder.files.file_search import BadPattern, FoundFile, Pattern, run_with_deadline, walk
+from accord.coder.files.file_search import BadPattern, FoundFile, GlobPattern, run_with_deadline, walk
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import (
@@ -37,7 +37,7 @@ async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCal
     folder, wanted = _split(arguments.path or ".", arguments.pattern)
     root = await context.resolve(folder)
     try:
-        pattern = Pattern(wanted)
+        pattern = GlobPattern(wanted)
     except BadPattern as error:
         raise BadArguments(f"glob was not run: {error}") from None
 
@@ -85,7 +85,7 @@ def _split(folder: str, pattern: str) -> tuple[str, str]:
     return os.path.join(folder, "/".join(parts[:fixed]) or "/"), "./" + "/".join(parts[fixed:])
 
 
-def _search(root: ResolvedFile, pattern: Pattern, stop: threading.Event) -> list[FoundFile]:
+def _search(root: ResolvedFile, pattern: GlobPattern, stop: threading.Event) -> list[FoundFile]:
     if not os.path.isdir(root.real):
         raise ToolFailure(f"{root.path} is not an existing folder")
     check_unchanged(root)

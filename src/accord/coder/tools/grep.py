@@ -13,7 +13,7 @@ from msgspec import Meta
 from accord.clock import within
 from accord.coder.bounded_text import capped
 from accord.coder.files.exact_disk import ResolvedFile, check_unchanged
-from accord.coder.files.file_search import BadPattern, BadQuery, Hit, Pattern, Query, search
+from accord.coder.files.file_search import BadPattern, BadQuery, GlobPattern, Hit, Query, search
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import (
@@ -29,9 +29,9 @@ from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallLocation
 
-_MAX_LINE: Final = 400
+_MAX_LINE_CHARS: Final = 400
 _MAX_LOCATIONS: Final = 20
-_MAX_COUNTED: Final = 100_000
+_MAX_COUNTED_MATCHES: Final = 100_000
 
 Mode = Literal["content", "files", "count"]
 
@@ -75,7 +75,7 @@ class GrepResults:
 async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCall:
     file = await context.resolve(arguments.path or ".")
     try:
-        only = Pattern(arguments.glob) if arguments.glob else None
+        glob_pattern = GlobPattern(arguments.glob) if arguments.glob else None
     except BadPattern as error:
         raise BadArguments(f"grep was not run: {error}") from None
 
@@ -83,10 +83,10 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
         in_folder = await asyncio.to_thread(_is_folder, file)
 
         @cache
-        def wanted(path: str) -> bool:
-            # Of a file with secrets, not even the number of matches may be shown.
+        def accepts_path(path: str) -> bool:
+            # Even the number of matches in a file with secrets must not be shown.
             shown = not in_folder or context.may_show(os.path.join(file.real, path))
-            return shown and (only is None or only.matches(path))
+            return shown and (glob_pattern is None or glob_pattern.matches(path))
 
         query = Query(
             arguments.pattern,
@@ -94,12 +94,12 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
             literal=arguments.literal,
             ignore_case=arguments.ignore_case,
             context=arguments.context if arguments.mode == "content" else 0,
-            most_per_file=1 if arguments.mode == "files" else 0,
-            wanted=wanted,
+            max_per_file=1 if arguments.mode == "files" else 0,
+            accepts_path=accepts_path,
         )
-        found = await _find(query, arguments, context)
+        results = await _search(query, arguments, context)
         base = file.path if in_folder else os.path.dirname(file.path)
-        return _outcome(found, arguments, base, context)
+        return _outcome(results, arguments, base, context)
 
     inside = "" if file.path == context.cwd else f" in {context.shown(file.path)}"
     return PreparedCall(
@@ -117,63 +117,65 @@ def _is_folder(file: ResolvedFile) -> bool:
     return os.path.isdir(file.real)
 
 
-async def _find(query: Query, arguments: GrepArguments, context: ToolContext) -> GrepResults:
-    found = GrepResults()
+async def _search(query: Query, arguments: GrepArguments, context: ToolContext) -> GrepResults:
+    results = GrepResults()
     limits = context.limits
-    most = min(arguments.limit or limits.matches, limits.matches)
+    max_results = min(arguments.limit or limits.matches, limits.matches)
 
     async def collect() -> None:
         async with aclosing(search(query, context.ripgrep())) as hits:
             async for hit in hits:
-                new = hit.path not in found.counts
-                if _enough(found, hit, new, most, arguments.mode):
-                    found.more = True
+                new_file = hit.path not in results.counts
+                if _limit_reached(results, hit, new_file, max_results, arguments.mode):
+                    results.more = True
                     return
-                if hit.matches:
-                    found.counts[hit.path] = found.counts.get(hit.path, 0) + 1
+                if hit.is_match:
+                    results.counts[hit.path] = results.counts.get(hit.path, 0) + 1
                 if arguments.mode == "content":
-                    found.hits.append(hit)
+                    results.hits.append(hit)
 
     search_task = asyncio.ensure_future(collect())
     try:
-        found.complete = await within(context.clock, limits.search_seconds, search_task)
+        results.complete = await within(context.clock, limits.search_seconds, search_task)
     finally:
         search_task.cancel()
         await asyncio.gather(search_task, return_exceptions=True)
-    if found.complete:
+    if results.complete:
         try:
             search_task.result()
         except BadQuery as error:
             raise ToolFailure(f"{arguments.pattern!r} is not a valid regular expression: {error}") from None
-    return found
+    return results
 
 
-def _enough(found: GrepResults, hit: Hit, new: bool, most: int, mode: Mode) -> bool:
-    if not hit.matches:
+def _limit_reached(results: GrepResults, hit: Hit, new_file: bool, max_results: int, mode: Mode) -> bool:
+    if not hit.is_match:
         return False
     if mode == "content":
-        return sum(found.counts.values()) >= most
-    return (new and len(found.counts) >= most) or sum(found.counts.values()) >= _MAX_COUNTED
+        return sum(results.counts.values()) >= max_results
+    if new_file and len(results.counts) >= max_results:
+        return True
+    return sum(results.counts.values()) >= _MAX_COUNTED_MATCHES
 
 
-def _outcome(found: GrepResults, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
+def _outcome(results: GrepResults, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
     limits = context.limits
 
     def shown(path: str) -> str:
         return context.shown(os.path.join(base, path))
 
     if arguments.mode == "content":
-        lines = _grouped(found.hits, shown, arguments.context)
+        lines = _group_by_file(results.hits, shown, arguments.context)
     elif arguments.mode == "files":
-        lines = [shown(path) for path in found.counts]
+        lines = [shown(path) for path in results.counts]
     else:
-        lines = [f"{shown(path)}: {count}" for path, count in found.counts.items()]
-    if found.more:
+        lines = [f"{shown(path)}: {count}" for path, count in results.counts.items()]
+    if results.more:
         lines.append(
             f"(more {'matches' if arguments.mode == 'content' else 'files'} were left out; "
             "narrow it with glob or path)"
         )
-    if not found.complete:
+    if not results.complete:
         lines.append(
             f"(incomplete: the search took more than {limits.search_seconds:g} s; "
             "narrow it with glob or path)"
@@ -182,16 +184,16 @@ def _outcome(found: GrepResults, arguments: GrepArguments, base: str, context: T
         lines.append("(no matches)")
     text = capped("\n".join(lines), limits.output_chars, "narrow it with glob or path")
     locations = [
-        ToolCallLocation(os.path.join(base, hit.path), hit.number) for hit in found.hits if hit.matches
+        ToolCallLocation(os.path.join(base, hit.path), hit.number) for hit in results.hits if hit.is_match
     ][:_MAX_LOCATIONS]
     raw = {
-        "files": {shown(path): count for path, count in found.counts.items()},
-        "complete": not found.more and found.complete,
+        "files": {shown(path): count for path, count in results.counts.items()},
+        "complete": not results.more and results.complete,
     }
     return ToolOutcome((TextPart(text),), (code_block(text),), raw, locations=locations or None)
 
 
-def _grouped(hits: list[Hit], shown: Callable[[str], str], context: int) -> list[str]:
+def _group_by_file(hits: list[Hit], shown: Callable[[str], str], context: int) -> list[str]:
     """Group the lines below their file: `12: a match`, `13- a line around one`."""
     lines: list[str] = []
     last: Hit | None = None
@@ -200,8 +202,8 @@ def _grouped(hits: list[Hit], shown: Callable[[str], str], context: int) -> list
             lines += [""] * (last is not None) + [shown(hit.path)]
         elif context and hit.number > last.number + 1:
             lines.append("--")
-        text = hit.text if len(hit.text) <= _MAX_LINE else f"{hit.text[:_MAX_LINE]} [...]"
-        lines.append(f"{hit.number}{':' if hit.matches else '-'} {text}")
+        text = hit.text if len(hit.text) <= _MAX_LINE_CHARS else f"{hit.text[:_MAX_LINE_CHARS]} [...]"
+        lines.append(f"{hit.number}{':' if hit.is_match else '-'} {text}")
         last = hit
     return lines
 

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from accord.coder.files.exact_disk import FileTooLarge, ResolvedFile
 from accord.coder.files.session_files import NotText
-from accord.coder.files.text_document import Document, plain
-from accord.coder.files.text_match import numbered
+from accord.coder.files.text_document import Document, normalize_line_ends
+from accord.coder.files.text_match import number_lines
 from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, code_block
@@ -61,7 +61,7 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Prepare
             return await _part(file, first, limit, error.size, context)
         if document is None:
             raise ToolFailure(await asyncio.to_thread(_missing, file))
-        context.read_files.note(file, document.digest)
+        context.read_files.record(file, document.digest)
         return _lines(file, document, first, limit, context.limits)
 
     return PreparedCall(
@@ -73,7 +73,7 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Prepare
 
 
 def _lines(file: ResolvedFile, document: Document, first: int, limit: int, limits: ToolLimits) -> ToolOutcome:
-    lines = plain(document.text).split("\n")
+    lines = normalize_line_ends(document.text).split("\n")
     if lines[-1] == "":
         lines.pop()  # a line end at the end starts no new line
     total = len(lines)
@@ -88,9 +88,9 @@ def _lines(file: ResolvedFile, document: Document, first: int, limit: int, limit
         notes.append(f"lines {first}-{last} of {total}; read on with offset={last + 1}")
     elif first > 1:
         notes.append(f"lines {first}-{last} of {total}, the end of the file")
-    if document.form.encoding != "utf-8":
-        notes.append(f"the encoding of the file is {document.form.encoding}")
-    return _outcome(shown, first, notes, {"total_lines": total, "encoding": document.form.encoding})
+    if document.encoding.name != "utf-8":
+        notes.append(f"the encoding of the file is {document.encoding.name}")
+    return _outcome(shown, first, notes, {"total_lines": total, "encoding": document.encoding.name})
 
 
 async def _part(file: ResolvedFile, first: int, limit: int, size: int, context: ToolContext) -> ToolOutcome:
@@ -109,7 +109,7 @@ async def _part(file: ResolvedFile, first: int, limit: int, size: int, context: 
         ) from None
     if not text:
         raise ToolFailure(f"{file.path} has fewer than {first} lines")
-    shown = _bounded(plain(text).removesuffix("\n").split("\n"), context.limits)
+    shown = _bounded(normalize_line_ends(text).removesuffix("\n").split("\n"), context.limits)
     notes = [
         f"lines {first}-{first + len(shown) - 1} of a file of {size:,} bytes; "
         f"read on with offset={first + len(shown)}"
@@ -134,7 +134,7 @@ def _bounded(lines: list[str], limits: ToolLimits) -> list[str]:
 
 def _outcome(lines: list[str], first: int, notes: list[str], raw: dict[str, object]) -> ToolOutcome:
     note = f"({'; '.join(notes)})" if notes else ""
-    text = "\n".join(filter(None, (numbered(lines, first), note)))
+    text = "\n".join(filter(None, (number_lines(lines, first), note)))
     shown = code_block("\n".join(lines)) if lines else code_block(note)
     return ToolOutcome(
         (TextPart(text),),

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from accord.coder.files.exact_disk import FileTooLarge, ResolvedFile
 from accord.coder.files.session_files import NotText
-from accord.coder.files.text_document import Document, diff_of, plain, with_line_end
+from accord.coder.files.text_document import Document, diff_of, with_line_end
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
@@ -26,8 +26,8 @@ async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Prepar
 
     async def preview() -> Sequence[ToolCallContent]:
         before = await context.files.read(file, context.limits.file_bytes)
-        old = None if before is None else plain(before.text)
-        return (diff_of(file.path, old, plain(arguments.content), context.limits.diff_chars),)
+        old = None if before is None else before.text
+        return (diff_of(file.path, old, arguments.content, context.limits.diff_chars),)
 
     async def run(report: Report) -> ToolOutcome:
         before = await read_before_change(file, context)
@@ -37,13 +37,13 @@ async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Prepar
             if text == before.text:
                 return ToolOutcome((TextPart(f"{file.path} already has this text."),), (), {"changed": False})
         after = await context.files.write(file, text, before)
-        context.read_files.note(file, after.digest)
-        old = None if before is None else plain(before.text)
+        context.read_files.record(file, after.digest)
+        old = None if before is None else before.text
         verb = "Created" if before is None else "Replaced"
         lines = text.count("\n") + (text[-1:] not in ("", "\n"))
         return ToolOutcome(
             (TextPart(f"{verb} {context.shown(file.path)}, {lines} line{'' if lines == 1 else 's'}."),),
-            (diff_of(file.path, old, plain(text), context.limits.diff_chars),),
+            (diff_of(file.path, old, text, context.limits.diff_chars),),
             {"path": file.path, "created": before is None, "lines": lines},
         )
 
