@@ -17,7 +17,7 @@ from accord.workspace.roots import Folder, OutsideRoots, Roots
 
 
 def read(roots: Roots, path: Path) -> str:
-    descriptor = roots.reach(path, Folder.open_file)
+    descriptor = roots.with_parent_folder(path, Folder.open_file)
     with os.fdopen(descriptor) as file:
         return file.read()
 
@@ -109,9 +109,9 @@ def test_a_link_that_stays_inside_the_roots_is_followed(roots: Roots, project: P
 def test_a_link_to_itself_is_refused(roots: Roots, project: Path) -> None:
     (project / "loop").symlink_to("loop")
     with pytest.raises(OSError, match="symbolic links"):
-        roots.reach(project / "loop", Folder.open_file)
+        roots.with_parent_folder(project / "loop", Folder.open_file)
     with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
-        roots.reach(project / "loop" / "x", Folder.open_file)
+        roots.with_parent_folder(project / "loop" / "x", Folder.open_file)
 
 
 def test_a_root_can_be_a_link(tmp_path: Path, project: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_folder_swapped_after_the_check_is_not_followed(roots: Roots, project:
         (project / "dir").symlink_to(outside)
         return folder.open_file(name)
 
-    with os.fdopen(roots.reach(project / "dir" / "secret.txt", swap_then_open)) as file:
+    with os.fdopen(roots.with_parent_folder(project / "dir" / "secret.txt", swap_then_open)) as file:
         assert file.read() == "mine"
 
 
@@ -233,7 +233,7 @@ def test_a_file_swapped_after_the_check_is_resolved_again(roots: Roots, project:
         return folder.open_file(name)
 
     with pytest.raises(OutsideRoots):
-        roots.reach(project / "file", swap_then_open)
+        roots.with_parent_folder(project / "file", swap_then_open)
 
 
 SWAP = """
@@ -293,7 +293,7 @@ def test_swapping_links_in_a_race_never_creates_a_file_outside(
     count = 0
     while swapper.poll() is None:
         with suppress(InvalidParams, OSError):
-            roots.reach(project / "dir" / f"made{count}" / "x", make, create=True)
+            roots.with_parent_folder(project / "dir" / f"made{count}" / "x", make, create=True)
             count += 1
     assert swapper.returncode == 0
     assert count > 0

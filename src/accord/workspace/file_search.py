@@ -41,34 +41,34 @@ def best_matches(query: str, names: Iterable[str], max_results: int = 20) -> lis
 
     Without a query, the names in the outermost folders come first.
     """
-    wanted = query.casefold()
-    if not wanted:
+    letters = query.casefold()
+    if not letters:
         return sorted(names, key=lambda name: (name.count("/"), name))[:max_results]
     ranked: list[tuple[int, int, str]] = []
     for name in names:
-        score = match_score(wanted, name)
+        score = match_score(letters, name)
         if score is not None:
             ranked.append((-score, len(name), name))
     ranked.sort()
     return [name for _, _, name in ranked[:max_results]]
 
 
-def match_score(wanted: str, name: str) -> int | None:
+def match_score(letters: str, name: str) -> int | None:
     """Return how well a name matches the case-folded letters; None if it does not contain them in order."""
     folded = name.casefold()
     base = folded[folded.rstrip("/").rfind("/") + 1 :]
-    if wanted in base:
-        return 1000 + (500 if base.startswith(wanted) else 0) + (500 if base == wanted else 0) - len(base)
-    if wanted in folded:
+    if letters in base:
+        return 1000 + (500 if base.startswith(letters) else 0) + (500 if base == letters else 0) - len(base)
+    if letters in folded:
         return 600 - len(folded)
-    score, at = 0, 0
-    for letter in wanted:
-        found = folded.find(letter, at)
+    score, position = 0, 0
+    for letter in letters:
+        found = folded.find(letter, position)
         if found < 0:
             return None
-        starts = found == 0 or folded[found - 1] in "/_-. "
-        score += 8 if starts else 4 if found == at else 0
-        at = found + 1
+        starts_word = found == 0 or folded[found - 1] in "/_-. "
+        score += 8 if starts_word else 4 if found == position else 0
+        position = found + 1
     return score
 
 

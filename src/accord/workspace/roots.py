@@ -2,10 +2,11 @@
 
 Also open folders and the atomic file writer.
 
-`Roots.resolve` follows links and refuses a path outside the roots. `Roots.reach` does the same, then opens
-folder by folder without following any link, so that a link swapped in after the check cannot lead outside.
+`Roots.resolve` follows links and refuses a path outside the roots. `Roots.with_parent_folder` does the same,
+then opens folder by folder without following links, so that a link created after the check cannot lead
+outside.
 
-Two things are beyond any check of paths: a hard link to a file elsewhere, and what a started command does.
+The roots do not restrict hard links to files elsewhere, nor what a started command does.
 """
 
 import errno
@@ -20,7 +21,7 @@ from typing import Final, Self, TypeAlias, TypeVar, cast
 
 from accord.errors import InvalidParams, RequestCancelled
 
-_BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd
+_HAS_FOLDER_DESCRIPTORS: Final = os.open in os.supports_dir_fd
 _AS_EFFECTIVE_USER: Final = os.access in os.supports_effective_ids
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -28,7 +29,7 @@ _NOCTTY: Final[int] = getattr(os, "O_NOCTTY", 0)
 _CLOEXEC: Final[int] = getattr(os, "O_CLOEXEC", 0)
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 # A path-only descriptor needs no read permission on the folder; elsewhere a readable one does.
-_FOLDER: Final[int] = (
+_FOLDER_FLAGS: Final[int] = (
     getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW | _CLOEXEC
 )
 
@@ -36,17 +37,17 @@ _FOLDER: Final[int] = (
 class Folder:
     """An open folder. All operations take names relative to it and never follow links.
 
-    So the checked file is the used file, even if a link is swapped in between. Platforms without folder
-    descriptors (Windows) use full paths, without that guarantee.
+    The checked file is therefore the used file, even if another program creates a link in between. Platforms
+    without folder descriptors (Windows) use full paths, without that guarantee.
     """
 
     def __init__(self, path: Path, within: "Folder | None" = None) -> None:
         """Open `path`, which must be a folder and not a link. `within` is its parent, already open."""
         self.path: Path = path
         self._descriptor: int | None = None
-        if _BY_DESCRIPTOR:
+        if _HAS_FOLDER_DESCRIPTORS:
             name, parent = (path, None) if within is None else (path.name, within._descriptor)
-            self._descriptor = os.open(name, _FOLDER, dir_fd=parent)
+            self._descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
         elif not stat.S_ISDIR(os.lstat(path).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
@@ -58,22 +59,24 @@ class Folder:
             if not create:
                 raise
         with suppress(FileExistsError):
-            os.mkdir(self._at(name), dir_fd=self._descriptor)
+            os.mkdir(self._name_or_path(name), dir_fd=self._descriptor)
         return Folder(self.path / name, self)
 
     def stat(self, name: str) -> os.stat_result:
         """Return the status of a name; of a link, not of its target."""
-        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._name_or_path(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def may_write(self, name: str) -> bool:
         """Return whether this user may change the file."""
-        return os.access(self._at(name), os.W_OK, dir_fd=self._descriptor, effective_ids=_AS_EFFECTIVE_USER)
+        return os.access(
+            self._name_or_path(name), os.W_OK, dir_fd=self._descriptor, effective_ids=_AS_EFFECTIVE_USER
+        )
 
     def open_file(self, name: str) -> int:
         """Open a regular file for reading and return its descriptor. Never blocks on a pipe."""
         require_regular_file(self.stat(name))
         flags = os.O_RDONLY | _NOFOLLOW | _NONBLOCK | _NOCTTY | _CLOEXEC | _BINARY
-        descriptor = os.open(self._at(name), flags, dir_fd=self._descriptor)
+        descriptor = os.open(self._name_or_path(name), flags, dir_fd=self._descriptor)
         try:
             require_regular_file(os.fstat(descriptor))
         except OSError:
@@ -84,36 +87,39 @@ class Folder:
     def create_file(self, name: str, mode: int) -> int:
         """Create a new file for writing and return its descriptor."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC | _BINARY
-        return os.open(self._at(name), flags, mode, dir_fd=self._descriptor)
+        return os.open(self._name_or_path(name), flags, mode, dir_fd=self._descriptor)
 
     def replace(self, source: str, target: str) -> None:
         """Rename `source` to `target` in one step, replacing `target`."""
         os.replace(
-            self._at(source),
-            self._at(target),
+            self._name_or_path(source),
+            self._name_or_path(target),
             src_dir_fd=self._descriptor,
             dst_dir_fd=self._descriptor,
         )
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        os.unlink(self._at(name), dir_fd=self._descriptor)
+        os.unlink(self._name_or_path(name), dir_fd=self._descriptor)
 
     def remove_folder(self, name: str) -> None:
         """Remove an empty folder."""
-        os.rmdir(self._at(name), dir_fd=self._descriptor)
+        os.rmdir(self._name_or_path(name), dir_fd=self._descriptor)
 
     def move(self, name: str, into: "Folder", new_name: str) -> None:
         """Move a file or folder in one step, within this folder or into another."""
         os.rename(
-            self._at(name), into._at(new_name), src_dir_fd=self._descriptor, dst_dir_fd=into._descriptor
+            self._name_or_path(name),
+            into._name_or_path(new_name),
+            src_dir_fd=self._descriptor,
+            dst_dir_fd=into._descriptor,
         )
 
     def link(self, name: str, into: "Folder", new_name: str) -> None:
         """Create a hard link to a file. The new name must not exist."""
         os.link(
-            self._at(name),
-            into._at(new_name),
+            self._name_or_path(name),
+            into._name_or_path(new_name),
             src_dir_fd=self._descriptor,
             dst_dir_fd=into._descriptor,
             follow_symlinks=False,
@@ -125,8 +131,8 @@ class Folder:
         if descriptor is not None:
             os.close(descriptor)
 
-    def _at(self, name: str) -> str:
-        return name if _BY_DESCRIPTOR else str(self.path / name)
+    def _name_or_path(self, name: str) -> str:
+        return name if _HAS_FOLDER_DESCRIPTORS else str(self.path / name)
 
     def __enter__(self) -> Self:
         return self
@@ -151,8 +157,8 @@ def require_regular_file(status: os.stat_result) -> None:
 AnyPath: TypeAlias = str | os.PathLike[str]
 T = TypeVar("T")
 
-_MAX_NAME: Final = 255
-_MAX_PATH: Final = 4096
+_MAX_NAME_BYTES: Final = 255
+_MAX_PATH_BYTES: Final = 4096
 # How often a path is resolved again when its folders change meanwhile.
 _ATTEMPTS: Final = 8
 
@@ -165,8 +171,8 @@ class Roots:
     """`cwd` and the additional folders of one session, with links resolved."""
 
     def __init__(self, cwd: AnyPath, additional: Sequence[AnyPath] = ()) -> None:
-        self.cwd: Path = _real(cwd)
-        self.additional: tuple[Path, ...] = tuple(_real(folder) for folder in additional)
+        self.cwd: Path = _real_path(cwd)
+        self.additional: tuple[Path, ...] = tuple(_real_path(folder) for folder in additional)
         self.folders: tuple[Path, ...] = tuple(dict.fromkeys((self.cwd, *self.additional)))
 
     def child(self, cwd: AnyPath | None = None, additional: Sequence[AnyPath] | None = None) -> "Roots":
@@ -181,30 +187,32 @@ class Roots:
 
     def resolve(self, path: AnyPath) -> Path:
         """Resolve links and `..` of an absolute path, which need not exist. Raises OutsideRoots."""
-        target = _real(path)
+        target = _real_path(path)
         if any(target.is_relative_to(folder) for folder in self.folders):
             return target
         leads_out = any(Path(path).is_relative_to(folder) for folder in self.folders)
         raise OutsideRoots(
-            f"{shown(path)} {'leads' if leads_out else 'lies'} outside the roots of this session: "
+            f"{quote_value(path)} {'leads' if leads_out else 'lies'} outside the roots of this session: "
             f"{', '.join(map(str, self.folders))}"
         )
 
-    def reach(self, path: AnyPath, act: Callable[[Folder, str], T], *, create: bool = False) -> T:
-        """Call `act` with the open parent folder of the resolved path, and the file's name in it.
+    def with_parent_folder(
+        self, path: AnyPath, action: Callable[[Folder, str], T], *, create: bool = False
+    ) -> T:
+        """Call `action` with the open parent folder of the resolved path, and the file's name in it.
 
-        With `create`, missing folders are created. If a folder of the path or the name itself (`act` raises
-        ELOOP) has become a link, the path is resolved again. Raises OSError.
+        With `create`, missing folders are created. If a folder of the path or the name itself (`action`
+        raises ELOOP) has become a link, the path is resolved again. Raises OSError.
         """
         if os.fspath(path).endswith(("/", os.sep)):
-            raise InvalidParams(f"{shown(path)} names a folder, not a file")
+            raise InvalidParams(f"{quote_value(path)} names a folder, not a file")
         for attempt in range(_ATTEMPTS):
             target = self.resolve(path)
             if target in self.folders:
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             try:
                 with self._open(target.parent, create) as folder:
-                    return act(folder, target.name)
+                    return action(folder, target.name)
             except OSError as error:
                 if error.errno not in (errno.ELOOP, errno.ENOTDIR) or attempt == _ATTEMPTS - 1:
                     raise
@@ -212,7 +220,8 @@ class Roots:
 
     def _open(self, target: Path, create: bool) -> Folder:
         """Open the folder `target`, starting at the outermost root that contains it."""
-        root = min((f for f in self.folders if target.is_relative_to(f)), key=lambda f: len(f.parts))
+        containing = [root for root in self.folders if target.is_relative_to(root)]
+        root = min(containing, key=lambda root: len(root.parts))
         folder = Folder(root)
         for name in target.relative_to(root).parts:
             with folder:
@@ -223,35 +232,35 @@ class Roots:
         return f"Roots({', '.join(map(str, self.folders))})"
 
 
-def shown(path: object) -> str:
+def quote_value(path: object) -> str:
     """Return a value for an error message: quoted, on one line, shortened."""
     value: object = os.fspath(cast("os.PathLike[str]", path)) if isinstance(path, os.PathLike) else path
     text = repr(value)
     return text if len(text) <= 300 else f"{text[:200]}...{text[-60:]}"
 
 
-def _real(path: AnyPath) -> Path:
+def _real_path(path: AnyPath) -> Path:
     """Return the path with links resolved. Raises InvalidParams if it is not an absolute path."""
     if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidParams(f"a path must be a string, not {type(path).__name__}")
     text = os.fspath(path)
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidParams(f"{shown(text)} is a path in bytes; a path must be a string")
+        raise InvalidParams(f"{quote_value(text)} is a path in bytes; a path must be a string")
     if "\0" in text:
-        raise InvalidParams(f"{shown(text)} is not a path: it contains a NUL character")
+        raise InvalidParams(f"{quote_value(text)} is not a path: it contains a NUL character")
     if not os.path.isabs(text):
         hint = "; `~` is not expanded here" if text.startswith("~") else ""
-        raise InvalidParams(f"{shown(text)} is not an absolute path{hint}")
+        raise InvalidParams(f"{quote_value(text)} is not an absolute path{hint}")
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
-        raise InvalidParams(f"{shown(text)} is not a path: this system cannot encode it") from None
-    if len(encoded) >= _MAX_PATH or any(len(part) > _MAX_NAME for part in encoded.split(b"/")):
-        raise InvalidParams(f"{shown(text)} is too long for a path on this system")
+        raise InvalidParams(f"{quote_value(text)} is not a path: this system cannot encode it") from None
+    if len(encoded) >= _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
+        raise InvalidParams(f"{quote_value(text)} is too long for a path on this system")
     for _ in range(_ATTEMPTS):
         with suppress(OSError):  # a link changed while it was being read
             return Path(os.path.realpath(text))
-    raise InvalidParams(f"{shown(text)} keeps changing; it could not be resolved")
+    raise InvalidParams(f"{quote_value(text)} keeps changing; it could not be resolved")
 
 
 def replace_file(folder: Folder, name: str, data: bytes, stop: threading.Event) -> None:
@@ -261,7 +270,7 @@ def replace_file(folder: Folder, name: str, data: bytes, stop: threading.Event) 
 
     Raises OSError (ELOOP if the name is a link), and RequestCancelled if `stop` is set before the last step.
     """
-    before = _replaceable(folder, name)
+    before = _status_to_replace(folder, name)
     temporary = f".accord-{os.urandom(8).hex()}.tmp"
     descriptor = folder.create_file(temporary, 0o666 if before is None else 0o600)
     try:
@@ -278,7 +287,7 @@ def replace_file(folder: Folder, name: str, data: bytes, stop: threading.Event) 
         raise
 
 
-def _replaceable(folder: Folder, name: str) -> os.stat_result | None:
+def _status_to_replace(folder: Folder, name: str) -> os.stat_result | None:
     """Return the status of the file to replace, or None if there is none. Raises OSError if it must stay."""
     try:
         before = folder.stat(name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from accord.errors import InvalidParams
-from accord.workspace.roots import AnyPath, Roots, shown
+from accord.workspace.roots import AnyPath, Roots, quote_value
 from accord.workspace.text_files import check_count
 
 # A single word without shell syntax: the name of a program, not a shell line.
@@ -36,10 +36,10 @@ class TerminalCommand:
 
     def check(self) -> None:
         """Raise InvalidParams for values of a wrong type or that no machine can run."""
-        if not _is_text(self.command) or not self.command.strip():
-            raise InvalidParams(f"command must be the name of a program, not {shown(self.command)}")
+        if not _is_process_text(self.command) or not self.command.strip():
+            raise InvalidParams(f"command must be the name of a program, not {quote_value(self.command)}")
         if not _are_args(self.args):
-            raise InvalidParams(f"args must be a list of strings without NUL, not {shown(self.args)}")
+            raise InvalidParams(f"args must be a list of strings without NUL, not {quote_value(self.args)}")
         if not _is_environment(self.env):
             raise InvalidParams(
                 "env must give each variable a name (without `=`) and a string without NUL as value"
@@ -60,28 +60,29 @@ def prepare(command: TerminalCommand, roots: Roots, env: Mapping[str, str]) -> P
     """Prepare a checked command. Its own `env` entries override `env`. Reads the disk."""
     cwd = roots.cwd if command.cwd is None else roots.resolve(command.cwd)
     if not cwd.is_dir():
-        raise InvalidParams(
-            f"cannot run {shown(command.command)} in {shown(str(cwd))}: it is not an existing folder"
-        )
+        program, folder = quote_value(command.command), quote_value(str(cwd))
+        raise InvalidParams(f"cannot run {program} in {folder}: it is not an existing folder")
     merged_env = {**env, "PWD": str(cwd), **(command.env or {})}
-    return PreparedCommand(_argv(command.command, list(command.args or ()), cwd, merged_env), merged_env, cwd)
+    return PreparedCommand(
+        _build_argv(command.command, list(command.args or ()), cwd, merged_env), merged_env, cwd
+    )
 
 
-def _argv(command: str, args: list[str], cwd: Path, env: Mapping[str, str]) -> list[str]:
-    program = _program(command, cwd, env)
+def _build_argv(command: str, args: list[str], cwd: Path, env: Mapping[str, str]) -> list[str]:
+    program = _find_program(command, cwd, env)
     if program is None and not args and not _PLAIN_WORD.fullmatch(command):
-        return [*_shell(env), command]
+        return [*_shell_prefix(env), command]
     return [program or command, *args]
 
 
-def _program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
+def _find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
     """Return the executable of this name. A name with a slash is relative to `cwd`."""
     if os.path.dirname(command):
         return shutil.which(str(cwd / command))
     return shutil.which(command, path=env.get("PATH", os.defpath))
 
 
-def _shell(env: Mapping[str, str]) -> list[str]:
+def _shell_prefix(env: Mapping[str, str]) -> list[str]:
     if os.name == "nt":
         return [env.get("COMSPEC", "cmd.exe"), "/d", "/s", "/c"]
     shell = env.get("SHELL", "")
@@ -89,7 +90,7 @@ def _shell(env: Mapping[str, str]) -> list[str]:
     return [shell if usable else "/bin/sh", "-c"]
 
 
-def _is_text(value: object) -> bool:
+def _is_process_text(value: object) -> bool:
     """Return whether the value is a string that a process can receive."""
     if not isinstance(value, str) or "\0" in value:
         return False
@@ -102,7 +103,7 @@ def _is_text(value: object) -> bool:
 
 def _are_args(value: object) -> bool:
     return value is None or (
-        isinstance(value, list | tuple) and all(map(_is_text, cast(list[object], value)))
+        isinstance(value, list | tuple) and all(map(_is_process_text, cast(list[object], value)))
     )
 
 
@@ -110,6 +111,6 @@ def _is_environment(value: object) -> bool:
     if value is None:
         return True
     return isinstance(value, Mapping) and all(
-        _is_text(name) and bool(name) and "=" not in cast(str, name) and _is_text(text)
+        _is_process_text(name) and bool(name) and "=" not in cast(str, name) and _is_process_text(text)
         for name, text in cast(Mapping[object, object], value).items()
     )

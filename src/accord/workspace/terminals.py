@@ -16,7 +16,7 @@ from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import InternalError, InvalidParams, NeverStarted, NotFound, RequestCancelled
 from accord.wire.pipes import LoopReader, PipeReader
 from accord.wire.process_tree import ProcessTree, StopTimeouts, start_process
-from accord.workspace.roots import Roots, shown
+from accord.workspace.roots import Roots, quote_value
 from accord.workspace.terminal_command import PreparedCommand, TerminalCommand, prepare
 
 
@@ -72,28 +72,28 @@ class OutputBuffer:
         self.truncated: bool = False
         self._limit = limit
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._kept = bytearray()
+        self._output = bytearray()
 
     def feed(self, data: bytes) -> str:
         """Add output and return the text that it completes."""
-        return self._keep(self._decoder.decode(data))
+        return self._append(self._decoder.decode(data))
 
     def finish(self) -> str:
         """End the stream. An incomplete last character becomes U+FFFD."""
-        return self._keep(self._decoder.decode(b"", final=True))
+        return self._append(self._decoder.decode(b"", final=True))
 
     @property
     def text(self) -> str:
-        return self._kept.decode()
+        return self._output.decode()
 
-    def _keep(self, text: str) -> str:
-        kept = self._kept
-        kept += text.encode()
-        excess = len(kept) - self._limit
+    def _append(self, text: str) -> str:
+        output = self._output
+        output += text.encode()
+        excess = len(output) - self._limit
         if excess > 0:
-            while excess < len(kept) and kept[excess] & 0xC0 == 0x80:
+            while excess < len(output) and output[excess] & 0xC0 == 0x80:
                 excess += 1
-            del kept[:excess]
+            del output[:excess]
             self.truncated = True
         return text
 
@@ -267,11 +267,11 @@ class Terminals:
         base = os.environ if self._base_env is None else self._base_env
         launch = await asyncio.to_thread(prepare, command, self.roots, channel_env(base, self._pty))
         if self._closed:
-            raise RequestCancelled(f"{shown(command.command)} was not started: the session is closed")
+            raise RequestCancelled(f"{quote_value(command.command)} was not started: the session is closed")
         if sum(terminal.running for terminal in self._terminals.values()) >= MAX_RUNNING:
             raise InternalError(
-                f"{shown(command.command)} was not started: {MAX_RUNNING} commands run in this session; "
-                "end one first"
+                f"{quote_value(command.command)} was not started: "
+                f"{MAX_RUNNING} commands run in this session; end one first"
             )
         limit = DEFAULT_OUTPUT_BYTES if command.output_byte_limit is None else command.output_byte_limit
         id = f"term_{os.urandom(8).hex()}"
@@ -286,7 +286,7 @@ class Terminals:
         """Wait for the end of the command and return its status. A release also ends the wait."""
         status = await self._terminal(id).wait()
         if status is None:
-            raise _unknown(id)
+            raise _unknown_terminal(id)
         return status
 
     async def kill(self, id: str) -> None:
@@ -314,7 +314,7 @@ class Terminals:
     def _terminal(self, id: str) -> RunningTerminal:
         terminal = self._terminals.get(id)
         if terminal is None:
-            raise _unknown(id)
+            raise _unknown_terminal(id)
         return terminal
 
     def _start(self, id: str, launch: PreparedCommand, buffer: OutputBuffer) -> RunningTerminal:
@@ -347,5 +347,5 @@ def _reader(descriptor: int) -> PipeReader:
     return LoopReader(descriptor)
 
 
-def _unknown(id: str) -> NotFound:
-    return NotFound(f"there is no terminal {shown(id)}, or it was released", {"terminalId": id})
+def _unknown_terminal(id: str) -> NotFound:
+    return NotFound(f"there is no terminal {quote_value(id)}, or it was released", {"terminalId": id})

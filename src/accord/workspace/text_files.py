@@ -16,13 +16,13 @@ from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from accord.errors import InternalError, InvalidParams, NotFound, RequestCancelled, RpcError
-from accord.workspace.roots import AnyPath, Folder, Roots, replace_file, shown
+from accord.workspace.roots import AnyPath, Folder, Roots, quote_value, replace_file
 
 _CHUNK: Final = 256 * 1024
 
 
 class TextTooLong(Exception):
-    """The text has more bytes than the bound allows."""
+    """The text has more bytes than allowed."""
 
 
 def check_count(name: str, value: object) -> None:
@@ -38,21 +38,21 @@ def lines_of(text: str, line: int | None, limit: int | None) -> str:
     The first line is 1, and only a line feed ends a line. Line ends are kept, so that parts join to the
     original.
     """
-    start = _after(text, "\n", max(line or 1, 1) - 1, 0)
+    start = _after_line_ends(text, "\n", max(line or 1, 1) - 1, 0)
     if start is None:
         return ""
-    return text[start : None if limit is None else _after(text, "\n", limit, start)]
+    return text[start : None if limit is None else _after_line_ends(text, "\n", limit, start)]
 
 
 def read_lines(
-    descriptor: int, line: int | None, limit: int | None, bound: int, stop: threading.Event
+    descriptor: int, line: int | None, limit: int | None, max_bytes: int, stop: threading.Event
 ) -> bytes:
-    """Return the same lines of an open file. Uses at most about `bound` bytes of memory for any file.
+    """Return the same lines of an open file. Uses at most about `max_bytes` bytes of memory for any file.
 
-    Raises TextTooLong above the bound, and RequestCancelled when `stop` is set.
+    Raises TextTooLong above `max_bytes`, and RequestCancelled when `stop` is set.
     """
     skip = max(line or 1, 1) - 1
-    kept = bytearray()
+    data = bytearray()
     while limit is None or limit > 0:
         if stop.is_set():
             raise RequestCancelled()
@@ -60,23 +60,23 @@ def read_lines(
         if not chunk:
             break
         if skip:
-            ends = chunk.count(b"\n")
-            start = _after(chunk, b"\n", skip, 0)
-            skip = max(skip - ends, 0)
+            line_ends = chunk.count(b"\n")
+            start = _after_line_ends(chunk, b"\n", skip, 0)
+            skip = max(skip - line_ends, 0)
             if start is None:
                 continue
             chunk = chunk[start:]
         if limit is not None:
-            ends = chunk.count(b"\n")
-            chunk = chunk[: _after(chunk, b"\n", limit, 0)]
-            limit = max(limit - ends, 0)
-        kept += chunk
-        if len(kept) > bound:
+            line_ends = chunk.count(b"\n")
+            chunk = chunk[: _after_line_ends(chunk, b"\n", limit, 0)]
+            limit = max(limit - line_ends, 0)
+        data += chunk
+        if len(data) > max_bytes:
             raise TextTooLong
-    return bytes(kept)
+    return bytes(data)
 
 
-def _after(text: str | bytes, end: str | bytes, count: int, start: int) -> int | None:
+def _after_line_ends(text: str | bytes, end: str | bytes, count: int, start: int) -> int | None:
     """Return the position after the `count`-th line end from `start` on; None if there are fewer."""
     for _ in range(count):
         start = text.find(end, start) + 1  # pyright: ignore[reportArgumentType]
@@ -97,19 +97,19 @@ class PathQueue:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(self, path: str) -> "AsyncGenerator[PathTurn]":
+    async def slot(self, path: str) -> "AsyncGenerator[PathSlot]":
         """Wait for earlier calls on this path. Later calls wait for this one."""
         lock = self._locks.setdefault(path, asyncio.Lock())
         await lock.acquire()
-        turn = PathTurn()
+        slot = PathSlot()
         try:
-            yield turn
+            yield slot
         finally:
-            turn.when_idle(lock.release)
+            slot.when_idle(lock.release)
 
 
-class PathTurn:
-    """The turn of one call on a path."""
+class PathSlot:
+    """The time in which one call has a path to itself."""
 
     def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
@@ -117,7 +117,7 @@ class PathTurn:
     async def run(self, work: Work[T]) -> T:
         """Run the work in a thread.
 
-        A cancelled caller returns immediately and sets the event of the work. The turn lasts until the work
+        A cancelled caller returns immediately and sets the event of the work. The slot lasts until the work
         has ended, so that a late write cannot overwrite the next one.
         """
         stop = threading.Event()
@@ -200,12 +200,12 @@ class TextFiles:
         """
         check_count("line", line)
         check_count("limit", limit)
-        async with self._queue.turn(str(path)) as turn:
+        async with self._queue.slot(str(path)) as slot:
             if self._buffers is not None:
-                text = self._buffers.read(await turn.run(lambda _: self.roots.resolve(path)))
+                text = self._buffers.read(await slot.run(lambda _: self.roots.resolve(path)))
                 if text is not None:
                     return lines_of(text, line, limit)
-            return await turn.run(lambda stop: self._read(path, line, limit, stop))
+            return await slot.run(lambda stop: self._read(path, line, limit, stop))
 
     async def write_text(self, path: AnyPath, content: str) -> None:
         """Replace the whole text of a file. Creates missing folders.
@@ -213,20 +213,20 @@ class TextFiles:
         Raises OutsideRoots, or InvalidParams if the file cannot be written.
         """
         data = _encode(path, content)
-        async with self._queue.turn(str(path)) as turn:
+        async with self._queue.slot(str(path)) as slot:
             if self._buffers is not None:
-                target = await turn.run(lambda _: self.roots.resolve(path))
+                target = await slot.run(lambda _: self.roots.resolve(path))
                 if self._buffers.write(target, content):
                     return
-            await turn.run(lambda stop: self._write(path, data, stop))
+            await slot.run(lambda stop: self._write(path, data, stop))
 
     def _read(self, path: AnyPath, line: int | None, limit: int | None, stop: threading.Event) -> str:
         try:
-            descriptor = self.roots.reach(path, Folder.open_file)
+            descriptor = self.roots.with_parent_folder(path, Folder.open_file)
         except FileNotFoundError:
             if self._missing_is_empty:
                 return ""
-            raise NotFound(f"{shown(path)} does not exist", {"uri": _uri(path)}) from None
+            raise NotFound(f"{quote_value(path)} does not exist", {"uri": _uri(path)}) from None
         except OSError as error:
             raise _disk_error("read", path, error) from None
         try:
@@ -236,12 +236,12 @@ class TextFiles:
             return data.decode()
         except TextTooLong:
             raise InvalidParams(
-                f"{shown(path)} is too large: {os.fstat(descriptor).st_size} bytes, "
+                f"{quote_value(path)} is too large: {os.fstat(descriptor).st_size} bytes, "
                 f"and one response has at most {self._max_bytes}; read fewer lines with line and limit"
             ) from None
         except UnicodeDecodeError as error:
             raise InvalidParams(
-                f"{shown(path)} is not text: byte {error.object[error.start]:#04x} is not UTF-8 "
+                f"{quote_value(path)} is not text: byte {error.object[error.start]:#04x} is not UTF-8 "
                 f"(at position {error.start} of the requested text)"
             ) from None
         except OSError as error:
@@ -251,11 +251,13 @@ class TextFiles:
 
     def _write(self, path: AnyPath, data: bytes, stop: threading.Event) -> None:
         try:
-            self.roots.reach(path, lambda folder, name: replace_file(folder, name, data, stop), create=True)
+            self.roots.with_parent_folder(
+                path, lambda folder, name: replace_file(folder, name, data, stop), create=True
+            )
         except FileNotFoundError as error:
             # Folders inside a root are created, but never the root itself.
             raise NotFound(
-                f"cannot write {shown(path)}: its root folder does not exist", {"uri": _uri(path)}
+                f"cannot write {quote_value(path)}: its root folder does not exist", {"uri": _uri(path)}
             ) from error
         except OSError as error:
             raise _disk_error("write", path, error) from None
@@ -268,7 +270,7 @@ def _encode(path: AnyPath, content: str) -> bytes:
         return content.encode()
     except UnicodeEncodeError as error:
         raise InvalidParams(
-            f"cannot write {shown(path)}: the text has a lone surrogate at position {error.start}"
+            f"cannot write {quote_value(path)}: the text has a lone surrogate at position {error.start}"
         ) from None
 
 
@@ -278,4 +280,4 @@ def _uri(path: AnyPath) -> str:
 
 def _disk_error(verb: str, path: AnyPath, error: OSError) -> RpcError:
     kind = InvalidParams if error.errno in _CALLER_ERRORS else InternalError
-    return kind(f"cannot {verb} {shown(path)}: {error.strerror or error}")
+    return kind(f"cannot {verb} {quote_value(path)}: {error.strerror or error}")

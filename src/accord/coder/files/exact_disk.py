@@ -111,7 +111,7 @@ class ExactDisk:
 
         def work(_: threading.Event) -> os.stat_result | None:
             try:
-                return _with_parent(file.real, lambda folder, name: folder.stat(name))
+                return _with_parent_folder(file.real, lambda folder, name: folder.stat(name))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -122,7 +122,7 @@ class ExactDisk:
 
         def work(stop: threading.Event) -> bytes | None:
             try:
-                data = _with_parent(
+                data = _with_parent_folder(
                     file.real, lambda folder, name: _read_bytes(folder, name, max_bytes, stop)
                 )
             except FileNotFoundError:
@@ -140,7 +140,7 @@ class ExactDisk:
         """
 
         def work(stop: threading.Event) -> bytes:
-            descriptor = _with_parent(file.real, Folder.open_file)
+            descriptor = _with_parent_folder(file.real, Folder.open_file)
             try:
                 return read_lines(descriptor, line, limit, max_bytes, stop)
             except TextTooLong:
@@ -166,7 +166,7 @@ class ExactDisk:
                     raise FileChanged(f"{file.path} was changed by another program just now; read it again")
                 replace_file(folder, name, data, stop)
 
-            _with_parent(file.real, replace, create=True)
+            _with_parent_folder(file.real, replace, create=True)
 
         await self._run("write", file, work)
 
@@ -175,7 +175,7 @@ class ExactDisk:
         await self._run(
             "make a folder for",
             file,
-            lambda _: _with_parent(file.real, lambda folder, name: None, create=True),
+            lambda _: _with_parent_folder(file.real, lambda folder, name: None, create=True),
         )
 
     async def remove(self, file: ResolvedFile) -> None:
@@ -188,7 +188,7 @@ class ExactDisk:
                 else:
                     folder.remove(name)
 
-            _with_parent(file.real, remove)
+            _with_parent_folder(file.real, remove)
 
         await self._run("delete", file, work)
 
@@ -196,9 +196,9 @@ class ExactDisk:
         """Rename a file or folder. Never replaces an existing one."""
 
         def work(_: threading.Event) -> None:
-            _with_parent(
+            _with_parent_folder(
                 source.real,
-                lambda folder, name: _with_parent(
+                lambda folder, name: _with_parent_folder(
                     destination.real,
                     lambda target, new_name: _move(folder, name, target, new_name),
                     create=True,
@@ -208,9 +208,9 @@ class ExactDisk:
         await self._run("move", source, work)
 
     async def _run(self, verb: str, file: ResolvedFile, work: Callable[[threading.Event], T]) -> T:
-        async with self._queue.turn(file.real) as turn:
+        async with self._queue.slot(file.real) as slot:
             try:
-                return await turn.run(work)
+                return await slot.run(work)
             except OSError as error:
                 raise DiskError(f"cannot {verb} {file.path}: {_describe_os_error(error)}") from None
 
@@ -225,8 +225,8 @@ def _describe_os_error(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _with_parent(real: str, action: Callable[[Folder, str], T], *, create: bool = False) -> T:
-    """Call `act` with the open parent folder of the file, and its name in it."""
+def _with_parent_folder(real: str, action: Callable[[Folder, str], T], *, create: bool = False) -> T:
+    """Call `action` with the open parent folder of the file, and its name in it."""
     path = Path(real)
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, "it is the root of the file system")
