@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from accord.agent.agent_session import Command as OfferedCommand
 from accord.agent.turn import Turn
 from accord.coder.mcp.server_interface import clean_line
-from accord.coder.permissions.project_trust import (
+from accord.coder.permissions.project_files import (
     ProjectFile,
     ProjectFiles,
     ask_trust,

@@ -21,7 +21,7 @@ from accord.coder.loop import AgentLoop
 from accord.coder.model_history import ModelHistory, Part, UserMessage, note, without_refused
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.permissions.permission_gate import PermissionGate
-from accord.coder.permissions.project_trust import ProjectFiles, ask_trust, project_files, trust_asker
+from accord.coder.permissions.project_files import ProjectFiles, ask_trust, project_files, trust_asker
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
 from accord.coder.shell_jobs import BackgroundJobs
@@ -72,7 +72,7 @@ class SessionRuntime:
             session_id=agent_session.id,
             mode=lambda: session.mode,
             sandbox=self.sandbox,
-            seconds=settings.seconds,
+            question_seconds=settings.question_seconds,
             clock=session.clock,
         )
         self.jobs: BackgroundJobs = BackgroundJobs()
@@ -188,7 +188,7 @@ class SessionRuntime:
         """The tools, in this context."""
 
         async def tool_context(tool: Tool) -> ToolContext:
-            return await self.sandbox.equip(context) if tool.name in _COMMAND_TOOLS else context
+            return await self.sandbox.add_to_context(context) if tool.name in _COMMAND_TOOLS else context
 
         return ToolRunner(lambda: self.tools(excluded), tool_context, self.gate)
 
@@ -215,7 +215,7 @@ class SessionRuntime:
             sees_images=model.sees_images,
             terminal=turn.terminal if client.can_run_terminals else None,
             may_show=self.gate.may_show,
-            host_path=self.sandbox.outside,
+            host_path=self.sandbox.host_path,
             web=WebAccess(allowed=config.web.allowed),
             ask_user=question_asker(turn, seconds=config.turn.question_seconds, clock=session.clock),
             set_plan=self._plan_setter(turn),
@@ -285,12 +285,12 @@ class SessionRuntime:
         if rules is not None:
             self.gate.policy = Policy(self.gate.policy.user, rules)
             self.gate.reconsider()
-        for line in project.lines():
+        for line in project.warnings():
             await turn.notice("Not used", line, severity="warning")
 
     async def report_sandbox(self) -> None:
         """Report the sandbox: to a client that shows notices, else once on stderr."""
-        await self.sandbox.ready()
+        await self.sandbox.ensure_ready()
         summary, reported = self.sandbox.summary(), self.session.resources.reported_messages
         if self.session.agent_session.client.shows_notices:
             await self.session.agent_session.notice("Sandbox", summary)

@@ -322,7 +322,7 @@ _CATEGORY_TITLES: Final = {
 
 async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
     """`/tools`: list the tools that are available now, the mode, the sandbox and the rules."""
-    await runtime.sandbox.ready()
+    await runtime.sandbox.ensure_ready()
     tools = runtime.tools()
     mode = runtime.session.mode
     lines = [f"Mode `{mode}`: {DESCRIPTIONS[mode]}", ""]
@@ -333,7 +333,7 @@ async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     lines += [f"- {one_line(line, 500)}" for line in runtime.sandbox.details()]
     if rules := _rules(runtime):
         lines += ["", rules]
-    if runtime.project is not None and (unused := runtime.project.lines()):
+    if runtime.project is not None and (unused := runtime.project.warnings()):
         lines += ["", "Not used:", "", *(f"- {one_line(line, 500)}" for line in unused)]
     return CommandReply("\n".join(lines))
 

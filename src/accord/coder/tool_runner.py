@@ -26,7 +26,7 @@ from accord.schema.client_requests import PermissionOption
 from accord.schema.content import Content, TextContent, ToolCallContent
 
 if TYPE_CHECKING:
-    from accord.coder.permissions.permission_gate import Ask, PermissionGate
+    from accord.coder.permissions.permission_gate import AskPermission, PermissionGate
 
 
 _ALIASES: Final = {
@@ -303,7 +303,7 @@ class ToolRunner:
             return text_outcome(failure, failed=True)
 
 
-def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "Ask":
+def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "AskPermission":
     """Asks the user for permission and shows what the call would do."""
 
     async def ask(

@@ -30,11 +30,11 @@ ALLOW, ALWAYS, REJECT, NEVER = "allow_once", "allow_always", "reject_once", "rej
 
 
 @dataclass
-class FakeConfinement:
+class FakeSandboxStatus:
     """The sandbox state that a test sets."""
 
-    holds: bool = False
-    missing: str = ""
+    is_effective: bool = False
+    unavailable_reason: str = ""
 
 
 @dataclass
@@ -129,7 +129,7 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
     root = folder / "project"
     for created in (root, folder / "more", folder / "elsewhere", folder / "home" / ".ssh"):
         created.mkdir(parents=True, exist_ok=True)
-    sandbox = more.pop("confinement", None) or FakeConfinement()
+    sandbox = more.pop("session_sandbox", None) or FakeSandboxStatus()
     clock: Clock = more.pop("clock", SYSTEM_CLOCK)
     audit = more.pop("audit", None) or DecisionLog(folder / "data" / "decisions.jsonl")
     directories = SessionDirectories.of(root, [folder / "more"], home=folder / "home")
@@ -141,7 +141,7 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
         session_id="sess_1",
         mode=lambda: session.mode,
         sandbox=sandbox,
-        seconds=more.pop("seconds", QUESTION_SECONDS),
+        question_seconds=more.pop("seconds", QUESTION_SECONDS),
         clock=clock,
     )
     context = ToolContext(cwd=str(root), may_show=gate.may_show, clock=clock, **more)

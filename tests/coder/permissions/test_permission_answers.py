@@ -175,4 +175,4 @@ async def test_error_while_asking_denies_the_call(tmp_path: Path, caplog: pytest
     ruling = await session.ruling("write_file", broken, path="x", content="x")
     assert not ruling.allowed
     assert "could not be asked (ZeroDivisionError)" in ruling.message
-    assert "could not be asked for" in caplog.text
+    assert "a permission request failed" in caplog.text

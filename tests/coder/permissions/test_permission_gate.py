@@ -14,7 +14,7 @@ from tests.coder.permissions.harness import (
     NEVER,
     REJECT,
     TOOLS,
-    FakeConfinement,
+    FakeSandboxStatus,
     connected,
     make_session,
 )
@@ -83,12 +83,15 @@ async def test_decision_for_each_call_in_each_mode(
     assert [line["effect"] for line in session.audit_lines()] == effects
 
 
-@pytest.mark.parametrize(("holds", "asked"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("is_effective", "asked"), [(True, False), (False, True)])
 async def test_workspace_write_runs_commands_without_asking_only_in_a_sandbox(
-    tmp_path: Path, holds: bool, asked: bool
+    tmp_path: Path, is_effective: bool, asked: bool
 ) -> None:
     session = make_session(
-        tmp_path, mode="workspace-write", confinement=FakeConfinement(holds), sandbox=UnusedSandbox()
+        tmp_path,
+        mode="workspace-write",
+        session_sandbox=FakeSandboxStatus(is_effective),
+        sandbox=UnusedSandbox(),
     )
     if asked:
         assert "without a sandbox" in (await session.asked_decision("bash", command="make")).reason
@@ -109,7 +112,9 @@ class UnusedSandbox:
 
 async def test_missing_required_sandbox_denies_commands(tmp_path: Path) -> None:
     session = make_session(
-        tmp_path, mode="full-access", confinement=FakeConfinement(missing="bwrap is not installed")
+        tmp_path,
+        mode="full-access",
+        session_sandbox=FakeSandboxStatus(unavailable_reason="bwrap is not installed"),
     )
     ruling = await session.ruling("bash", command="ls")
     assert ruling.message == "Permission denied. bwrap is not installed. Tell the user."

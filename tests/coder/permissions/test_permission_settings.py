@@ -38,7 +38,7 @@ keep_env = ["DATABASE_URL"]
 
 def test_defaults_are_cautious():
     assert permission_settings({}, "") == PermissionSettings()
-    assert (PermissionSettings().mode, PermissionSettings().seconds) == ("ask", 600.0)
+    assert (PermissionSettings().mode, PermissionSettings().question_seconds) == ("ask", 600.0)
     assert PermissionSettings().sandbox == SandboxSettings(enabled=True, network=False)
 
 
@@ -47,7 +47,7 @@ def test_all_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "config.toml"
     file.write_text(WHOLE)
     settings = permission_settings(read_file(file), file)
-    assert (settings.mode, settings.seconds) == ("workspace-write", 90.0)
+    assert (settings.mode, settings.question_seconds) == ("workspace-write", 90.0)
     assert len(settings.rules.allow) == 2
     assert settings.rules.source == str(file)
     assert settings.sandbox == SandboxSettings(
@@ -65,7 +65,7 @@ def test_permissions_may_be_a_single_word():
 
 
 def test_infinite_permission_seconds_means_no_limit():
-    assert permission_settings({"permission_seconds": float("inf")}, "c").seconds is None
+    assert permission_settings({"permission_seconds": float("inf")}, "c").question_seconds is None
 
 
 def test_examples_in_the_docs_are_valid():

@@ -26,7 +26,7 @@ needs_sandbox = pytest.mark.skipif(
 
 
 @pytest.fixture(params=WORKING)
-async def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionSandbox]:
+async def session_sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionSandbox]:
     """Create a confinement for each backend that works here."""
     (tmp_path / "project").mkdir()
     made = SessionSandbox([str(tmp_path / "project")], SandboxSettings(backend=request.param))
@@ -41,46 +41,55 @@ def tools_in(session: GateSession, context: ToolContext) -> ToolHarness:
     return harness
 
 
+def assert_no_sandbox(session_sandbox: SessionSandbox) -> None:
+    """Assert that there is no sandbox, and that none is required."""
+    assert session_sandbox.sandbox is None
+    assert not session_sandbox.is_effective
+    assert session_sandbox.unavailable_reason == ""
+
+
 # -- status --------------------------------------------------------------------------------------------------
 
 
 async def test_status_before_the_first_command_is_not_tried(tmp_path: Path) -> None:
-    confinement = SessionSandbox([str(tmp_path)])
-    assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
-    assert confinement.details() == ["sandbox: not tried yet: it is made before the first command"]
-    assert confinement.outside("/tmp/x") == "/tmp/x"
+    session_sandbox = SessionSandbox([str(tmp_path)])
+    assert_no_sandbox(session_sandbox)
+    assert session_sandbox.details() == ["sandbox: not tried yet: it is created before the first command"]
+    assert session_sandbox.host_path("/tmp/x") == "/tmp/x"
 
 
 async def test_disabled_sandbox_is_reported(tmp_path: Path) -> None:
-    confinement = SessionSandbox([str(tmp_path)], SandboxSettings(enabled=False, backend="bubblewrap"))
-    confinement.turn_started()
-    await confinement.ready()
-    assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
-    assert confinement.summary() == "none: switched off in your config; commands run with all your rights"
-    context = await confinement.equip(ToolContext(cwd=str(tmp_path)))
+    session_sandbox = SessionSandbox([str(tmp_path)], SandboxSettings(enabled=False, backend="bubblewrap"))
+    session_sandbox.turn_started()
+    await session_sandbox.ensure_ready()
+    assert_no_sandbox(session_sandbox)
+    assert session_sandbox.summary() == "none: switched off in your config; commands run with all your rights"
+    context = await session_sandbox.add_to_context(ToolContext(cwd=str(tmp_path)))
     assert context.sandbox is None
-    await confinement.aclose()
+    await session_sandbox.aclose()
 
 
 async def test_folder_that_cannot_be_confined_is_reported() -> None:
-    confinement = SessionSandbox(["/usr"])
-    await confinement.ready()
-    assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
-    assert confinement.summary().startswith(
+    session_sandbox = SessionSandbox(["/usr"])
+    await session_sandbox.ensure_ready()
+    assert_no_sandbox(session_sandbox)
+    assert session_sandbox.summary().startswith(
         "none: commands run with all your rights (a sandbox cannot open /usr"
     )
-    await confinement.aclose()
+    await session_sandbox.aclose()
 
 
 async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
-    confinement = SessionSandbox(["/usr"], SandboxSettings(backend="bubblewrap"))
-    assert "it is not ready" in confinement.missing
-    await confinement.ready()
-    assert confinement.missing.startswith("your config requires a sandbox that is not available: ")
-    assert confinement.summary().startswith("none: no command is run (")
-    session = make_session(tmp_path, mode="full-access", confinement=confinement)
+    session_sandbox = SessionSandbox(["/usr"], SandboxSettings(backend="bubblewrap"))
+    assert "it is not ready" in session_sandbox.unavailable_reason
+    await session_sandbox.ensure_ready()
+    assert session_sandbox.unavailable_reason.startswith(
+        "your config requires a sandbox that is not available: "
+    )
+    assert session_sandbox.summary().startswith("none: no command is run (")
+    session = make_session(tmp_path, mode="full-access", session_sandbox=session_sandbox)
     assert "requires a sandbox" in (await session.ruling("bash", command="ls")).message
-    await confinement.aclose()
+    await session_sandbox.aclose()
 
 
 # -- lifecycle -----------------------------------------------------------------------------------------------
@@ -88,70 +97,71 @@ async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
 
 @needs_sandbox
 async def test_sandbox_is_created_once_and_a_cancelled_wait_does_not_stop_it(
-    confinement: SessionSandbox,
+    session_sandbox: SessionSandbox,
 ) -> None:
-    impatient = asyncio.ensure_future(confinement.ready())
-    others = [asyncio.ensure_future(confinement.ready()) for _ in range(3)]
+    impatient = asyncio.ensure_future(session_sandbox.ensure_ready())
+    others = [asyncio.ensure_future(session_sandbox.ensure_ready()) for _ in range(3)]
     await asyncio.sleep(0)
     impatient.cancel()
     await asyncio.gather(*others)
     assert impatient.cancelled()
-    first = confinement.sandbox
+    first = session_sandbox.sandbox
     assert first is not None
-    await confinement.ready()
-    assert confinement.sandbox is first
-    assert confinement.details()[0] == f"sandbox: {first.report.summary()}"
+    await session_sandbox.ensure_ready()
+    assert session_sandbox.sandbox is first
+    assert session_sandbox.details()[0] == f"sandbox: {first.report.summary()}"
 
 
 @needs_sandbox
-async def test_second_caller_waits_for_the_creation(confinement: SessionSandbox) -> None:
-    first = asyncio.ensure_future(confinement.ready())
+async def test_second_caller_waits_for_the_creation(session_sandbox: SessionSandbox) -> None:
+    first = asyncio.ensure_future(session_sandbox.ensure_ready())
     for _ in range(3):
         await asyncio.sleep(0)  # a thread is creating it
-    assert confinement.sandbox is None
-    await confinement.ready()
-    assert confinement.sandbox is not None
-    assert not confinement.summary().startswith("not tried yet")
+    assert session_sandbox.sandbox is None
+    await session_sandbox.ensure_ready()
+    assert session_sandbox.sandbox is not None
+    assert not session_sandbox.summary().startswith("not tried yet")
     await first
 
 
 @needs_sandbox
-async def test_secrets_are_searched_again_every_turn(confinement: SessionSandbox, tmp_path: Path) -> None:
-    await confinement.ready()
-    held = confinement.holds
+async def test_secrets_are_searched_again_every_turn(session_sandbox: SessionSandbox, tmp_path: Path) -> None:
+    await session_sandbox.ensure_ready()
+    was_effective = session_sandbox.is_effective
     (tmp_path / "project" / ".env").write_text("KEY=geheim")
-    confinement.turn_started()
-    assert (confinement.sandbox, confinement.holds) == (None, False)  # not before the search is done
-    await confinement.ready()
-    assert confinement.sandbox is not None
-    assert str(tmp_path / "project" / ".env") in confinement.sandbox.secrets
-    assert held is True
+    session_sandbox.turn_started()
+    # The search has to finish first.
+    assert (session_sandbox.sandbox, session_sandbox.is_effective) == (None, False)
+    await session_sandbox.ensure_ready()
+    assert session_sandbox.sandbox is not None
+    assert str(tmp_path / "project" / ".env") in session_sandbox.sandbox.secrets
+    assert was_effective is True
     # Landlock cannot hide files inside a root.
-    assert confinement.holds is (confinement.sandbox.report.backend == "bubblewrap")
+    assert session_sandbox.is_effective is (session_sandbox.sandbox.report.backend == "bubblewrap")
 
 
 @needs_sandbox
 async def test_closing_removes_the_private_folder(tmp_path: Path) -> None:
-    confinement = SessionSandbox([str(tmp_path)])
-    await confinement.ready()
-    assert confinement.sandbox is not None
-    private = confinement.sandbox.private.path
+    session_sandbox = SessionSandbox([str(tmp_path)])
+    await session_sandbox.ensure_ready()
+    assert session_sandbox.sandbox is not None
+    private = session_sandbox.sandbox.private.path
     assert os.path.isdir(private)
-    await confinement.aclose()
+    await session_sandbox.aclose()
     assert not os.path.exists(private)
-    confinement.turn_started()
-    await confinement.ready()
-    assert (confinement.sandbox, confinement.holds) == (None, False)
+    session_sandbox.turn_started()
+    await session_sandbox.ensure_ready()
+    assert (session_sandbox.sandbox, session_sandbox.is_effective) == (None, False)
 
 
 @needs_sandbox
 async def test_close_during_creation(tmp_path: Path) -> None:
-    confinement = SessionSandbox([str(tmp_path)])
-    waiting = asyncio.ensure_future(confinement.ready())
+    session_sandbox = SessionSandbox([str(tmp_path)])
+    waiting = asyncio.ensure_future(session_sandbox.ensure_ready())
     await asyncio.sleep(0)
-    await confinement.aclose()
+    await session_sandbox.aclose()
     await waiting
-    assert confinement.sandbox is None
+    assert session_sandbox.sandbox is None
 
 
 # -- commands ------------------------------------------------------------------------------------------------
@@ -160,38 +170,38 @@ async def test_close_during_creation(tmp_path: Path) -> None:
 @needs_sandbox
 @pytest.mark.parametrize("outside", [False, True])
 async def test_commands_do_not_inherit_credentials(
-    confinement: SessionSandbox, tmp_path: Path, outside: bool, monkeypatch: pytest.MonkeyPatch
+    session_sandbox: SessionSandbox, tmp_path: Path, outside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "geheim-1")
     monkeypatch.setenv("DATABASE", "postgres://me:geheim-2@host/db")
     session = make_session(tmp_path)
-    harness = tools_in(session, await confinement.equip(session.context))
+    harness = tools_in(session, await session_sandbox.add_to_context(session.context))
     outcome = await harness.done("bash", command="env; echo ran", outside_sandbox=outside)
     assert "ran" in outcome.text
     assert "geheim" not in outcome.text
-    assert {"OPENAI_API_KEY", "DATABASE"} <= set(harness.context.withheld)
+    assert {"OPENAI_API_KEY", "DATABASE"} <= set(harness.context.hidden_variables)
 
 
 @needs_sandbox
 async def test_variable_in_keep_env_is_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "wanted")
     session = make_session(tmp_path)
-    confinement = SessionSandbox([str(session.root)], SandboxSettings(keep_env=("MY_TOKEN",)))
-    harness = tools_in(session, await confinement.equip(session.context))
+    session_sandbox = SessionSandbox([str(session.root)], SandboxSettings(keep_env=("MY_TOKEN",)))
+    harness = tools_in(session, await session_sandbox.add_to_context(session.context))
     for outside in (False, True):
         outcome = await harness.done("bash", command="echo $MY_TOKEN", outside_sandbox=outside)
         assert outcome.text == "wanted"
-    await confinement.aclose()
+    await session_sandbox.aclose()
 
 
 @needs_sandbox
 async def test_workspace_write_command_runs_without_asking_and_writes_only_in_roots(
-    confinement: SessionSandbox, tmp_path: Path
+    session_sandbox: SessionSandbox, tmp_path: Path
 ) -> None:
-    session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
-    context = await confinement.equip(session.context)
+    session = make_session(tmp_path, mode="workspace-write", session_sandbox=session_sandbox)
+    context = await session_sandbox.add_to_context(session.context)
     session.context = context
-    assert confinement.holds
+    assert session_sandbox.is_effective
     assert (await session.ruling("bash", command="make && ./configure")).allowed
     # A command that names a path outside needs permission; one that hides the path still cannot write to it.
     assert (await session.asked_decision("bash", command="touch ../elsewhere/outside")).rule == "outside"
@@ -202,13 +212,15 @@ async def test_workspace_write_command_runs_without_asking_and_writes_only_in_ro
 
 
 @needs_sandbox
-async def test_private_temp_file_is_found_from_outside(confinement: SessionSandbox, tmp_path: Path) -> None:
+async def test_private_temp_file_is_found_from_outside(
+    session_sandbox: SessionSandbox, tmp_path: Path
+) -> None:
     session = make_session(tmp_path)
-    harness = tools_in(session, await confinement.equip(session.context))
+    harness = tools_in(session, await session_sandbox.add_to_context(session.context))
     await harness.done("bash", command="echo kept > $TMPDIR/report")
     temp = (await harness.done("bash", command="echo $TMPDIR")).text
-    assert Path(confinement.outside(f"{temp}/report")).read_text() == "kept\n"
-    assert confinement.outside(str(session.root / "a")) == str(session.root / "a")
+    assert Path(session_sandbox.host_path(f"{temp}/report")).read_text() == "kept\n"
+    assert session_sandbox.host_path(str(session.root / "a")) == str(session.root / "a")
 
 
 # -- client terminals ----------------------------------------------------------------------------------------
@@ -237,14 +249,14 @@ async def serve_terminal(client: Client, *, elsewhere: bool = False) -> dict[str
 
 @needs_sandbox
 async def test_sandbox_is_used_in_client_terminals_on_this_machine(
-    confinement: SessionSandbox, tmp_path: Path
+    session_sandbox: SessionSandbox, tmp_path: Path
 ) -> None:
-    session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
+    session = make_session(tmp_path, mode="workspace-write", session_sandbox=session_sandbox)
     outcomes: list[str] = []
 
     async def answer(turn: Turn) -> None:
         for _ in range(2):
-            session.context = await confinement.equip(
+            session.context = await session_sandbox.add_to_context(
                 ToolContext(cwd=str(session.root), terminal=turn.terminal)
             )
             assert (await session.ruling("bash", command="make all")).allowed
@@ -262,18 +274,20 @@ async def test_sandbox_is_used_in_client_terminals_on_this_machine(
     assert not (tmp_path / "elsewhere" / "x").exists()
     assert "PATH=" in outcomes[0]
     assert "geheim" not in outcomes[0]
-    assert not list(Path(confinement.outside("/tmp")).glob("probe-*"))
+    assert not list(Path(session_sandbox.host_path("/tmp")).glob("probe-*"))
 
 
 @needs_sandbox
 async def test_sandbox_is_not_used_in_terminals_on_another_machine(
-    confinement: SessionSandbox, tmp_path: Path
+    session_sandbox: SessionSandbox, tmp_path: Path
 ) -> None:
-    session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
+    session = make_session(tmp_path, mode="workspace-write", session_sandbox=session_sandbox)
     asked: list[str] = []
 
     async def answer(turn: Turn) -> None:
-        session.context = await confinement.equip(ToolContext(cwd=str(session.root), terminal=turn.terminal))
+        session.context = await session_sandbox.add_to_context(
+            ToolContext(cwd=str(session.root), terminal=turn.terminal)
+        )
         asked.append((await session.asked_decision("bash", command="make all")).reason)
 
     async with connected_client(make_agent(answer), capabilities={"terminal": True}) as client:
@@ -282,20 +296,20 @@ async def test_sandbox_is_not_used_in_terminals_on_another_machine(
         await client.turn_of(turn)
     assert session.context.sandbox is None
     assert asked == ["`make all` would run without a sandbox"]
-    assert any("not used in the client's terminals" in line for line in confinement.details())
+    assert any("not used in the client's terminals" in line for line in session_sandbox.details())
 
 
 @needs_sandbox
 @pytest.mark.parametrize("silent", [True, False])
 async def test_client_that_opens_no_terminal_does_not_block(
-    confinement: SessionSandbox, tmp_path: Path, silent: bool
+    session_sandbox: SessionSandbox, tmp_path: Path, silent: bool
 ) -> None:
     clock = FakeClock()
     found: list[ToolContext] = []
 
     async def answer(turn: Turn) -> None:
         found.append(
-            await confinement.equip(
+            await session_sandbox.add_to_context(
                 ToolContext(cwd=str(tmp_path / "project"), terminal=turn.terminal, clock=clock)
             )
         )

@@ -97,7 +97,7 @@ async def test_credentials_of_the_agent_do_not_reach_commands(
     monkeypatch.setenv("SOME_API_KEY", "sesame")
     harness = ToolHarness(project)
     assert "sesame" not in (await harness.done("bash", command="env")).text
-    assert "SOME_API_KEY" in harness.context.withheld
+    assert "SOME_API_KEY" in harness.context.hidden_variables
 
 
 async def test_command_has_no_stdin_and_no_terminal(harness: ToolHarness) -> None:
@@ -215,7 +215,7 @@ async def test_jobs_are_stopped_on_request_and_with_the_session(
     await job_output(harness, "job_2")
     await harness.context.jobs.aclose()
     await lifeline.wait_closed()
-    with pytest.raises(ToolFailure, match="there is no job 'job_2' in this session; there are: none"):
+    with pytest.raises(ToolFailure, match="there is no job 'job_2' in this session; existing jobs: none"):
         await harness.prepare("job", {"id": "job_2"})
 
 
@@ -287,7 +287,7 @@ async def test_client_terminal_is_used_and_embedded(project: Path) -> None:
     shown: list[ToolProgress] = []
 
     async def answer(turn: Turn) -> None:
-        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, withheld=["OPENAI_API_KEY"])
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, hidden_variables=["OPENAI_API_KEY"])
         outcomes.append(await harness.use("bash", command="make test"))
         shown.extend(harness.shown)
 

@@ -119,7 +119,7 @@ async def test_images_are_for_vision_models_only(project: Path, write: Write) ->
         "read_file", path="a.png"
     )
     small = ToolHarness(project, sees_images=True, limits=ToolLimits(image_bytes=10))
-    assert "more than the 10 bytes" in await small.refused("read_file", path="a.png")
+    assert "at most 10 bytes" in await small.refused("read_file", path="a.png")
 
 
 async def test_oversized_file_is_read_by_lines(project: Path, write: Write) -> None:

@@ -370,7 +370,7 @@ class SystemPromptBuilder:
         if self._system is None:
             session = self._session
             agent_session = session.agent_session
-            await self._sandbox.ready()
+            await self._sandbox.ensure_ready()
             instructions = await find_instructions(agent_session.cwd, agent_session.additional_directories)
             self._instructions_seen = InstructionsSeen(
                 agent_session.cwd, agent_session.additional_directories, instructions

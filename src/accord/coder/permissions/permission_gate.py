@@ -1,9 +1,9 @@
-"""Decides whether a tool call may run: policy, question to the user, ruling in words the model can use.
+"""Decides whether a tool call may run: by the policy, or by asking the user. Explains a refusal to the model.
 
 Every tool call of a session and of its sub-agents passes the gate. The policy decides, or leaves the decision
 to the user. Several questions may be open at the same time. Every decision is written to the audit log; a
-call whose decision cannot be written does not run. A question that an "always" answer or a new mode has
-settled is withdrawn. The user's yes counts only if the policy does not deny the call by then.
+call whose decision cannot be written does not run. A question is withdrawn when an "always" answer or a new
+mode decides it. After a yes of the user, the policy decides again and can still deny the call.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from accord.policy.user_answer import UserAnswer, options_for, read_answer, reme
 from accord.safe_text import one_line
 from accord.schema.client_requests import PermissionOption
 
-DENIED: Final = "Permission denied."
+_DENIED: Final = "Permission denied."
 _CONTINUE_ADVICE: Final = "Do not repeat it; continue without it, or ask the user how to continue."
 _WITHOUT_PERMISSION: Final = "Do what needs no permission, then end your turn and say what is left."
 _REASON_CHARS: Final = 500
@@ -42,12 +42,12 @@ class PermissionRuling:
     """The rule that decided, as in the audit log."""
 
 
-def allowed(decision: Decision) -> PermissionRuling:
+def _allowed_ruling(decision: Decision) -> PermissionRuling:
     """The ruling of an allowed call."""
     return PermissionRuling(True, rule=decision.rule)
 
 
-def denied(decision: Decision) -> PermissionRuling:
+def _denied_ruling(decision: Decision) -> PermissionRuling:
     """The ruling of a call that the policy denied."""
     reason = one_line(decision.reason, _REASON_CHARS)
     if decision.rule == "floor":
@@ -63,10 +63,10 @@ def denied(decision: Decision) -> PermissionRuling:
     else:
         by = one_line(decision.rule, _REASON_CHARS)
         reason = f"{reason} ({by}). Find a way that the rules allow, or tell the user."
-    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
+    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
 
 
-def refused(decision: Decision, answer: PermissionAnswer) -> PermissionRuling:
+def _refused_ruling(decision: Decision, answer: PermissionAnswer) -> PermissionRuling:
     """The ruling of a call that the user refused, or did not answer."""
     if answer.message:
         reason = f"The user said: {answer.message}"
@@ -80,23 +80,25 @@ def refused(decision: Decision, answer: PermissionAnswer) -> PermissionRuling:
         reason = f"The user could not be asked ({one_line(str(answer.error), 200)}). {_CONTINUE_ADVICE}"
     else:
         reason = f"The question was closed without a choice. {_CONTINUE_ADVICE}"
-    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
+    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
 
 
-def not_asked(decision: Decision) -> PermissionRuling:
+def _unasked_ruling(decision: Decision) -> PermissionRuling:
     """The ruling of a call that is not asked about, because an earlier question of this turn timed out."""
     reason = f"The user did not answer an earlier question, so this one was not asked. {_WITHOUT_PERMISSION}"
-    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
+    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
 
 
-def not_logged(decision: Decision, error: Exception) -> PermissionRuling:
+def _unlogged_ruling(decision: Decision, error: Exception) -> PermissionRuling:
     """The ruling of a call whose decision could not be written to the audit log."""
     reason = f"{one_line(str(error), _REASON_CHARS)}. Calls that cannot be logged do not run; tell the user."
-    return PermissionRuling(False, f"{DENIED} {reason}", decision.rule)
+    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
 
 
-Ask: TypeAlias = Callable[[Sequence[PermissionOption], Decision, float | None], Awaitable[PermissionAnswer]]
-"""Asks the user, for at most so many seconds, and shows what the call would do.
+AskPermission: TypeAlias = Callable[
+    [Sequence[PermissionOption], Decision, float | None], Awaitable[PermissionAnswer]
+]
+"""Asks the user, with a timeout in seconds, and shows what the call would do.
 
 Cancelling it withdraws the question.
 """
@@ -108,12 +110,12 @@ class SandboxStatus(Protocol):
     """The state of the sandbox. `SessionSandbox` implements it."""
 
     @property
-    def holds(self) -> bool:
+    def is_effective(self) -> bool:
         """Whether sandboxed commands may run without asking now."""
         ...
 
     @property
-    def missing(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why no command may run: the user requires a sandbox that is unavailable. Else empty."""
         ...
 
@@ -130,7 +132,7 @@ class PermissionGate:
         session_id: str,
         mode: Callable[[], Mode],
         sandbox: SandboxStatus,
-        seconds: float | None,
+        question_seconds: float | None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`seconds` is the timeout of a question; None waits until the turn ends."""
@@ -142,45 +144,43 @@ class PermissionGate:
         self._session_id = session_id
         self._mode = mode
         self._sandbox = sandbox
-        self._seconds = seconds
+        self._question_seconds = question_seconds
         self._clock = clock
         self._timed_out = False
         self._readable_paths: tuple[Path, ...] = ()
         self._changes = 0
         self._open_questions: set[asyncio.Event] = set()
 
-    async def ruling(self, tool: Tool, call: PreparedCall, ask: Ask) -> PermissionRuling:
+    async def ruling(self, tool: Tool, call: PreparedCall, ask: AskPermission) -> PermissionRuling:
         """Whether the call may run; asks the user if needed. Cancelling it withdraws the question."""
         request, decision = await self._decide(tool, call)
         if decision.effect != "ask":
-            return self._rule(request, decision)
+            return self._apply_decision(request, decision)
         if self._timed_out:
             self._log_decision(request, decision, UserAnswer(), "nobody there")
-            return not_asked(decision)
+            return _unasked_ruling(decision)
         return await self._ask_user(tool, call, ask, request, decision)
 
     def may_show(self, path: str) -> bool:
         """Whether a search may show this file: no secrets, and nothing that rules deny or ask for.
 
-        Thread-safe.
-
-        The searched folder itself has been ruled on already.
+        Thread-safe. The gate has already allowed the searched folder itself.
         """
         directories = replace(self.directories, roots=(*self.directories.roots, *self._readable_paths))
         if not self._has_rules():
-            place = directories.resolve(path)
+            resolved = directories.resolve(path)
             return (
-                place is not None
-                and directories.is_inside(place.real)
-                and not any(place.real.is_relative_to(folder) for folder in directories.accord_folders)
-                and not is_secret(place.real)
-                and (place.path == place.real or not is_secret(place.path))
+                resolved is not None
+                and directories.is_inside(resolved.real)
+                and not any(resolved.real.is_relative_to(folder) for folder in directories.accord_folders)
+                and not is_secret(resolved.real)
+                and (resolved.path == resolved.real or not is_secret(resolved.path))
             )
-        plain = ActionRequest(
+        request = ActionRequest(
             directories=directories, category="read-only", mode=self._mode(), grants=self.grants
         )
         return all(
-            self.policy.may_show(Path(path), replace(plain, tool=tool, kind=kind))
+            self.policy.may_show(Path(path), replace(request, tool=tool, kind=kind))
             for tool, kind in (("grep", "search"), ("read_file", "read"))
         )
 
@@ -204,14 +204,14 @@ class PermissionGate:
             request = self._request(tool, call.category, call.subject)
             if request.command is None:
                 # In the event loop: its paths have just been resolved, so no disk access is needed.
-                decision = self._judge(request, call.subject)
+                decision = self._decide_once(request, call.subject)
             else:
-                decision = await asyncio.to_thread(self._judge, request, call.subject)
+                decision = await asyncio.to_thread(self._decide_once, request, call.subject)
             if changes == self._changes and request.mode == self._mode():
                 return request, decision
 
     def _request(self, tool: Tool, category: Category, subject: CallSubject) -> ActionRequest:
-        runs = subject.command is not None
+        runs_command = subject.command is not None
         return ActionRequest(
             directories=self.directories,
             tool=tool.name,
@@ -222,37 +222,37 @@ class PermissionGate:
             cwd=subject.cwd,
             url=subject.url,
             read_only=subject.read_only,
-            sandboxed=runs and subject.sandboxed and self._sandbox.holds,
+            sandboxed=runs_command and subject.sandboxed and self._sandbox.is_effective,
             mode=self._mode(),
             grants=self.grants,
         )
 
-    def _judge(self, request: ActionRequest, subject: CallSubject) -> Decision:
+    def _decide_once(self, request: ActionRequest, subject: CallSubject) -> Decision:
         decision = self.policy.decide(request)
         if request.command is None or subject.sandboxed or decision.effect == "deny":
             return decision
-        if missing := self._sandbox.missing:
-            return Decision("deny", missing, "sandbox")
+        if unavailable_reason := self._sandbox.unavailable_reason:
+            return Decision("deny", unavailable_reason, "sandbox")
         return decision
 
     def _has_rules(self) -> bool:
         user, project = self.policy.user, self.policy.project
-        tightens = user.deny or user.ask or user.permission_default == "none"
-        return bool(tightens) or project is not None
+        user_restricts = user.deny or user.ask or user.permission_default == "none"
+        return bool(user_restricts) or project is not None
 
     # -- questions -------------------------------------------------------------------------------------------
 
     async def _ask_user(
-        self, tool: Tool, call: PreparedCall, ask: Ask, request: ActionRequest, decision: Decision
+        self, tool: Tool, call: PreparedCall, ask: AskPermission, request: ActionRequest, decision: Decision
     ) -> PermissionRuling:
         options = options_for(request, decision)
-        question = asyncio.ensure_future(_safe_ask(ask, options, decision, self._seconds))
+        question = asyncio.ensure_future(_safe_ask(ask, options, decision, self._question_seconds))
         changed = asyncio.Event()
         self._open_questions.add(changed)
         timer = (
             None
-            if self._seconds is None
-            else self._clock.call_later(self._seconds, lambda: _cancel(question))
+            if self._question_seconds is None
+            else self._clock.call_later(self._question_seconds, lambda: _cancel(question))
         )
         try:
             answer = await self._await_answer(question, changed, tool, call)
@@ -266,7 +266,7 @@ class PermissionGate:
             await _withdraw(question)
         if isinstance(answer, PermissionAnswer):
             return await self._apply_answer(tool, call, request, decision, options, answer)
-        return self._rule(*answer)
+        return self._apply_decision(*answer)
 
     async def _await_answer(
         self,
@@ -275,7 +275,7 @@ class PermissionGate:
         tool: Tool,
         call: PreparedCall,
     ) -> "PermissionAnswer | tuple[ActionRequest, Decision]":
-        """The answer to the question, or the decision that settled it meanwhile."""
+        """The answer to the question, or the decision that replaced the question."""
         while True:
             change = asyncio.ensure_future(changed.wait())
             try:
@@ -300,36 +300,36 @@ class PermissionGate:
         answer: PermissionAnswer,
     ) -> PermissionRuling:
         self._timed_out = answer.reason == "timeout"
-        # By the kind of the option that was offered with this id, whatever else the answer says.
+        # Only the kind of the offered option with this id counts.
         user_answer = read_answer(options, answer.option)
         if user_answer.allowed:
             # The mode may have changed, or the call was refused for the session meanwhile.
-            now, latest = await self._decide(tool, call)
-            if latest.effect == "deny":
-                self._log_decision(now, latest, user_answer)
-                return denied(latest)
+            latest_request, latest_decision = await self._decide(tool, call)
+            if latest_decision.effect == "deny":
+                self._log_decision(latest_request, latest_decision, user_answer)
+                return _denied_ruling(latest_decision)
         note = redacted(answer.message) or ("" if answer.reason == "selected" else answer.reason)
         error = self._log_decision(request, decision, user_answer, note)
         if user_answer.allowed and error is not None:
-            return not_logged(decision, error)
+            return _unlogged_ruling(decision, error)
         remember(request, decision, user_answer)
         if user_answer.always or request.url is not None:
             self.reconsider()
         if not user_answer.allowed:
-            return refused(decision, answer)
+            return _refused_ruling(decision, answer)
         self._allow_reading(request)
-        return allowed(decision)
+        return _allowed_ruling(decision)
 
     # -- results ---------------------------------------------------------------------------------------------
 
-    def _rule(self, request: ActionRequest, decision: Decision) -> PermissionRuling:
+    def _apply_decision(self, request: ActionRequest, decision: Decision) -> PermissionRuling:
         error = self._log_decision(request, decision)
         if decision.effect != "allow":
-            return denied(decision)
+            return _denied_ruling(decision)
         if error is not None:
-            return not_logged(decision, error)
+            return _unlogged_ruling(decision, error)
         self._allow_reading(request)
-        return allowed(decision)
+        return _allowed_ruling(decision)
 
     def _allow_reading(self, request: ActionRequest) -> None:
         """Let searches show the files that a call may read, until the turn ends."""
@@ -340,9 +340,9 @@ class PermissionGate:
     def _log_decision(
         self, request: ActionRequest, decision: Decision, answer: UserAnswer | None = None, note: str = ""
     ) -> AccordError | None:
-        more: Mapping[str, Any] | None = {"note": note} if note else None
+        extra: Mapping[str, Any] | None = {"note": note} if note else None
         try:
-            self._audit.record(request, decision, answer, session=self._session_id, extra=more)
+            self._audit.record(request, decision, answer, session=self._session_id, extra=extra)
         except AccordError as error:
             _LOG.error("%s", error)
             return error
@@ -350,14 +350,17 @@ class PermissionGate:
 
 
 async def _safe_ask(
-    ask: Ask, options: Sequence[PermissionOption], decision: Decision, seconds: float | None
+    ask: AskPermission,
+    options: Sequence[PermissionOption],
+    decision: Decision,
+    question_seconds: float | None,
 ) -> PermissionAnswer:
     try:
-        return await ask(options, decision, seconds)
+        return await ask(options, decision, question_seconds)
     except AccordError as error:
         return PermissionAnswer(reason="failed", error=error)
-    except Exception as error:  # noqa: BLE001 - the boundary of consent: a failed question is never a yes
-        _LOG.error("a permission could not be asked for", exc_info=error)
+    except Exception as error:  # noqa: BLE001 - a question that fails is never a yes
+        _LOG.error("a permission request failed", exc_info=error)
         return PermissionAnswer(reason="failed", error=AccordError(type(error).__name__))
 
 

@@ -51,7 +51,7 @@ class PermissionSettings:
     rules: Rules = field(default_factory=Rules)
     mode: Mode = "ask"
     """The mode of new sessions."""
-    seconds: float | None = QUESTION_SECONDS
+    question_seconds: float | None = QUESTION_SECONDS
     """The timeout of a question; None waits until the turn ends."""
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
 

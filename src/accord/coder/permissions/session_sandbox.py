@@ -44,8 +44,7 @@ class TerminalSandbox:
         )
 
     async def works(self, open_terminal: OpenTerminal, clock: Clock) -> bool:
-        """Whether commands in the client's terminals run in the sandbox: a test command has to read a file of
-        it."""
+        """Whether commands in the client's terminals run in the sandbox. Tests it with a file inside."""
         secret, name = secrets.token_hex(16), f"probe-{secrets.token_hex(8)}"
         path = os.path.join(self.sandbox.private.temp, name)
         try:
@@ -86,14 +85,14 @@ def _remove_probe(path: str) -> None:
 
 
 _DISABLED: Final = "none: switched off in your config; commands run with all your rights"
-_NOT_TRIED: Final = "not tried yet: it is made before the first command"
+_NOT_TRIED: Final = "not tried yet: it is created before the first command"
 _NOT_IN_TERMINALS: Final = (
-    "not used in the client's terminals: a command that was tried there did not run in it"
+    "not used in the client's terminals: a test command did not run in the sandbox there"
 )
 
 
 class SessionSandbox:
-    """The sandbox of a session's commands. Await `ready` before asking about the next command."""
+    """The sandbox of a session's commands. Await `ensure_ready` before the decision on a command."""
 
     def __init__(self, roots: Sequence[str], settings: SandboxSettings | None = None) -> None:
         """`roots` are the session's folders. Nothing is created yet."""
@@ -116,12 +115,12 @@ class SessionSandbox:
         return None if self._outdated or self._update_task is not None or self._closed else self._sandbox
 
     @property
-    def holds(self) -> bool:
+    def is_effective(self) -> bool:
         """Whether sandboxed commands may run without asking."""
         return (sandbox := self.sandbox) is not None and sandbox.report.is_effective
 
     @property
-    def missing(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why no command may run: the user requires a sandbox that is unavailable. Else empty."""
         if not self._settings.enabled or self._settings.backend is None or self.sandbox is not None:
             return ""
@@ -137,7 +136,7 @@ class SessionSandbox:
             return self._report.summary()
         if not self._failure:
             return _NOT_TRIED
-        if self.missing:
+        if self.unavailable_reason:
             return f"none: no command is run ({self._failure})"
         return f"none: commands run with all your rights ({self._failure})"
 
@@ -148,15 +147,15 @@ class SessionSandbox:
         terminal_lines = [_NOT_IN_TERMINALS] if self._works_in_terminals is False else []
         return [f"sandbox: {self.summary()}", *terminal_lines, *facts]
 
-    def outside(self, path: str) -> str:
-        """Translate a path used by a command: the sandbox has its own /tmp.
+    def host_path(self, path: str) -> str:
+        """Return the path on this machine of a path that a command used: the sandbox has its own /tmp.
 
-        Paths that no command created there stay as they are.
+        A path that does not exist in the sandbox's private folders is returned unchanged.
         """
         if self._sandbox is None:
             return path
-        outside = self._sandbox.outside_path(path)
-        return outside if os.path.lexists(outside) else path
+        translated = self._sandbox.outside_path(path)
+        return translated if os.path.lexists(translated) else path
 
     @property
     def private_temp(self) -> Path | None:
@@ -169,23 +168,22 @@ class SessionSandbox:
         """Scan for new secret files before the next command."""
         self._outdated = self._settings.enabled and not self._closed
 
-    async def ready(self) -> None:
+    async def ensure_ready(self) -> None:
         """Create or update the sandbox. Several callers may wait; cancelling one does not stop the others."""
         while (self._outdated or self._update_task is not None) and not self._closed:
             if self._update_task is None:
                 self._update_task = asyncio.get_running_loop().create_task(self._update())
             await asyncio.shield(self._update_task)
 
-    async def equip(self, context: ToolContext) -> ToolContext:
-        """The tool context for a command: with the sandbox if it can be used, and an environment without
-        credentials."""
-        await self.ready()
-        kept_variables = self._settings.keep_env
-        environment = without_credentials(os.environ, keep=kept_variables)
-        withheld = [name for name in os.environ if name not in environment]
+    async def add_to_context(self, context: ToolContext) -> ToolContext:
+        """Return the context of a command: with the sandbox if it is usable, and without credentials."""
+        await self.ensure_ready()
+        keep_env = self._settings.keep_env
+        environment = without_credentials(os.environ, keep=keep_env)
+        hidden_variables = [name for name in os.environ if name not in environment]
         sandbox = self.sandbox
         usable = None if sandbox is None else await self._sandbox_for(sandbox, context)
-        return replace(context, sandbox=usable, environment=environment, withheld=withheld)
+        return replace(context, sandbox=usable, environment=environment, hidden_variables=hidden_variables)
 
     async def aclose(self) -> None:
         """Remove the sandbox's private folders. The commands of the session should have ended."""

@@ -31,7 +31,7 @@ from accord.workspace.terminals import ExitStatus
 
 _MORE_OUTPUT: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
 _CLIENT_OUTPUT_BYTES: Final = 1024 * 1024
-_MAX_LINE: Final = 100_000
+_MAX_COMMAND_BYTES: Final = 100_000
 """Less than Linux accepts as one argument of a program; the sandbox adds some bytes."""
 # There is no keyboard input: no program may open a pager or wait for a password.
 _NO_INPUT_ENV: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
@@ -56,9 +56,9 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
     line = arguments.command
     if "\0" in line:
         raise ToolFailure("bash was not run: there is a NUL character in the command")
-    if len(line.encode()) > _MAX_LINE:
+    if len(line.encode()) > _MAX_COMMAND_BYTES:
         raise ToolFailure(
-            f"bash was not run: the command is longer than {_MAX_LINE:,} bytes; "
+            f"bash was not run: the command is longer than {_MAX_COMMAND_BYTES:,} bytes; "
             "write it to a file and run that"
         )
     folder = await context.resolve(arguments.cwd or ".")
@@ -73,8 +73,8 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
         timeout = arguments.timeout
         if timeout is None or math.isnan(timeout):
             timeout = limits.command_seconds
-        seconds = min(max(timeout, 1), limits.most_command_seconds)
-        launch = _launch(line, folder, arguments, context)
+        seconds = min(max(timeout, 1), limits.max_command_seconds)
+        launch = _prepare_launch(line, folder, arguments, context)
         if context.terminal is not None:
             return await _run_in_client(context.terminal, launch, seconds, report, context)
         return await _run_locally(launch, seconds, report, context)
@@ -96,7 +96,9 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
     )
 
 
-def _launch(line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext) -> CommandLaunch:
+def _prepare_launch(
+    line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext
+) -> CommandLaunch:
     env = {**context.environment, **_NO_INPUT_ENV}
     shell = shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
     argv = [shell, "-c", line]
@@ -109,7 +111,7 @@ def _launch(line: str, folder: ResolvedFile, arguments: BashArguments, context: 
 async def _run_in_background(
     line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext
 ) -> ToolOutcome:
-    launch = _launch(line, folder, arguments, context)
+    launch = _prepare_launch(line, folder, arguments, context)
     job = await context.jobs.start(line, launch, context.limits.output_chars, context.clock)
     return text_outcome(
         f"Running in the background as {job.id}. See its output, wait for it or stop it with the job tool.",
@@ -151,7 +153,7 @@ async def _run_locally(
     return ToolOutcome(
         (TextPart(summary),),
         (code_block(summary),),
-        _raw(text, status, timed_out=not in_time, truncated=not output.complete),
+        _raw_output(text, status, timed_out=not in_time, truncated=not output.complete),
         failed=not in_time or status.exit_code != 0,
     )
 
@@ -162,33 +164,33 @@ async def _run_in_client(
     program, *args = launch.argv
     # A command inherits the client's environment. Only an empty value hides a variable from it.
     inherited: Mapping[str, str] = launch.env if launch.confined else {}
-    env = {**dict.fromkeys(context.withheld, ""), **_NO_INPUT_ENV, **inherited}
+    env = {**dict.fromkeys(context.hidden_variables, ""), **_NO_INPUT_ENV, **inherited}
     terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_CLIENT_OUTPUT_BYTES)
     async with terminal:
-        shown = (Terminal(terminal.id),)
-        await report(ToolProgress(content=shown))
+        content = (Terminal(terminal.id),)
+        await report(ToolProgress(content=content))
         result = await terminal.finish(seconds)
     text = capped(readable(result.output), context.limits.output_chars, _MORE_OUTPUT)
     status = ExitStatus(result.exit_code, result.signal)
     return ToolOutcome(
         (TextPart(_summary(text, status, seconds if result.timed_out else None)),),
-        shown,
-        _raw(text, status, timed_out=result.timed_out, truncated=result.truncated),
+        content,
+        _raw_output(text, status, timed_out=result.timed_out, truncated=result.truncated),
         failed=result.timed_out or status.exit_code != 0,
     )
 
 
 def _summary(text: str, status: ExitStatus, stopped_after: float | None) -> str:
-    shown = text.rstrip("\n") or "(no output)"
+    output = text.rstrip("\n") or "(no output)"
     if stopped_after is not None:
         advice = "give it a longer timeout, or run it in the background"
-        return f"{shown}\n[stopped after {stopped_after:g} s; {advice}]"
+        return f"{output}\n[stopped after {stopped_after:g} s; {advice}]"
     if status.signal is not None:
-        return f"{shown}\n[ended by {status.signal}]"
-    return shown if status.exit_code == 0 else f"{shown}\n[exit code {status.exit_code}]"
+        return f"{output}\n[ended by {status.signal}]"
+    return output if status.exit_code == 0 else f"{output}\n[exit code {status.exit_code}]"
 
 
-def _raw(text: str, status: ExitStatus, *, timed_out: bool, truncated: bool) -> dict[str, object]:
+def _raw_output(text: str, status: ExitStatus, *, timed_out: bool, truncated: bool) -> dict[str, object]:
     return {
         "output": text,
         "exit_code": status.exit_code,

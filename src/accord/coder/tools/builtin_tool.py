@@ -1,7 +1,7 @@
 """A built-in tool: its argument type with the JSON Schema, the repair of arguments, and its description file.
 
-A repair never changes valid arguments and never guesses. Half an object, two possible readings or a value
-that would lose something are errors.
+A repair never changes valid arguments and never guesses. Incomplete JSON, an ambiguous value and a value that
+would lose information are errors.
 """
 
 import ast
@@ -107,11 +107,11 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Names that models use for an argument because other agents have them."""
 
-_WRAPPERS: Final = ("arguments", "args", "input", "parameters", "params")
-_FENCE: Final = re.compile(r"\s*```\w*\n(.*)\n```\s*", re.DOTALL)
+_WRAPPER_NAMES: Final = ("arguments", "args", "input", "parameters", "params")
+_CODE_FENCE: Final = re.compile(r"\s*```\w*\n(.*)\n```\s*", re.DOTALL)
 _INTEGER: Final = re.compile(r"\s*[+-]?\d{1,18}(?:\.0*)?\s*")
 _CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_MAX_LITERAL: Final = 200_000
+_MAX_LITERAL_CHARS: Final = 200_000
 
 
 def read_arguments(tool: str, cls: type[A], raw: Any) -> A:
@@ -120,7 +120,7 @@ def read_arguments(tool: str, cls: type[A], raw: Any) -> A:
     Raises BadArguments, with the received and expected values.
     """
     properties = schema_of(cls)["properties"]
-    arguments = _convert(cls, raw, properties) or _repair_all(tool, cls, raw, properties)
+    arguments = _convert(cls, raw, properties) or _convert_repaired(tool, cls, raw, properties)
     try:
         msgspec.json.encode(arguments)
     except UnicodeEncodeError:
@@ -138,23 +138,23 @@ def _convert(cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A | None:
     return None
 
 
-def _repair_all(tool: str, cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A:
-    members = _rename_members(_object(tool, cls, raw), properties)
+def _convert_repaired(tool: str, cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A:
+    members = _rename_members(_read_members(tool, cls, raw), properties)
     values: dict[str, Any] = {}
     problems: list[str] = []
     for field in fields(cls):
         value = members.get(field.name)
         if value is None or (
-            value == "" and not field.required and _type(properties[field.name]) != "string"
+            value == "" and not field.required and _schema_type(properties[field.name]) != "string"
         ):
             if field.required:
-                problems.append(f"`{field.name}` is missing: {_expected(properties[field.name])}")
+                problems.append(f"`{field.name}` is missing: {_describe_expected(properties[field.name])}")
             continue
-        repaired = _repair(value, properties[field.name])
+        repaired = _repair_value(value, properties[field.name])
         try:
             values[field.name] = msgspec.convert(repaired, field.type)
         except (msgspec.ValidationError, TypeError) as error:
-            problems.append(_problem(field, properties[field.name], value, error))
+            problems.append(_describe_problem(field, properties[field.name], value, error))
     if problems:
         raise BadArguments(
             "\n".join((f"{tool} was not run: its arguments are invalid:", *problems, _usage(tool, cls)))
@@ -162,7 +162,7 @@ def _repair_all(tool: str, cls: type[A], raw: Any, properties: Mapping[str, Any]
     return cls(**values)
 
 
-def _object(tool: str, cls: type[Struct], raw: Any) -> dict[str, Any]:
+def _read_members(tool: str, cls: type[Struct], raw: Any) -> dict[str, Any]:
     """Return the arguments as an object. Accepts JSON text, a code block, and an object inside a wrapper."""
     value: Any = {} if raw is None else raw
     for _ in range(3):  # at most three levels of encoded text
@@ -170,30 +170,30 @@ def _object(tool: str, cls: type[Struct], raw: Any) -> dict[str, Any]:
             value = _parse(value) if value.strip() else {}
     if not isinstance(value, Mapping):
         raise BadArguments(
-            f"{tool} was not run: its arguments must be one complete JSON object, not {_shown(raw)}. "
+            f"{tool} was not run: its arguments must be one complete JSON object, not {_display_value(raw)}. "
             f"{_usage(tool, cls)}"
         )
     members = {str(name): inner for name, inner in cast(Mapping[Any, Any], value).items()}
     if len(members) == 1:
         ((name, inner),) = members.items()
         if (
-            name in _WRAPPERS
+            name in _WRAPPER_NAMES
             and name not in schema_of(cls)["properties"]
             and isinstance(inner, Mapping | str)
         ):
-            return _object(tool, cls, inner)
+            return _read_members(tool, cls, inner)
     return members
 
 
 def _parse(text: str) -> Any:
     """Parse JSON or a Python literal. Return the text itself if it is neither."""
-    fenced = _FENCE.fullmatch(text)
+    fenced = _CODE_FENCE.fullmatch(text)
     text = fenced[1] if fenced else text
     try:
         return json.loads(text, strict=False)  # models often put line ends into strings
     except (ValueError, RecursionError):
         pass
-    if len(text) > _MAX_LITERAL:
+    if len(text) > _MAX_LITERAL_CHARS:
         return text
     try:
         return ast.literal_eval(text.strip())  # single quotes, True and None
@@ -203,28 +203,28 @@ def _parse(text: str) -> Any:
 
 def _rename_members(members: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members under the names of the schema. Drops unknown members."""
-    plain = {
+    normalized = {
         _CAMEL_CASE.sub("_", name).replace("-", "_").lower(): value
         for name, value in members.items()
         if value is not None
     } | {name: value for name, value in members.items() if name in properties and value is not None}
-    renamed = {name: value for name, value in plain.items() if name in properties}
+    renamed = {name: value for name, value in normalized.items() if name in properties}
     for name in properties:
         if name not in renamed:
             aliases = (alias for alias in _ALIASES.get(name, ()) if alias not in properties)
-            alias = next((alias for alias in aliases if alias in plain), None)
+            alias = next((alias for alias in aliases if alias in normalized), None)
             if alias is not None:
-                renamed[name] = plain[alias]
+                renamed[name] = normalized[alias]
     return renamed
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def _schema_type(schema: Mapping[str, Any]) -> str:
     return cast(str, schema.get("type", ""))
 
 
-def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
+def _repair_value(value: Any, schema: Mapping[str, Any]) -> Any:
     """Convert the value to the type of the schema if its meaning is clear, else return it unchanged."""
-    match _type(schema), value:
+    match _schema_type(schema), value:
         case "integer", str() if _INTEGER.fullmatch(value):
             return int(value.partition(".")[0])
         case "integer", float() if value.is_integer():
@@ -239,31 +239,33 @@ def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
             return str(value)
         case "array", str():
             parsed = _parse(value) if value.lstrip().startswith(("[", "```")) else value
-            return _repair(parsed, schema) if isinstance(parsed, list) else [_repair(value, schema["items"])]
+            if isinstance(parsed, list):
+                return _repair_value(parsed, schema)
+            return [_repair_value(value, schema["items"])]
         case "array", list():
-            return [_repair(item, schema["items"]) for item in cast(list[Any], value)]
+            return [_repair_value(item, schema["items"]) for item in cast(list[Any], value)]
         case "array", dict():
-            return [_repair(value, schema["items"])]
+            return [_repair_value(value, schema["items"])]
         case "object", str() if len(schema.get("required", ())) == 1:
             return {schema["required"][0]: value}
         case "object", dict():
-            known = _rename_members(cast(dict[str, Any], value), schema["properties"])
+            members = _rename_members(cast(dict[str, Any], value), schema["properties"])
             return {
-                name: _repair(inner, schema["properties"][name])
-                for name, inner in known.items()
+                name: _repair_value(inner, schema["properties"][name])
+                for name, inner in members.items()
                 if inner is not None
             }
         case _:
             return value
 
 
-def _problem(field: FieldInfo, schema: Mapping[str, Any], value: Any, error: Exception) -> str:
-    where = str(error).partition(" - at `$")[2].rstrip("`")
-    inside = f" (at `{field.name}{where}`: {str(error).partition(' - at ')[0]})" if where else ""
-    return f"`{field.name}` must be {_expected(schema)}, not {_shown(value)}{inside}"
+def _describe_problem(field: FieldInfo, schema: Mapping[str, Any], value: Any, error: Exception) -> str:
+    location = str(error).partition(" - at `$")[2].rstrip("`")
+    detail = f" (at `{field.name}{location}`: {str(error).partition(' - at ')[0]})" if location else ""
+    return f"`{field.name}` must be {_describe_expected(schema)}, not {_display_value(value)}{detail}"
 
 
-def _expected(schema: Mapping[str, Any]) -> str:
+def _describe_expected(schema: Mapping[str, Any]) -> str:
     kind = {
         "string": "a string",
         "integer": "a whole number",
@@ -271,19 +273,19 @@ def _expected(schema: Mapping[str, Any]) -> str:
         "boolean": "true or false",
         "array": "a list",
         "object": "an object",
-    }.get(_type(schema), "a value")
+    }.get(_schema_type(schema), "a value")
     if "enum" in schema:
         kind = "one of " + ", ".join(json.dumps(value) for value in schema["enum"])
-    least, most = schema.get("minimum"), schema.get("maximum")
-    bounds = [f"at least {least}"] * (least is not None) + [f"at most {most}"] * (most is not None)
-    if _type(schema) == "string" and schema.get("minLength"):
+    minimum, maximum = schema.get("minimum"), schema.get("maximum")
+    bounds = [f"at least {minimum}"] * (minimum is not None) + [f"at most {maximum}"] * (maximum is not None)
+    if _schema_type(schema) == "string" and schema.get("minLength"):
         bounds.append("not empty")
-    if _type(schema) == "array" and schema.get("minItems"):
+    if _schema_type(schema) == "array" and schema.get("minItems"):
         bounds.append(f"of at least {schema['minItems']}")
     return ", ".join((kind, *bounds))
 
 
-def _shown(value: Any) -> str:
+def _display_value(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -292,8 +294,8 @@ def _shown(value: Any) -> str:
 
 
 def _usage(tool: str, cls: type[Struct]) -> str:
-    named = [field.name if field.required else f"[{field.name}]" for field in fields(cls)]
-    return f"Arguments of {tool}: {', '.join(named)}."
+    names = [field.name if field.required else f"[{field.name}]" for field in fields(cls)]
+    return f"Arguments of {tool}: {', '.join(names)}."
 
 
 _LOG = logging.getLogger("accord.coder.tools")

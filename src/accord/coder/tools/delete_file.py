@@ -43,11 +43,11 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Prepa
         content = await preview()
         await context.files.disk.remove(file)
         context.read_files.forget(file)
-        text = f"Deleted {context.shown(file.path)}."
+        text = f"Deleted {context.display_path(file.path)}."
         return ToolOutcome((TextPart(text),), content or None, {"path": file.path})
 
     return PreparedCall(
-        title=f"Delete {one_line(context.shown(file.path))}",
+        title=f"Delete {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
         preview=preview,

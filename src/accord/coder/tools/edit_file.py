@@ -49,14 +49,14 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Prepare
         context.read_files.record(file, after.digest)
         times = "" if len(lines) == 1 else f", {len(lines)} times"
         return ToolOutcome(
-            (TextPart(f"Edited {context.shown(file.path)} at line {lines[0]}{times}."),),
+            (TextPart(f"Edited {context.display_path(file.path)} at line {lines[0]}{times}."),),
             (diff_of(file.path, before.text, text, context.limits.diff_chars),),
             {"path": file.path, "replacements": len(lines), "lines": lines},
             locations=[ToolCallLocation(file.path, line) for line in lines[:_MAX_LOCATIONS]],
         )
 
     return PreparedCall(
-        title=f"Edit {one_line(context.shown(file.path))}",
+        title=f"Edit {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
         preview=preview,

@@ -34,10 +34,10 @@ class GlobArguments(ToolArguments):
 
 
 async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCall:
-    folder, wanted = _split(arguments.path or ".", arguments.pattern)
+    folder, pattern_text = _split_folder(arguments.path or ".", arguments.pattern)
     root = await context.resolve(folder)
     try:
-        pattern = GlobPattern(wanted)
+        pattern = GlobPattern(pattern_text)
     except BadPattern as error:
         raise BadArguments(f"glob was not run: {error}") from None
 
@@ -46,24 +46,24 @@ async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCal
         found, complete = await run_with_deadline(
             lambda stop: _search(root, pattern, stop), limits.search_seconds, context.clock
         )
-        most = limits.entries
-        paths = [context.shown(os.path.join(root.path, file.path)) for file in found[:most]]
+        max_entries = limits.entries
+        paths = [context.display_path(os.path.join(root.path, file.path)) for file in found[:max_entries]]
         note = (
             ""
             if complete
             else f"(incomplete: it took more than {limits.search_seconds:g} s; search a subfolder)"
         )
-        if len(found) > most:
-            note = f"({most} of {len(found)} files, the newest; use a narrower pattern or a subfolder)"
+        if len(found) > max_entries:
+            note = f"({max_entries} of {len(found)} files, the newest; use a narrower pattern or a subfolder)"
         elif not found and complete:
             note = (
-                f"(no file in {context.shown(root.path)} matches {arguments.pattern}; "
+                f"(no file in {context.display_path(root.path)} matches {arguments.pattern}; "
                 "files that git ignores are not searched)"
             )
         text = "\n".join(filter(None, (*paths, note)))
         return ToolOutcome((TextPart(text),), (code_block(text),), {"files": paths, "total": len(found)})
 
-    inside = "" if root.path == context.cwd else f" in {context.shown(root.path)}"
+    inside = "" if root.path == context.cwd else f" in {context.display_path(root.path)}"
     return PreparedCall(
         title=f"Find {one_line(arguments.pattern + inside)}",
         subject=CallSubject(paths=(root.real,)),
@@ -72,17 +72,17 @@ async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCal
     )
 
 
-def _split(folder: str, pattern: str) -> tuple[str, str]:
+def _split_folder(folder: str, pattern: str) -> tuple[str, str]:
     """Return the folder to search and the pattern below it, so that the policy checks the real folder."""
     if not pattern.startswith(("/", "~", "..")) and "/../" not in pattern:
         return folder, pattern
     parts = pattern.split("/")
-    fixed = 0
-    while fixed < len(parts) - 1 and not _WILDCARDS.intersection(parts[fixed]):
-        fixed += 1
-    if ".." in parts[fixed:]:
+    fixed_parts = 0
+    while fixed_parts < len(parts) - 1 and not _WILDCARDS.intersection(parts[fixed_parts]):
+        fixed_parts += 1
+    if ".." in parts[fixed_parts:]:
         raise BadArguments(f"glob was not run: `..` after a wildcard in {pattern!r}; give the folder as path")
-    return os.path.join(folder, "/".join(parts[:fixed]) or "/"), "./" + "/".join(parts[fixed:])
+    return os.path.join(folder, "/".join(parts[:fixed_parts]) or "/"), "./" + "/".join(parts[fixed_parts:])
 
 
 def _search(root: ResolvedFile, pattern: GlobPattern, stop: threading.Event) -> list[FoundFile]:

@@ -55,7 +55,7 @@ class GrepArguments(ToolArguments):
     literal: Annotated[bool, Meta(description="The pattern is plain text, not a regular expression.")] = False
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="The most matches, or files, to give; 200 if left out."),
+        Meta(description="The maximum number of matches, or of files; 200 if left out."),
     ] = None
 
 
@@ -85,8 +85,8 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
         @cache
         def accepts_path(path: str) -> bool:
             # Even the number of matches in a file with secrets must not be shown.
-            shown = not in_folder or context.may_show(os.path.join(file.real, path))
-            return shown and (glob_pattern is None or glob_pattern.matches(path))
+            may_show = not in_folder or context.may_show(os.path.join(file.real, path))
+            return may_show and (glob_pattern is None or glob_pattern.matches(path))
 
         query = Query(
             arguments.pattern,
@@ -101,7 +101,7 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
         base = file.path if in_folder else os.path.dirname(file.path)
         return _outcome(results, arguments, base, context)
 
-    inside = "" if file.path == context.cwd else f" in {context.shown(file.path)}"
+    inside = "" if file.path == context.cwd else f" in {context.display_path(file.path)}"
     return PreparedCall(
         title=f"Search for {one_line(arguments.pattern + inside)}",
         subject=CallSubject(paths=(file.real,)),
@@ -161,15 +161,15 @@ def _limit_reached(results: GrepResults, hit: Hit, new_file: bool, max_results: 
 def _outcome(results: GrepResults, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
     limits = context.limits
 
-    def shown(path: str) -> str:
-        return context.shown(os.path.join(base, path))
+    def display_path(path: str) -> str:
+        return context.display_path(os.path.join(base, path))
 
     if arguments.mode == "content":
-        lines = _group_by_file(results.hits, shown, arguments.context)
+        lines = _group_by_file(results.hits, display_path, arguments.context)
     elif arguments.mode == "files":
-        lines = [shown(path) for path in results.counts]
+        lines = [display_path(path) for path in results.counts]
     else:
-        lines = [f"{shown(path)}: {count}" for path, count in results.counts.items()]
+        lines = [f"{display_path(path)}: {count}" for path, count in results.counts.items()]
     if results.more:
         lines.append(
             f"(more {'matches' if arguments.mode == 'content' else 'files'} were left out; "
@@ -187,19 +187,19 @@ def _outcome(results: GrepResults, arguments: GrepArguments, base: str, context:
         ToolCallLocation(os.path.join(base, hit.path), hit.number) for hit in results.hits if hit.is_match
     ][:_MAX_LOCATIONS]
     raw = {
-        "files": {shown(path): count for path, count in results.counts.items()},
+        "files": {display_path(path): count for path, count in results.counts.items()},
         "complete": not results.more and results.complete,
     }
     return ToolOutcome((TextPart(text),), (code_block(text),), raw, locations=locations or None)
 
 
-def _group_by_file(hits: list[Hit], shown: Callable[[str], str], context: int) -> list[str]:
+def _group_by_file(hits: list[Hit], display_path: Callable[[str], str], context: int) -> list[str]:
     """Group the lines below their file: `12: a match`, `13- a line around one`."""
     lines: list[str] = []
     last: Hit | None = None
     for hit in hits:
         if last is None or hit.path != last.path:
-            lines += [""] * (last is not None) + [shown(hit.path)]
+            lines += [""] * (last is not None) + [display_path(hit.path)]
         elif context and hit.number > last.number + 1:
             lines.append("--")
         text = hit.text if len(hit.text) <= _MAX_LINE_CHARS else f"{hit.text[:_MAX_LINE_CHARS]} [...]"

@@ -23,15 +23,15 @@ class JobArguments(ToolArguments):
 async def prepare(arguments: JobArguments, context: ToolContext) -> PreparedCall:
     job = context.jobs.get(arguments.id)
     if job is None:
-        known = ", ".join(context.jobs.ids()) or "none"
-        raise ToolFailure(f"there is no job {arguments.id!r} in this session; there are: {known}")
+        ids = ", ".join(context.jobs.ids()) or "none"
+        raise ToolFailure(f"there is no job {arguments.id!r} in this session; existing jobs: {ids}")
     verb = "Stop" if arguments.stop else "Look at"
 
     async def run(report: Report) -> ToolOutcome:
         if arguments.stop:
             await job.stop()
         elif arguments.wait and job.status is None:
-            await job.wait(min(arguments.wait, context.limits.most_command_seconds))
+            await job.wait(min(arguments.wait, context.limits.max_command_seconds))
         state = _state(job)
         text = job.new_output("it was printed since the last look")
         summary = f"{text.rstrip(chr(10)) or '(nothing printed since the last look)'}\n[{job.id} {state}]"

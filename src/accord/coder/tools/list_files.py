@@ -29,11 +29,11 @@ async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Prepar
     file = await context.resolve(arguments.path or ".")
 
     async def run(report: Report) -> ToolOutcome:
-        most = context.limits.entries
         limits = context.limits
+        max_entries = limits.entries
         try:
             names, complete = await run_with_deadline(
-                lambda stop: _names(file, arguments.depth, most + 1, stop),
+                lambda stop: _list_names(file, arguments.depth, max_entries + 1, stop),
                 limits.search_seconds,
                 context.clock,
             )
@@ -44,42 +44,44 @@ async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Prepar
         except OSError as error:
             raise ToolFailure(f"cannot list {file.path}: {error.strerror}") from None
         note = "" if complete else f"(incomplete: it took more than {limits.search_seconds:g} s)"
-        if len(names) > most:
-            names = names[:most]
-            note = f"(the first {most} only; list a folder below, or use glob)"
+        if len(names) > max_entries:
+            names = names[:max_entries]
+            note = f"(the first {max_entries} only; list a folder below, or use glob)"
         elif not names:
             note = "(the folder is empty)"
         text = "\n".join(filter(None, (*names, note)))
         return ToolOutcome((TextPart(text),), (code_block(text),), {"path": file.path, "names": names})
 
     return PreparedCall(
-        title=f"List {one_line(context.shown(file.path))}",
+        title=f"List {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
         locations=(ToolCallLocation(file.path),),
     )
 
 
-def _names(file: ResolvedFile, depth: int, most: int, stop: threading.Event) -> list[str]:
+def _list_names(file: ResolvedFile, depth: int, max_entries: int, stop: threading.Event) -> list[str]:
     """Return sorted names, folders with a slash. Below the first level, leaves out what git ignores."""
     check_unchanged(file)
     folder = file.real
     names: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            names.append(_shown(entry.name, entry.stat(follow_symlinks=False).st_mode, entry.path))
+            names.append(_display_name(entry.name, entry.stat(follow_symlinks=False).st_mode, entry.path))
             if len(names) > 100_000 or stop.is_set():
                 break
     if depth > 1:
         for found in walk(folder, stop, depth=depth):
             if "/" in found.path:
-                names.append(_shown(found.path, found.status.st_mode, os.path.join(folder, found.path)))
-                if len(names) > most * 20:
+                names.append(
+                    _display_name(found.path, found.status.st_mode, os.path.join(folder, found.path))
+                )
+                if len(names) > max_entries * 20:
                     break
-    return sorted(names, key=lambda name: name.rstrip("/").split("/"))[:most]
+    return sorted(names, key=lambda name: name.rstrip("/").split("/"))[:max_entries]
 
 
-def _shown(name: str, mode: int, path: str) -> str:
+def _display_name(name: str, mode: int, path: str) -> str:
     # A name can contain line ends and bytes that are not text. Escape them for the model.
     name = name if name.isprintable() else ascii(name)[1:-1]
     if stat.S_ISDIR(mode):

@@ -23,7 +23,7 @@ class MoveFileArguments(ToolArguments):
 async def prepare(arguments: MoveFileArguments, context: ToolContext) -> PreparedCall:
     source = await context.resolve(arguments.source, follow=False)
     destination = await context.resolve(arguments.destination, follow=False)
-    names = f"{context.shown(source.path)} to {context.shown(destination.path)}"
+    names = f"{context.display_path(source.path)} to {context.display_path(destination.path)}"
 
     async def run(report: Report) -> ToolOutcome:
         await require_existing(source, context)

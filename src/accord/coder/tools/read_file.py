@@ -42,7 +42,7 @@ class ReadFileArguments(ToolArguments):
 async def prepare(arguments: ReadFileArguments, context: ToolContext) -> PreparedCall:
     file = await context.resolve(arguments.path)
     first = max(arguments.offset or 1, 1)
-    title = f"Read {one_line(context.shown(file.path))}"
+    title = f"Read {one_line(context.display_path(file.path))}"
     if arguments.limit is not None:
         title += f" (lines {first}-{first + arguments.limit - 1})"
     elif first > 1:
@@ -58,11 +58,11 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Prepare
         except NotText as error:
             return _image_outcome(file, error.data, context)
         except FileTooLarge as error:
-            return await _part(file, first, limit, error.size, context)
+            return await _read_large_file(file, first, limit, error.size, context)
         if document is None:
-            raise ToolFailure(await asyncio.to_thread(_missing, file))
+            raise ToolFailure(await asyncio.to_thread(_missing_file_message, file))
         context.read_files.record(file, document.digest)
-        return _lines(file, document, first, limit, context.limits)
+        return _lines_outcome(file, document, first, limit, context.limits)
 
     return PreparedCall(
         title=title,
@@ -72,15 +72,17 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Prepare
     )
 
 
-def _lines(file: ResolvedFile, document: Document, first: int, limit: int, limits: ToolLimits) -> ToolOutcome:
+def _lines_outcome(
+    file: ResolvedFile, document: Document, first: int, limit: int, limits: ToolLimits
+) -> ToolOutcome:
     lines = normalize_line_ends(document.text).split("\n")
     if lines[-1] == "":
         lines.pop()  # a line end at the end starts no new line
     total = len(lines)
     if total and first > total:
         raise ToolFailure(f"{file.path} has {total} lines; there is no line {first}")
-    shown = _bounded(lines[first - 1 : first - 1 + limit], limits)
-    last = first + len(shown) - 1
+    limited = _limit_lines(lines[first - 1 : first - 1 + limit], limits)
+    last = first + len(limited) - 1
     notes: list[str] = []
     if not total:
         notes.append("the file is empty")
@@ -90,10 +92,12 @@ def _lines(file: ResolvedFile, document: Document, first: int, limit: int, limit
         notes.append(f"lines {first}-{last} of {total}, the end of the file")
     if document.encoding.name != "utf-8":
         notes.append(f"the encoding of the file is {document.encoding.name}")
-    return _outcome(shown, first, notes, {"total_lines": total, "encoding": document.encoding.name})
+    return _outcome(limited, first, notes, {"total_lines": total, "encoding": document.encoding.name})
 
 
-async def _part(file: ResolvedFile, first: int, limit: int, size: int, context: ToolContext) -> ToolOutcome:
+async def _read_large_file(
+    file: ResolvedFile, first: int, limit: int, size: int, context: ToolContext
+) -> ToolOutcome:
     """Read lines of a file that is too large to be read whole.
 
     It cannot be edited, so it does not count as read.
@@ -109,36 +113,36 @@ async def _part(file: ResolvedFile, first: int, limit: int, size: int, context: 
         ) from None
     if not text:
         raise ToolFailure(f"{file.path} has fewer than {first} lines")
-    shown = _bounded(normalize_line_ends(text).removesuffix("\n").split("\n"), context.limits)
+    limited = _limit_lines(normalize_line_ends(text).removesuffix("\n").split("\n"), context.limits)
     notes = [
-        f"lines {first}-{first + len(shown) - 1} of a file of {size:,} bytes; "
-        f"read on with offset={first + len(shown)}"
+        f"lines {first}-{first + len(limited) - 1} of a file of {size:,} bytes; "
+        f"read on with offset={first + len(limited)}"
     ]
-    return _outcome(shown, first, notes, {"bytes": size})
+    return _outcome(limited, first, notes, {"bytes": size})
 
 
-def _bounded(lines: list[str], limits: ToolLimits) -> list[str]:
+def _limit_lines(lines: list[str], limits: ToolLimits) -> list[str]:
     """Return as many lines as fit into the output limit, each shortened to the line limit."""
-    kept: list[str] = []
+    limited: list[str] = []
     remaining = limits.output_chars
     for line in lines:
         if len(line) > limits.line_chars:
             more = len(line) - limits.line_chars
             line = f"{line[: limits.line_chars]} [... {more:,} more characters in this line]"
         remaining -= len(line) + 8
-        if remaining < 0 and kept:
+        if remaining < 0 and limited:
             break
-        kept.append(line)
-    return kept
+        limited.append(line)
+    return limited
 
 
 def _outcome(lines: list[str], first: int, notes: list[str], raw: dict[str, object]) -> ToolOutcome:
     note = f"({'; '.join(notes)})" if notes else ""
     text = "\n".join(filter(None, (number_lines(lines, first), note)))
-    shown = code_block("\n".join(lines)) if lines else code_block(note)
+    content = code_block("\n".join(lines)) if lines else code_block(note)
     return ToolOutcome(
         (TextPart(text),),
-        (shown,),
+        (content,),
         {"first_line": first, "lines": len(lines), "text": "\n".join(lines), **raw},
     )
 
@@ -154,18 +158,20 @@ def _image_outcome(file: ResolvedFile, data: bytes, context: ToolContext) -> Too
     mime = image_type(data)
     if mime is None:
         raise ToolFailure(f"{file.path} is not text: {len(data):,} bytes of binary data")
-    what = f"{file.name}: {mime}, {len(data):,} bytes"
+    description = f"{file.name}: {mime}, {len(data):,} bytes"
     if not context.sees_images:
-        raise ToolFailure(f"{what}; this model does not accept images")
+        raise ToolFailure(f"{description}; this model does not accept images")
     if len(data) > context.limits.image_bytes:
-        raise ToolFailure(f"{what}; that is more than the {context.limits.image_bytes:,} bytes a model takes")
+        raise ToolFailure(f"{description}; a model accepts at most {context.limits.image_bytes:,} bytes")
     image = ImageContent(base64.b64encode(data).decode(), mime)
     return ToolOutcome(
-        (TextPart(what), ImagePart(data, mime)), (Content(image),), {"mime_type": mime, "bytes": len(data)}
+        (TextPart(description), ImagePart(data, mime)),
+        (Content(image),),
+        {"mime_type": mime, "bytes": len(data)},
     )
 
 
-def _missing(file: ResolvedFile) -> str:
+def _missing_file_message(file: ResolvedFile) -> str:
     """Return the message for a missing file, with similar names in its folder."""
     try:
         names = os.listdir(os.path.dirname(file.real))

@@ -1,4 +1,4 @@
-"""What tools work with: the session's files, jobs, limits and callbacks.
+"""`ToolContext`: the files, jobs, limits and callbacks of a session that its tools use.
 
 Each session has one `ToolContext`. A sub-agent gets a copy with its own `read_files` (`dataclasses.replace`).
 """
@@ -32,15 +32,15 @@ class ToolLimits:
     output_chars: int = 40_000
     """The longest text that one call returns to the model."""
     entries: int = 500
-    """The maximum number of names in one code_block or glob."""
+    """The maximum number of names in one result of list_files or glob."""
     matches: int = 200
     """The maximum number of lines, or files, in one search."""
     image_bytes: int = 4 * 1024 * 1024
     diff_chars: int = 400_000
-    """The old and new text of a file together. Of a larger change, only the changed part is shown."""
+    """The maximum for the old and new text of a file together. A larger diff shows only the changed part."""
     command_seconds: float = 120
     """The default timeout of a command."""
-    most_command_seconds: float = 1800
+    max_command_seconds: float = 1800
     report_seconds: float = 0.2
     """The interval between two updates of a running command."""
     search_seconds: float = 30
@@ -120,7 +120,7 @@ def _without_credentials() -> Mapping[str, str]:
     return without_credentials(os.environ)
 
 
-def _credentials() -> Sequence[str]:
+def _credential_names() -> Sequence[str]:
     allowed = _without_credentials()
     return [name for name in os.environ if name not in allowed]
 
@@ -140,14 +140,13 @@ class ToolContext:
     """Whether the model accepts images."""
     environment: Mapping[str, str] = field(default_factory=_without_credentials)
     """The environment of commands."""
-    withheld: Sequence[str] = field(default_factory=_credentials)
+    hidden_variables: Sequence[str] = field(default_factory=_credential_names)
     """Variables that commands must not see. They are set to "" in the client's terminals."""
     sandbox: CommandSandbox | None = None
     terminal: OpenTerminal | None = None
     """Opens a terminal of the client, if it has terminals."""
     may_show: Callable[[str], bool] = _is_not_secret
-    """Returns whether a search may show a file: it holds no secrets, and the policy would allow reading it.
-    """
+    """Returns whether a search may show a file: it holds no secrets, and the policy allows reading it."""
     host_path: Callable[[str], str] = str
     """Converts an absolute path inside the sandbox to the path on this machine."""
     ripgrep: Callable[[], str | None] = find_ripgrep
@@ -169,7 +168,7 @@ class ToolContext:
         except BadPath as error:
             raise ToolFailure(str(error)) from None
 
-    def shown(self, path: str) -> str:
+    def display_path(self, path: str) -> str:
         """Return a path for display: relative if it is below the working folder."""
         relative = os.path.relpath(path, self.cwd)
         outside = relative == os.pardir or relative.startswith(os.pardir + os.sep)

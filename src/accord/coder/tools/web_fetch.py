@@ -32,8 +32,8 @@ from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, TextContent
 
 _HTML_SCRIPT: Final = str(Path(html_markdown.__file__))
-_HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
-_TEXT: Final = re.compile(
+_HTML_TYPES: Final = frozenset(("text/html", "application/xhtml+xml"))
+_TEXT_TYPE: Final = re.compile(
     r"text/.*|.*[+/](?:json|xml|yaml|toml|javascript|ecmascript|"
     r"x-ndjson|x-sh|x-yaml|x-javascript|graphql|sql)"
 )
@@ -80,20 +80,21 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
 
 
 async def _outcome(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
-    kind = page.answer.type or ("text/plain" if b"\0" not in page.data else "application/octet-stream")
+    guessed_type = "text/plain" if b"\0" not in page.data else "application/octet-stream"
+    content_type = page.answer.type or guessed_type
     raw: dict[str, object] = {
         "url": str(page.url),
         "status": page.answer.status,
-        "type": kind,
+        "type": content_type,
         "bytes": len(page.data),
     }
     failed = page.answer.status >= 400
     if mime := image_type(page.data):
         return _image_outcome(page, mime, raw, context)
-    if not _TEXT.fullmatch(kind):
-        raise ToolFailure(f"{page.url} is {kind}, not text. Download it with bash if you need it.")
+    if not _TEXT_TYPE.fullmatch(content_type):
+        raise ToolFailure(f"{page.url} is {content_type}, not text. Download it with bash if you need it.")
     text = _decode(page.data, page.answer)
-    if kind in _HTML:
+    if content_type in _HTML_TYPES:
         text = await _as_markdown(text, str(page.url))
     notes = [f"{page.url} answered {page.answer.status}"] if failed else []
     if not page.complete:
@@ -107,19 +108,19 @@ def _lines_outcome(
     lines = text.split("\n")
     if first > len(lines):
         raise ToolFailure(f"the page has {len(lines)} lines of text; there is no line {first}")
-    kept: list[str] = []
+    page_lines: list[str] = []
     remaining = max_chars
     for line in lines[first - 1 :]:
         remaining -= len(line) + 1
         if remaining < 0:
-            if not kept:
-                kept.append(line[:max_chars] + " [...]")
+            if not page_lines:
+                page_lines.append(line[:max_chars] + " [...]")
             break
-        kept.append(line)
-    last = first + len(kept) - 1
+        page_lines.append(line)
+    last = first + len(page_lines) - 1
     if last < len(lines):
         notes.append(f"lines {first}-{last} of {len(lines)}; go on with offset={last + 1}")
-    body = "\n".join(kept).strip("\n") or "(no text)"
+    body = "\n".join(page_lines).strip("\n") or "(no text)"
     shown = "\n\n".join(filter(None, (body, f"({'; '.join(notes)})" if notes else "")))
     return ToolOutcome((TextPart(shown),), (Content(TextContent(shown)),), {**raw, "text": body}, failed)
 
@@ -129,13 +130,13 @@ def _image_outcome(page: WebPage, mime: str, raw: dict[str, object], context: To
         raise ToolFailure(f"{page.url} is an image ({mime}); this model does not accept images")
     if not page.complete or len(page.data) > context.limits.image_bytes:
         raise ToolFailure(f"{page.url} is an image of more than {context.limits.image_bytes:,} bytes")
-    shown = ImageContent(base64.b64encode(page.data).decode(), mime)
-    return ToolOutcome((TextPart(f"{page.url}: {mime}"), ImagePart(page.data, mime)), (Content(shown),), raw)
+    image = ImageContent(base64.b64encode(page.data).decode(), mime)
+    return ToolOutcome((TextPart(f"{page.url}: {mime}"), ImagePart(page.data, mime)), (Content(image),), raw)
 
 
-def _decode(data: bytes, answer: HttpResponseHead) -> str:
-    named = _META_CHARSET.search(data, 0, 4096)
-    for encoding in (answer.charset, named and named[1].decode(), "utf-8"):
+def _decode(data: bytes, head: HttpResponseHead) -> str:
+    meta_charset = _META_CHARSET.search(data, 0, 4096)
+    for encoding in (head.charset, meta_charset and meta_charset[1].decode(), "utf-8"):
         with suppress(LookupError, ValueError):
             if encoding and codecs.lookup(encoding).name not in ("utf-7", "idna", "punycode"):
                 return data.decode(encoding, "replace").replace("\r\n", "\n")

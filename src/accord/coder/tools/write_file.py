@@ -41,14 +41,15 @@ async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Prepar
         old = None if before is None else before.text
         verb = "Created" if before is None else "Replaced"
         lines = text.count("\n") + (text[-1:] not in ("", "\n"))
+        summary = f"{verb} {context.display_path(file.path)}, {lines} line{'' if lines == 1 else 's'}."
         return ToolOutcome(
-            (TextPart(f"{verb} {context.shown(file.path)}, {lines} line{'' if lines == 1 else 's'}."),),
+            (TextPart(summary),),
             (diff_of(file.path, old, text, context.limits.diff_chars),),
             {"path": file.path, "created": before is None, "lines": lines},
         )
 
     return PreparedCall(
-        title=f"Write {one_line(context.shown(file.path))}",
+        title=f"Write {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
         preview=preview,

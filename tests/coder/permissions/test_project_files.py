@@ -12,7 +12,7 @@ from tests.coder.permissions.harness import make_session
 from tests.coder.tools.harness import text_in
 
 from accord.agent import PermissionAnswer, Turn
-from accord.coder.permissions.project_trust import (
+from accord.coder.permissions.project_files import (
     TRUST_OPTIONS,
     ProjectFiles,
     ask_trust,
@@ -82,7 +82,7 @@ async def test_found_files_are_untrusted_and_unused(project: Path, trust: TrustS
         ".accord/commands/deploy.md": "command",
     }
     assert (files.trusted, files.rules()) == ({}, None)
-    assert files.lines() == [
+    assert files.warnings() == [
         "not trusted, so not used: .accord/permissions.toml, .accord/config.toml, .accord/mcp.json, "
         ".mcp.json, .accord/commands/deploy.md"
     ]
@@ -92,14 +92,14 @@ async def test_only_requested_purposes_are_listed(project: Path, trust: TrustSto
     put(project, ".accord/permissions.toml", RULES)
     put(project, ".mcp.json", "{}")
     files = project_files(str(project), trust, purposes=["rules"])
-    assert files.lines() == ["not trusted, so not used: .accord/permissions.toml"]
+    assert files.warnings() == ["not trusted, so not used: .accord/permissions.toml"]
 
 
 async def test_project_without_such_files_asks_nothing(project: Path, trust: TrustStore) -> None:
     files = project_files(str(project), trust)
     user = FakeUser(TRUST_OPTIONS[0])
     assert await ask_trust(files, user)
-    assert (user.times, files.lines()) == (0, [])
+    assert (user.times, files.warnings()) == (0, [])
 
 
 async def test_trust_covers_exactly_this_content(project: Path, trust: TrustStore) -> None:
@@ -110,7 +110,7 @@ async def test_trust_covers_exactly_this_content(project: Path, trust: TrustStor
     assert await ask_trust(files, user)
     assert text_in(user.shown[1:2]) == f"```\n{RULES}```"
     assert text_in(user.shown[3:4]) == "````\nDeploy ```it```\n````"
-    assert (files.untrusted, files.lines()) == ({}, [])
+    assert (files.untrusted, files.warnings()) == ({}, [])
     again = project_files(str(project), trust)
     assert again.trusted[".accord/commands/deploy.md"].text == "Deploy ```it```"
     command.write_text("Deploy it twice")
@@ -154,7 +154,7 @@ async def test_any_other_answer_trusts_nothing(project: Path, trust: TrustStore,
     files = project_files(str(project), trust)
     assert not await ask_trust(files, user)
     assert files.rules() is None
-    assert files.lines() == ["not trusted, so not used: .accord/permissions.toml"]
+    assert files.warnings() == ["not trusted, so not used: .accord/permissions.toml"]
     assert not trust.folder.exists()
 
 
@@ -244,8 +244,8 @@ async def test_unreadable_rules_make_writes_ask(
     for name, text in texts.items():
         (project / ".accord" / name).write_bytes(text.encode(errors="surrogatepass"))
     files = await trusted_files(project, trust)
-    assert said in files.lines()[0]
-    assert "everything is asked for" in files.lines()[0]
+    assert said in files.warnings()[0]
+    assert "every action needs a permission" in files.warnings()[0]
     session = make_session(tmp_path, mode="full-access")
     session.gate.policy = Policy(project=files.rules())
     assert await session.asked_decision("write_file", path="a.py", content="")
@@ -275,8 +275,8 @@ async def test_outside_links_large_files_and_non_files_are_left_out(
         "large.md",
         "pipe.md",
     }
-    assert "not used: .accord/commands/out.md: it is a link that leads out of the project" in files.lines()
-    assert "geheim" not in repr(files.lines())
+    assert "not used: .accord/commands/out.md: it is a link that leads out of the project" in files.warnings()
+    assert "geheim" not in repr(files.warnings())
 
 
 async def test_commands_folder_outside_the_project_is_left_out(

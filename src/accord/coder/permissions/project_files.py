@@ -1,8 +1,8 @@
-"""Project files that change the agent's behavior, and asking the user to trust them.
+"""Project files that change the agent's behavior, and the question whether the user trusts them.
 
 Rules, commands, settings and MCP servers of a project apply only if the user trusts their content. Each file
-is read once: the content that is shown to the user, trusted by its hash and used is the same. A changed file
-has to be trusted again. Rules of a project can only restrict.
+is read once, so that the shown, the trusted and the used content are the same. A changed file must be trusted
+again. Rules of a project can only restrict.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ FILE_PURPOSES: Final[Mapping[str, str]] = {
 """The file patterns and their purposes."""
 PURPOSES: Final = tuple(dict.fromkeys(FILE_PURPOSES.values()))
 
-_RULES: Final = (".accord/permissions.toml", ".accord/permissions.json")
-_FILE_BYTES: Final = 64 * 1024
-_FILE_LIMIT: Final = 100
+_RULE_FILES: Final = (".accord/permissions.toml", ".accord/permissions.json")
+_MAX_FILE_BYTES: Final = 64 * 1024
+_MAX_FILES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,18 @@ class ProjectFile:
 class ProjectFiles:
     """The files of one project. Created by `project_files`."""
 
-    def __init__(self, found: Iterable[ProjectFile], unusable: Mapping[str, str], trust: TrustStore) -> None:
+    def __init__(
+        self, found: Iterable[ProjectFile], unusable: Mapping[str, str], trust_store: TrustStore
+    ) -> None:
         self.trusted: dict[str, ProjectFile] = {}
         """The files in use, by name."""
         self.untrusted: dict[str, ProjectFile] = {}
         """The files that are not trusted, by name."""
         self.unusable: dict[str, str] = dict(unusable)
         """The files that cannot be used, with the reason."""
-        self._trust = trust
+        self._trust_store = trust_store
         for file in found:
-            files = self.trusted if trust.is_trusted(file.path, file.content) else self.untrusted
+            files = self.trusted if trust_store.is_trusted(file.path, file.content) else self.untrusted
             files[file.name] = file
 
     def trust(self) -> None:
@@ -81,37 +83,37 @@ class ProjectFiles:
         Raises OSError.
         """
         for name, file in list(self.untrusted.items()):
-            self._trust.trust(file.path, file.content)
+            self._trust_store.trust(file.path, file.content)
             self.trusted[name] = self.untrusted.pop(name)
 
     def rules(self) -> Rules | None:
         """The project's trusted rules, if there are any. Rules that cannot be read ask for everything."""
-        return self._rules()[0]
+        return self._read_rules()[0]
 
-    def lines(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """The files that are not used and why, one line each."""
-        lines: list[str] = []
+        warnings: list[str] = []
         if self.untrusted:
-            lines.append(f"not trusted, so not used: {', '.join(self.untrusted)}")
-        lines += [f"not used: {name}: {reason}" for name, reason in self.unusable.items()]
-        return lines + self._rules()[1]
+            warnings.append(f"not trusted, so not used: {', '.join(self.untrusted)}")
+        warnings += [f"not used: {name}: {reason}" for name, reason in self.unusable.items()]
+        return warnings + self._read_rules()[1]
 
-    def _rules(self) -> tuple[Rules | None, list[str]]:
-        files = [file for name in _RULES if (file := self.trusted.get(name))]
+    def _read_rules(self) -> tuple[Rules | None, list[str]]:
+        files = [file for name in _RULE_FILES if (file := self.trusted.get(name))]
         if not files:
             return None, []
         try:
             if len(files) > 1:
-                raise UsageError(f"{files[1].name}: there is also {files[0].name}: keep one of them")
-            return read_permissions(_decode(files[0]), file=files[0].name), []
+                raise UsageError(f"{files[1].name}: there is also {files[0].name}; keep one of them")
+            return read_permissions(_parse_content(files[0]), file=files[0].name), []
         except UsageError as error:
             return Rules(default="ask", source=files[0].name), [
-                f"{error}; until then everything is asked for"
+                f"{error}; until it is corrected, every action needs a permission"
             ]
 
 
 def project_files(
-    cwd: str, trust: TrustStore | None = None, *, purposes: Iterable[str] = PURPOSES
+    cwd: str, trust_store: TrustStore | None = None, *, purposes: Iterable[str] = PURPOSES
 ) -> ProjectFiles:
     """Find the project files of these purposes, and which of them the user trusts. Reads the disk.
 
@@ -120,42 +122,44 @@ def project_files(
     root = os.path.realpath(cwd)
     found: list[ProjectFile] = []
     unusable: dict[str, str] = {}
-    for name, purpose in _names(root, frozenset(purposes)):
-        if len(found) == _FILE_LIMIT:
-            unusable[name] = f"there are more than {_FILE_LIMIT} such files"
+    for name, purpose in _find_names(root, frozenset(purposes)):
+        if len(found) == _MAX_FILES:
+            unusable[name] = f"there are more than {_MAX_FILES} such files"
             continue
         path = os.path.realpath(os.path.join(root, name))
         if os.path.commonpath((root, path)) != root:
             unusable[name] = "it is a link that leads out of the project"
             continue
         try:
-            found.append(ProjectFile(name, path, _read(path), purpose))
+            found.append(ProjectFile(name, path, _read_content(path), purpose))
         except OSError as error:
             unusable[name] = error.strerror or str(error)
-    return ProjectFiles(found, unusable, trust or TrustStore())
+    return ProjectFiles(found, unusable, trust_store or TrustStore())
 
 
-def _names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _find_names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]]:
     for pattern, purpose in FILE_PURPOSES.items():
         names = glob.glob(pattern, root_dir=root) if purpose in purposes else []
         yield from ((name, purpose) for name in sorted(names))
 
 
-def _read(path: str) -> bytes:
+def _read_content(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(_FILE_BYTES + 1)
+            content = file.read(_MAX_FILE_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(content) > _FILE_BYTES:
-        raise OSError(0, f"it is larger than {_FILE_BYTES:,} bytes, too large to be read before trusting it")
+    if len(content) > _MAX_FILE_BYTES:
+        raise OSError(
+            0, f"it is larger than {_MAX_FILE_BYTES:,} bytes, too large to be read before trusting it"
+        )
     return content
 
 
-def _decode(file: ProjectFile) -> Any:
+def _parse_content(file: ProjectFile) -> Any:
     decode = msgspec.toml.decode if file.name.endswith(".toml") else msgspec.json.decode
     try:
         return decode(file.content)
@@ -170,7 +174,7 @@ AskTrust: TypeAlias = Callable[
 
 TRUST_QUESTION: Final = "Trust the files of this project that change what the agent does?"
 TRUST_SECONDS: Final = 120.0
-"""Seconds. Shorter than the timeout of a permission, because the prompt waits."""
+"""The timeout of the question. Shorter than that of a permission request, because the prompt waits."""
 
 # No `allow_once`: a client that allows everything automatically must not be able to agree to this.
 TRUST_OPTIONS: Final = (
@@ -180,7 +184,7 @@ TRUST_OPTIONS: Final = (
 
 
 def trust_asker(turn: Turn) -> AskTrust:
-    """Asks in a turn, with a tool call that does nothing else."""
+    """Return a function that asks in this turn, with a tool call that does nothing else."""
 
     async def ask(
         title: str, content: Sequence[ToolCallContent], options: Sequence[PermissionOption]
@@ -229,5 +233,5 @@ def _file_content(file: ProjectFile) -> Sequence[ToolCallContent]:
     text = "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in file.text
     )
-    head = Content(TextContent(f"**{file.name}** ({file.purpose}):"))
-    return (head, code_block(text)) if text else (head, Content(TextContent("(empty)")))
+    heading = Content(TextContent(f"**{file.name}** ({file.purpose}):"))
+    return (heading, code_block(text)) if text else (heading, Content(TextContent("(empty)")))
