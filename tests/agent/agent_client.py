@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from accord.agent import Agent, AgentConnection, AgentOptions, Turn
-from accord.testing.raw_peer import Message, RawPeer, raw_pair
+from accord.testing.raw_peer import RawPeer, raw_pair
+from accord.wire.envelope import Message
 
 EVERYTHING: dict[str, Any] = {
     "fs": {"readTextFile": True, "writeTextFile": True},

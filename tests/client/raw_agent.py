@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from accord.client import ClientEvent, ClientSession, RemoteAgent, connect_transport
-from accord.testing.raw_peer import Message, RawPeer
+from accord.testing.raw_peer import RawPeer
+from accord.wire.envelope import Message
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Frame
 

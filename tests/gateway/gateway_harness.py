@@ -17,7 +17,8 @@ from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.session_log import SessionLogs
 from accord.store import MemoryStore, SharedMemory, Store
-from accord.testing.raw_peer import Message, RawPeer
+from accord.testing.raw_peer import RawPeer
+from accord.wire.envelope import Message
 from accord.wire.memory_transport import MemoryTransport, memory_pair
 from accord.wire.transport import Frame, Transport, TransportEnd
 

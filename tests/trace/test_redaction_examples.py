@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from tests.trace.trace_files import entries_in, starts_in
 
-from accord.trace.message_redaction import has_unique_keys, redact_command, redact_frame, redact_value
-from accord.trace.secret_names import holds_pairs, is_secret, is_secret_member
+from accord.trace.command_redaction import redact_command
+from accord.trace.message_redaction import has_unique_keys, redact_frame
+from accord.trace.secret_names import is_secret, is_secret_member, pair_kind
 from accord.trace.tap import FrameRing
 from accord.trace.text_redaction import redact_text
-from accord.trace.trace_format import entry_line, entry_of, frame_line
+from accord.trace.trace_format import entry_line, frame_entry, frame_line
 from accord.trace.trace_writer import FileSink
+from accord.trace.value_redaction import redact_value
 
 S = "hunter2SECRETvalue"
 PEM = ["-----BEGIN RSA PRIVATE KEY-----", f"MII{S}", f"{S}==", "-----END RSA PRIVATE KEY-----"]
@@ -21,7 +23,7 @@ PEM = ["-----BEGIN RSA PRIVATE KEY-----", f"MII{S}", f"{S}==", "-----END RSA PRI
 def kept(frame: bytes) -> bytes:
     """The line of a trace file for a frame. Also checks the other way to write it."""
     line = frame_line(0.0, "client", frame, run="r")
-    assert S.encode() not in entry_line(entry_of(0.0, "client", frame, run="r"))
+    assert S.encode() not in entry_line(frame_entry(0.0, "client", frame, run="r"))
     return line
 
 
@@ -149,7 +151,7 @@ def test_names_that_are_secret_only_as_an_object_member(name: str):
     ],
 )
 def test_names_that_hold_env_or_header_pairs(name: str, holds: str):
-    assert holds_pairs(name) == holds
+    assert pair_kind(name) == holds
 
 
 OBJECTS: list[Any] = [
@@ -411,7 +413,7 @@ def test_secrets_in_recorded_commands_are_redacted(command: list[str], shown: li
 )
 def test_duplicate_members_are_dropped_from_the_stored_frame(frame: bytes, stored: bytes):
     """The last of two members with one name counts. The earlier one was not checked, so it is not stored."""
-    entry = entry_of(0.0, "client", frame % S.encode())
+    entry = frame_entry(0.0, "client", frame % S.encode())
     assert (entry.data, entry.redacted) == (stored, True)
     assert S.encode() not in kept(frame % S.encode())
     assert S.encode() not in kept(b"noise " + frame % S.encode())
@@ -483,11 +485,11 @@ def test_secrets_in_invalid_json_are_redacted(text: str):
 def test_secrets_over_several_stderr_lines_are_redacted(lines: list[str], hidden: int, tmp_path: Path):
     sink, ring = FileSink(tmp_path / "t"), FrameRing()
     for line in lines:
-        sink.note_bytes("stderr", f"{line}\n".encode())
+        sink.add_bytes("stderr", f"{line}\n".encode())
         if line:
-            ring.note_stderr(line)
+            ring.add_stderr(line)
     sink.close()
-    for recorded in (entries_in(tmp_path / "t"), ring.entries()):
+    for recorded in (entries_in(tmp_path / "t"), ring.trace_entries()):
         texts = [entry.text for entry in recorded]
         assert S not in str(texts)
         assert len(texts) == len(list(filter(None, lines)))

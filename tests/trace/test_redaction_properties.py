@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.trace.message_redaction import redact_command, redact_frame, redact_value
+from accord.trace.command_redaction import redact_command
+from accord.trace.message_redaction import redact_frame
 from accord.trace.secret_names import REDACTED, is_secret
 from accord.trace.text_redaction import redact_text
-from accord.trace.trace_format import entry_line, entry_of, stderr_entry
+from accord.trace.trace_format import entry_line, frame_entry, stderr_entry
 from accord.trace.trace_writer import FileSink
+from accord.trace.value_redaction import redact_value
 from accord.wire.transport import OversizedFrame
 
 LETTERS = st.text("abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ23456789", min_size=36, max_size=48)
@@ -108,7 +110,7 @@ def survives(secret: str, document: Any) -> bool:
         for separators in ((",", ":"), (", ", " : ")):
             frame = json.dumps(document, ensure_ascii=ascii_only, separators=separators).encode()
             for kept in (frame, frame[:-1], b"noise " + frame):
-                if secret.encode() in entry_line(entry_of(0.0, "client", kept)):
+                if secret.encode() in entry_line(frame_entry(0.0, "client", kept)):
                     return True
     return False
 
@@ -211,7 +213,7 @@ def test_secrets_in_command_line_options_are_redacted(secret: str, option: str):
 @given(shaped(), st.integers(0, 300))
 def test_a_secret_in_an_oversized_frame_is_redacted(credential: str, cut: int):
     head = (b'{"jsonrpc":"2.0","params":{"text":"' + json.dumps(credential)[1:-1].encode())[: 40 + cut]
-    kept = entry_line(entry_of(0.0, "agent", OversizedFrame(1 << 30, head, b"")))
+    kept = entry_line(frame_entry(0.0, "agent", OversizedFrame(1 << 30, head, b"")))
     found = secret_of(credential).encode()
     assert found[:16] not in kept
 
@@ -287,13 +289,13 @@ def test_redaction_is_idempotent(document: Any):
 def test_any_bytes_become_one_line(data: bytes):
     line = data.replace(b"\n", b"") or b"x"
     redact_frame(line)
-    assert entry_line(entry_of(0.0, "agent", line)).count(b"\n") == 1
+    assert entry_line(frame_entry(0.0, "agent", line)).count(b"\n") == 1
 
 
 @pytest.mark.parametrize("depth", [100, 300, 480, 900, 5000])
 def test_a_secret_in_deep_nesting_is_redacted(depth: int):
     frame = b'{"a":' * depth + b'{"apiKey":"hunter22hunter22"}' + b"}" * depth
-    line = entry_line(entry_of(0.0, "agent", frame))
+    line = entry_line(frame_entry(0.0, "agent", frame))
     assert b"hunter22" not in line
 
 
@@ -347,14 +349,14 @@ def test_a_recording_contains_none_of_the_planted_secrets(tmp_path: Any):
     sink = FileSink(tmp_path / "t", command=["agent", f"--api-key={secret}"])
     for frame in frames:
         for byte in json.dumps(frame).encode() + b"\n":
-            sink.note_bytes("client", bytes([byte]))
+            sink.add_bytes("client", bytes([byte]))
     for piece in (
         b"starting with OPENAI_",
         b"API_KEY=" + secret.encode()[:9],
         secret.encode()[9:] + b"\nrest",
     ):
-        sink.note_bytes("stderr", piece)
-    sink.finished("stderr")
+        sink.add_bytes("stderr", piece)
+    sink.end_stream("stderr")
     sink.close()
     kept = (tmp_path / "t").read_text()
     assert secret not in kept

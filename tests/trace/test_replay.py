@@ -16,7 +16,7 @@ from tests.trace.trace_files import TraceBuilder
 from accord.errors import Crashed, RequestTimeout
 from accord.testing import FakeClock
 from accord.testing.raw_peer import RawPeer
-from accord.trace.replay_comparison import orders_differ, read_script
+from accord.trace.replay_comparison import order_differences, read_script
 from accord.trace.replayed_agent import ReplayedAgent, ReplayReport
 from accord.trace.replayed_client import ReplayedCall, ReplayedClient
 from accord.wire.memory_transport import memory_pair
@@ -95,7 +95,7 @@ async def test_a_client_that_acts_as_recorded_gets_the_recorded_answers():
         answer = await client.next()
         assert (answer["id"], answer["result"]) == (id, {"stopReason": "end_turn"})
         report = await replay.disconnect()
-        assert (report.deviations, report.played, report.of) == ([], 6, 6)
+        assert (report.deviations, report.played, report.total) == ([], 6, 6)
 
 
 async def test_deviations_of_the_client_are_reported():
@@ -134,7 +134,7 @@ async def test_steps_the_client_skipped_are_reported():
             "the client never sent session/new",
             "the client never sent session/prompt",
         ]
-        assert (report.played, report.of) == (1, 6)
+        assert (report.played, report.total) == (1, 6)
 
 
 async def test_calls_recorded_as_concurrent_are_answered_to_a_sequential_client():
@@ -488,11 +488,11 @@ async def test_unexpected_messages_are_reported_when_the_agent_falls_silent():
 
 
 def test_an_inserted_or_missing_request_does_not_shift_the_comparison():
-    assert list(orders_differ(["a", "b", "c", "d"], ["a", "c", "x", "d"])) == [
+    assert list(order_differences(["a", "b", "c", "d"], ["a", "c", "x", "d"])) == [
         "requests: b is missing",
         "requests: x is new",
     ]
-    assert list(orders_differ(["a", "a"], ["a", "a"])) == []
+    assert list(order_differences(["a", "a"], ["a", "a"])) == []
 
 
 # With real programs.

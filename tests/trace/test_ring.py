@@ -13,8 +13,8 @@ import pytest
 import accord
 from accord.errors import UsageError
 from accord.testing import FakeClock
-from accord.trace import FrameRing, RingEntry, TappedTransport, tapped
-from accord.trace.step_summary import summary
+from accord.trace import FrameRing, RingEntry, TappedTransport, record_to_file
+from accord.trace.step_summary import summarize_step
 from accord.trace.trace_views import TimelineStyle, step_lines
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import OversizedFrame, Transport, TransportEnd
@@ -49,37 +49,42 @@ async def test_the_ring_keeps_the_latest_frames_and_notifies_subscribers():
     unsubscribe()
     unsubscribe()
     near.send(b'{"token":"hunter22"}')
-    assert [(seen.at, seen.sender, seen.frame) for seen in seen_frames] == [
+    assert [(entry.at, entry.sender, entry.frame) for entry in seen_frames] == [
         (2, "client", b"1"),
         (2, "client", b"2"),
         (2, "client", b"3"),
     ]
-    assert [entry.data for entry in ring.entries()] == [b"2", b"3", b'{"token":"[redacted]"}']
-    assert [seen.number for seen in ring.seen] == [3, 4, 5]
-    assert (ring.missed, len(ring)) == (2, 3)
+    assert [entry.data for entry in ring.trace_entries()] == [b"2", b"3", b'{"token":"[redacted]"}']
+    assert [entry.number for entry in ring.entries] == [3, 4, 5]
+    assert (ring.dropped, len(ring)) == (2, 3)
     await near.aclose()
 
 
 async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
     clock = FakeClock()
     ring = FrameRing(clock=clock)
-    ring.note("client", [frame(id=1, method="session/new", params={"cwd": "/x"})])
+    ring.add_frames("client", [frame(id=1, method="session/new", params={"cwd": "/x"})])
     await clock.advance(1)
-    ring.note("agent", [frame(id=1, result={"sessionId": "s1"})])
-    ring.note("client", [frame(id=2, method="session/prompt", params={"sessionId": "s1", "prompt": []})])
+    ring.add_frames("agent", [frame(id=1, result={"sessionId": "s1"})])
+    ring.add_frames(
+        "client", [frame(id=2, method="session/prompt", params={"sessionId": "s1", "prompt": []})]
+    )
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hi"}}
-    ring.note(
+    ring.add_frames(
         "agent",
         [
             frame(method="session/update", params={"sessionId": "s1", "update": update}),
             frame(id=2, method="fs/read_text_file", params={"sessionId": "s1", "path": "/x/a"}),
         ],
     )
-    ring.note("client", [frame(id=2, error={"code": -32603, "message": "no"})])
+    ring.add_frames("client", [frame(id=2, error={"code": -32603, "message": "no"})])
     await clock.advance(2)
-    ring.note("agent", [frame(id=2, result={"stopReason": "end_turn"}), frame(id=9, result={}), b"noise"])
+    ring.add_frames(
+        "agent", [frame(id=2, result={"stopReason": "end_turn"}), frame(id=9, result={}), b"noise"]
+    )
     assert [
-        (seen.sender, seen.kind, seen.method, seen.session, seen.id, seen.took) for seen in ring.seen
+        (entry.sender, entry.kind, entry.method, entry.session, entry.id, entry.duration)
+        for entry in ring.entries
     ] == [
         ("client", "request", "session/new", "s1", 1, None),
         ("agent", "answer", "session/new", "s1", 1, 1),
@@ -91,8 +96,8 @@ async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
         ("agent", "answer", "", "", 9, None),
         ("agent", "noise", "", "", None, None),
     ]
-    assert summary(ring.seen[3].step) == "agent_message_chunk Hi"
-    (line,) = step_lines(ring.seen[6].step, TimelineStyle())
+    assert summarize_step(ring.entries[3].step) == "agent_message_chunk Hi"
+    (line,) = step_lines(ring.entries[6].step, TimelineStyle())
     assert line.split() == [
         "3.000",
         "←",
@@ -110,11 +115,11 @@ async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
 
 def test_an_answer_is_matched_after_its_call_left_the_ring():
     ring = FrameRing(2)
-    ring.note("client", [frame(id="a", method="session/prompt", params={"sessionId": "s"})])
-    ring.note("agent", [frame(method="session/update", params={"sessionId": "s"})] * 5)
-    ring.note("agent", [frame(id="a", result={})])
-    assert (ring.seen[-1].method, ring.seen[-1].session) == ("session/prompt", "s")
-    assert ring.missed == 5
+    ring.add_frames("client", [frame(id="a", method="session/prompt", params={"sessionId": "s"})])
+    ring.add_frames("agent", [frame(method="session/update", params={"sessionId": "s"})] * 5)
+    ring.add_frames("agent", [frame(id="a", result={})])
+    assert (ring.entries[-1].method, ring.entries[-1].session) == ("session/prompt", "s")
+    assert ring.dropped == 5
 
 
 @pytest.mark.parametrize(
@@ -136,17 +141,17 @@ def test_an_answer_is_matched_after_its_call_left_the_ring():
 )
 def test_malformed_frames_are_kept(odd: bytes):
     ring = FrameRing()
-    ring.note("agent", [odd])
-    (seen,) = ring.seen
-    assert (seen.session, seen.size) == ("", len(odd))
-    assert step_lines(seen.step, TimelineStyle())
+    ring.add_frames("agent", [odd])
+    (entry,) = ring.entries
+    assert (entry.session, entry.size) == ("", len(odd))
+    assert step_lines(entry.step, TimelineStyle())
 
 
 def test_the_ring_is_bounded_in_bytes():
     ring = FrameRing(100, max_bytes=1000)
     for number in range(10):
-        ring.note("agent", [b"%d" % number * 400])
-    assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
+        ring.add_frames("agent", [b"%d" % number * 400])
+    assert [entry.data[:1] for entry in ring.trace_entries()] == [b"8", b"9"]
 
 
 def test_a_frame_larger_than_the_ring_is_cut_to_its_beginning():
@@ -154,36 +159,40 @@ def test_a_frame_larger_than_the_ring_is_cut_to_its_beginning():
     big = frame(
         method="session/update", params={"sessionId": "s", "text": "x" * 50_000, "apiKey": "hunter22"}
     )
-    ring.note("agent", [big, OversizedFrame(99_000_000, b'{"id":1,', b"}")])
-    first, second = ring.seen
+    ring.add_frames("agent", [big, OversizedFrame(99_000_000, b'{"id":1,', b"}")])
+    first, second = ring.entries
     assert (first.method, first.session, first.size) == ("session/update", "s", len(big))
-    assert (first.entry.kind, first.entry.size, second.entry.size) == ("cut", len(big), 99_000_000)
-    assert len(first.entry.data) < 10_000
+    assert (first.trace_entry.kind, first.trace_entry.size, second.trace_entry.size) == (
+        "cut",
+        len(big),
+        99_000_000,
+    )
+    assert len(first.trace_entry.data) < 10_000
 
 
 def test_the_oldest_unanswered_calls_are_forgotten():
     ring = FrameRing(1)
-    ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
-    ring.note("client", [frame(id=0, result={}), frame(id=1, result={})])
-    assert ring.seen[-1].method == "x"
+    ring.add_frames("agent", [frame(id=number, method="x") for number in range(10_001)])
+    ring.add_frames("client", [frame(id=0, result={}), frame(id=1, result={})])
+    assert ring.entries[-1].method == "x"
     ring = FrameRing(5)
-    ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
-    ring.note("client", [frame(id=0, result={})])
-    assert ring.seen[-1].method == ""
+    ring.add_frames("agent", [frame(id=number, method="x") for number in range(10_001)])
+    ring.add_frames("client", [frame(id=0, result={})])
+    assert ring.entries[-1].method == ""
 
 
 def test_call_ids_start_over_after_the_connection_ends():
     ring = FrameRing()
-    ring.note("client", [frame(id=1, method="session/prompt")])
+    ring.add_frames("client", [frame(id=1, method="session/prompt")])
     ring.ended(TransportEnd("the agent died", signal="SIGKILL"), "agent")
-    ring.note("agent", [frame(id=1, result={})])
-    assert [(seen.kind, seen.method) for seen in ring.seen] == [
+    ring.add_frames("agent", [frame(id=1, result={})])
+    assert [(entry.kind, entry.method) for entry in ring.entries] == [
         ("request", "session/prompt"),
         ("closed", ""),
         ("exit", ""),
         ("answer", ""),
     ]
-    assert "SIGKILL" in step_lines(ring.seen[2].step, TimelineStyle())[0]
+    assert "SIGKILL" in step_lines(ring.entries[2].step, TimelineStyle())[0]
 
 
 async def test_a_failing_subscriber_is_removed_and_reported_once():
@@ -196,8 +205,8 @@ async def test_a_failing_subscriber_is_removed_and_reported_once():
 
     ring.subscribe(fails)
     ring.subscribe(seen_frames.extend)
-    ring.note("client", [b"1"])
-    ring.note("client", [b"2"])
+    ring.add_frames("client", [b"1"])
+    ring.add_frames("client", [b"2"])
     assert len(seen_frames) == 2
     assert len(reported) == 1
 
@@ -211,13 +220,13 @@ async def test_one_ring_observes_an_agent_process_across_a_restart(tmp_path: Pat
     def wrap(transport: Transport) -> Transport:
         return TappedTransport(transport, ring, ours="client")
 
-    options = accord.ClientOptions(wrap=wrap, on_stderr=ring.note_stderr)
+    options = accord.ClientOptions(wrap=wrap, on_stderr=ring.add_stderr)
     async with accord.connect(sys.executable, str(program), options=options) as agent:
         session = await agent.new_session(str(tmp_path))
         await session.ask("Hi")
         await agent.restart()
         await (await agent.new_session(str(tmp_path))).ask("Again")
-    crossed = [(seen.sender, seen.kind, seen.method) for seen in ring.seen if seen.sender != "stderr"]
+    crossed = [(entry.sender, entry.kind, entry.method) for entry in ring.entries if entry.sender != "stderr"]
     calls = [
         ("client", "request", "initialize"),
         ("agent", "answer", "initialize"),
@@ -229,14 +238,16 @@ async def test_one_ring_observes_an_agent_process_across_a_restart(tmp_path: Pat
         ("agent", "closed", ""),
     ]
     assert [one for one in crossed if one[1] != "exit"] == [*calls, *calls]
-    words = [seen.entry.text for seen in ring.seen if seen.sender == "stderr"]
+    words = [entry.trace_entry.text for entry in ring.entries if entry.sender == "stderr"]
     assert words == ["ready, token=[redacted]"] * 2
 
 
 async def test_connect_fails_when_the_trace_file_cannot_be_written(tmp_path: Path):
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
-    options = accord.ClientOptions(wrap=lambda transport: tapped(transport, tmp_path / "missing" / "t"))
+    options = accord.ClientOptions(
+        wrap=lambda transport: record_to_file(transport, tmp_path / "missing" / "t")
+    )
     with pytest.raises(UsageError, match="cannot write"):
         async with accord.connect(sys.executable, str(program), options=options):
             pass

@@ -13,8 +13,8 @@ from tests.wire.links import memory_link, process_link
 from tests.wire.transport_contract import CHECKS, Inbox, Link, MakeLink
 
 from accord.errors import UsageError
-from accord.trace import FrameRing, TappedTransport, TraceEntry, tapped
-from accord.trace.trace_format import DamagedLine, read_line
+from accord.trace import FrameRing, TappedTransport, TraceEntry, record_to_file
+from accord.trace.trace_format import DamagedLine, parse_line
 from accord.trace.trace_writer import FileSink
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import OversizedFrame, Transport
@@ -43,7 +43,7 @@ async def test_a_tapped_transport_fulfills_the_transport_contract(
     async def make() -> AsyncGenerator[Link]:
         async with LINKS[link]() as bare:
             near = (
-                tapped(bare.near, tmp_path / "t")
+                record_to_file(bare.near, tmp_path / "t")
                 if sink == "file"
                 else TappedTransport(bare.near, FrameRing(100))
             )
@@ -56,7 +56,7 @@ async def test_a_tapped_transport_fulfills_the_transport_contract(
 async def test_both_directions_are_in_the_file_in_order(tmp_path: Path):
     file = tmp_path / "trace.jsonl"
     ours, theirs = memory_pair()
-    near = tapped(ours, file, by="a test", command=["agent", "--api-key", "hunter22"])
+    near = record_to_file(ours, file, by="a test", command=["agent", "--api-key", "hunter22"])
     near_inbox, far_inbox = Inbox(), Inbox()
     near.start(near_inbox)
     theirs.start(far_inbox)
@@ -83,7 +83,7 @@ async def test_both_directions_are_in_the_file_in_order(tmp_path: Path):
 
 async def test_frames_sent_by_a_client_are_labeled_client(tmp_path: Path):
     ours, theirs = memory_pair()
-    near = tapped(ours, tmp_path / "t", ours="client")
+    near = record_to_file(ours, tmp_path / "t", ours="client")
     near.start(Inbox())
     theirs.start(Inbox())
     near.send(b"{}")
@@ -97,7 +97,7 @@ async def test_frames_sent_by_a_client_are_labeled_client(tmp_path: Path):
 async def test_redaction_changes_the_file_but_not_the_transported_frame(tmp_path: Path):
     ours, theirs = memory_pair()
     inbox = Inbox()
-    near = tapped(ours, tmp_path / "t")
+    near = record_to_file(ours, tmp_path / "t")
     near.start(Inbox())
     theirs.start(inbox)
     frame = b'{"method":"x","params":{"apiKey":"hunter22"}}'
@@ -112,7 +112,7 @@ async def test_redaction_changes_the_file_but_not_the_transported_frame(tmp_path
 
 async def test_redaction_can_be_switched_off(tmp_path: Path):
     ours, _ = memory_pair()
-    near = tapped(ours, tmp_path / "t", redact=False)
+    near = record_to_file(ours, tmp_path / "t", redact=False)
     near.send(b'{"apiKey":"hunter22"}')
     await near.aclose()
     assert entries_in(tmp_path / "t")[0].data == b'{"apiKey":"hunter22"}'
@@ -123,7 +123,7 @@ def test_the_file_is_private_and_keeps_earlier_runs(tmp_path: Path):
     file = tmp_path / "t"
     for _ in range(2):
         sink = FileSink(file)
-        sink.note("client", [b"{}"])
+        sink.add_frames("client", [b"{}"])
         sink.close()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         file.chmod(0o644)
@@ -136,7 +136,7 @@ def test_a_new_run_starts_on_its_own_line_after_a_truncated_one(tmp_path: Path):
     file = tmp_path / "t"
     file.write_bytes(b'{"run":"aaaaaa","t":0.1,"from":"client","size":2,"fra')
     FileSink(file).close()
-    assert isinstance(read_line(file.read_bytes().splitlines()[0]), DamagedLine)
+    assert isinstance(parse_line(file.read_bytes().splitlines()[0]), DamagedLine)
     assert len(starts_in(file)) == 1
 
 
@@ -181,14 +181,14 @@ async def test_a_blocked_disk_drops_frames_and_records_how_many(tmp_path: Path):
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     sink = FileSink(pipe, max_pending=1000)
     big = b'"' + b"x" * 300_000 + b'"'
-    sink.note("client", [big])  # more than the pipe takes, so the writer thread blocks
+    sink.add_frames("client", [big])  # more than the pipe takes, so the writer thread blocks
     for number in range(2000):
-        sink.note("agent", [b"%d" % number])
+        sink.add_frames("agent", [b"%d" % number])
     os.set_blocking(reader, True)
     closing = asyncio.create_task(sink.aclose())
     data = await asyncio.to_thread(_read_all, reader)
     await closing
-    lines = [read_line(line) for line in data.splitlines()]
+    lines = [parse_line(line) for line in data.splitlines()]
     assert [(entry.kind, entry.sender, entry.count) for entry in lines if isinstance(entry, TraceEntry)] == [
         ("frame", "client", 0),
         ("lost", "agent", 2000),
@@ -202,7 +202,7 @@ def _read_all(fd: int) -> bytes:
 
 def test_an_oversized_frame_is_kept_as_its_size_and_beginning(tmp_path: Path):
     sink = FileSink(tmp_path / "t")
-    sink.note(
+    sink.add_frames(
         "agent",
         [OversizedFrame(99_000_000, b'{"jsonrpc":"2.0","apiKey":"hunter22","text":"sk-abcdef', b'"}')],
     )
@@ -231,8 +231,8 @@ async def test_sinks_can_be_attached_and_detached_while_connected(tmp_path: Path
     near.send(b"3")
     assert await inbox.count(3) == [b"1", b"2", b"3"]
     await near.aclose()
-    assert [entry.data for entry in early.entries()] == [b"2"]
-    assert [entry.data for entry in late.entries()] == [b"2", b"3", b""]
+    assert [entry.data for entry in early.trace_entries()] == [b"2"]
+    assert [entry.data for entry in late.trace_entries()] == [b"2", b"3", b""]
     assert [entry.data for entry in entries_in(tmp_path / "t")] == [b"2", b"3", b""]
 
 
@@ -242,7 +242,7 @@ def test_an_end_that_cannot_be_written_in_time_is_reported_once(tmp_path: Path):
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     warnings: list[str] = []
     sink = FileSink(pipe, warn=warnings.append)
-    sink.note("client", [b'"' + b"x" * 300_000 + b'"'])  # more than the pipe takes
+    sink.add_frames("client", [b'"' + b"x" * 300_000 + b'"'])  # more than the pipe takes
     sink.close(0)
     sink.close(0)
     assert warnings == [f"the end of the trace {pipe} is missing; it could not be written in 0 s"]

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 from accord.testing import FakeClock
 from accord.trace.replay_comparison import combine_updates, read_script
 from accord.trace.replayed_agent import ReplayedAgent
-from accord.trace.trace_format import TraceEntry, entry_line, entry_of, new_start, read_line
+from accord.trace.trace_format import TraceEntry, entry_line, frame_entry, make_start, parse_line
 from accord.trace.trace_stats import TraceStats
 from accord.trace.trace_steps import TraceStep
-from accord.trace.trace_views import Timeline, TimelineStyle, as_object, page, step_lines, unanswered
+from accord.trace.trace_views import (
+    Timeline,
+    TimelineStyle,
+    html_page,
+    step_as_json,
+    step_lines,
+    unanswered_as_json,
+)
 from accord.wire.memory_transport import memory_pair
 
 VALUES = st.recursive(
@@ -89,7 +96,7 @@ FRAMES = (
     | st.binary(min_size=1, max_size=30).filter(lambda data: b"\n" not in data)
 )
 ENTRIES = st.builds(
-    lambda at, sender, frame: entry_of(at, sender, frame, run="r"),
+    lambda at, sender, frame: frame_entry(at, sender, frame, run="r"),
     st.floats(0, 100, allow_nan=False),
     st.sampled_from(["client", "agent"]),
     FRAMES,
@@ -106,7 +113,7 @@ RUNS = st.lists(ENTRIES, max_size=15)
 @settings(deadline=None)
 @given(ENTRIES)
 def test_an_entry_survives_writing_and_reading(entry: TraceEntry):
-    again = read_line(entry_line(entry)[:-1])
+    again = parse_line(entry_line(entry)[:-1])
     assert isinstance(again, TraceEntry)
     assert (again.kind, again.data, again.size) == (entry.kind, entry.data, entry.size)
 
@@ -114,7 +121,7 @@ def test_an_entry_survives_writing_and_reading(entry: TraceEntry):
 @settings(deadline=None)
 @given(RUNS)
 def test_any_recording_can_be_shown_and_counted(entries: list[TraceEntry]):
-    start = new_start("r", "2026-11-16T10:00:00Z", by="x")
+    start = make_start("r", "2026-11-16T10:00:00Z", by="x")
     timeline, figures = Timeline(), TraceStats()
     steps = list(timeline.steps([start, *entries]))
     for number, step in steps:
@@ -123,16 +130,16 @@ def test_any_recording_can_be_shown_and_counted(entries: list[TraceEntry]):
             for look in (
                 TimelineStyle(),
                 TimelineStyle(width=80, colors=True),
-                TimelineStyle(full=True, plain=True),
+                TimelineStyle(full=True, ascii_only=True),
             ):
                 assert all("\n" not in line for line in step_lines(step, look))
-            msgspec.json.encode(as_object(number, step))
+            msgspec.json.encode(step_as_json(number, step))
     owed = timeline.unanswered_calls()
-    msgspec.json.encode([unanswered(*one) for one in owed])
+    msgspec.json.encode([unanswered_as_json(*one) for one in owed])
     figures.finish()
     figures.lines()
-    msgspec.json.encode(figures.as_object())
-    assert "".join(page("t", steps, lambda: owed)).endswith("</html>\n")
+    msgspec.json.encode(figures.as_json())
+    assert "".join(html_page("t", steps, lambda: owed)).endswith("</html>\n")
 
 
 @settings(deadline=None, max_examples=50)
@@ -157,7 +164,7 @@ def test_any_recording_can_be_played_to_any_client(entries: list[TraceEntry], sa
         await clock.advance(60)
         await ours.aclose()
         report = await task
-        assert report.played <= report.of
+        assert report.played <= report.total
 
     asyncio.run(play())
 
@@ -176,6 +183,6 @@ def test_a_frame_is_kept_byte_for_byte():
         b"\xff",
         b"12345678901234567890123",
     ):
-        again = read_line(entry_line(entry_of(0.0, "agent", frame))[:-1])
+        again = parse_line(entry_line(frame_entry(0.0, "agent", frame))[:-1])
         assert isinstance(again, TraceEntry)
         assert again.data == frame

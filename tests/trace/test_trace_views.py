@@ -15,8 +15,8 @@ import pytest
 from tests.requirements import need_chromium
 from tests.trace.trace_files import TraceBuilder
 
-from accord.trace.trace_format import DamagedLine, TraceEntry, read_line
-from accord.trace.trace_reader import lines_in, runs_in
+from accord.trace.trace_format import DamagedLine, TraceEntry, parse_line
+from accord.trace.trace_reader import read_lines, read_runs
 
 TRACE = [sys.executable, "-m", "accord.cli", "trace"]
 
@@ -69,7 +69,7 @@ def test_show_prints_the_timeline(file: Path):
 
 
 def size_of(file: Path, place: int) -> str:
-    return f"{runs_in(str(file))[0].entries[place].size} B"
+    return f"{read_runs(str(file))[0].entries[place].size} B"
 
 
 @pytest.mark.parametrize(
@@ -287,13 +287,13 @@ def test_the_html_page_is_self_contained_and_escapes_messages(tmp_path: Path):
     file = builder.write(tmp_path / "t")
     target = tmp_path / "page.html"
     assert trace("show", file, "--html", target).returncode == 0
-    page = target.read_text()
+    html_page = target.read_text()
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert page.count("<script>") == 1
-    assert not re.search(r"<(img|b|i|u)[ >]", page)
-    assert not re.search(r"""(src|href)=["']?http""", page)
-    assert "agent_message_chunk" in page
-    assert page.count('<div class="step') == 6
+    assert html_page.count("<script>") == 1
+    assert not re.search(r"<(img|b|i|u)[ >]", html_page)
+    assert not re.search(r"""(src|href)=["']?http""", html_page)
+    assert "agent_message_chunk" in html_page
+    assert html_page.count('<div class="step') == 6
     assert trace("show", file, "--html", target).returncode == 0  # an existing page may be overwritten
     refused = trace("show", file, "--html", file)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
@@ -370,7 +370,7 @@ def test_stats_prints_counts_and_times(file: Path):
     assert by_method["session/prompt"]["messages"] == 2
     assert by_method["session/prompt"]["answers"] == {"p50": 3.75, "p95": 3.75, "max": 3.75}
     assert by_method["fs/read_text_file"]["from"] == "agent"
-    sizes = [entry.size for entry in runs_in(str(file))[0].entries if entry.kind == "frame"]
+    sizes = [entry.size for entry in read_runs(str(file))[0].entries if entry.kind == "frame"]
     assert sum(one["bytes"] for one in figures["methods"]) == sum(sizes)
     text = trace("stats", file).stdout
     assert "1 run, 1 session, 11.75 s" in text
@@ -390,15 +390,15 @@ def test_stats_include_turns_that_did_not_end(tmp_path: Path):
 
 def test_a_truncated_recording_is_read_up_to_the_cut(file: Path, tmp_path: Path):
     whole = file.read_bytes()
-    everything = [found for line in whole.splitlines() if (found := read_line(line)) is not None]
+    everything = [found for line in whole.splitlines() if (found := parse_line(line)) is not None]
     cut = tmp_path / "cut"
     for length in range(len(whole.splitlines()[0]) + 1, len(whole), 37):
         cut.write_bytes(whole[:length])
-        found = list(lines_in(str(cut)))
+        found = list(read_lines(str(cut)))
         read = [one for one in found if not isinstance(one, DamagedLine)]
         assert read == everything[: len(read)]
         assert len(read) >= whole[:length].count(b"\n")
-        assert all(not one.whole for one in found if isinstance(one, DamagedLine))
+        assert all(not one.complete for one in found if isinstance(one, DamagedLine))
     run = trace("show", cut)
     assert run.returncode == 0
     assert run.stderr == "accord trace: the last line of the recording is cut off\n"
@@ -418,7 +418,7 @@ def test_unknown_members_and_kinds_are_ignored(file: Path):
     with file.open("ab") as more:
         more.write(b'{"run":"aaaaaa","t":99,"weather":"fine"}\n')
         more.write(b'{"run":"aaaaaa","t":99,"from":"client","size":2,"frame":{},"weather":"fine"}\n')
-    found = list(lines_in(str(file)))
+    found = list(read_lines(str(file)))
     assert not any(isinstance(one, DamagedLine) for one in found)
     assert isinstance(found[-1], TraceEntry)
 

@@ -10,9 +10,9 @@ from accord.trace.trace_format import (
     TraceEntry,
     TraceStart,
     entry_line,
-    entry_of,
-    new_start,
-    read_line,
+    frame_entry,
+    make_start,
+    parse_line,
     start_line,
 )
 
@@ -24,13 +24,13 @@ class TraceBuilder:
         self.run = run
         self.at = 0.0
         self.entries: list[TraceEntry] = []
-        self._start = new_start(run, "2026-11-16T10:00:00.000Z", by="a test", command=command)
+        self._start = make_start(run, "2026-11-16T10:00:00.000Z", by="a test", command=command)
         self._ids = 0
 
     def frame(self, sender: Any, message: Any, *, after: float = 1.0) -> "TraceBuilder":
         self.at += after
         data = message if isinstance(message, bytes) else msgspec.json.encode({"jsonrpc": "2.0", **message})
-        self.entries.append(entry_of(self.at, sender, data, run=self.run))
+        self.entries.append(frame_entry(self.at, sender, data, run=self.run))
         return self
 
     def call(
@@ -94,11 +94,11 @@ class TraceBuilder:
 
 def entries_in(file: Path) -> list[TraceEntry]:
     return [
-        found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), TraceEntry)
+        found for line in file.read_bytes().splitlines() if isinstance(found := parse_line(line), TraceEntry)
     ]
 
 
 def starts_in(file: Path) -> list[TraceStart]:
     return [
-        found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), TraceStart)
+        found for line in file.read_bytes().splitlines() if isinstance(found := parse_line(line), TraceStart)
     ]

@@ -144,10 +144,10 @@ def test_a_filter_matches_methods_and_text() -> None:
     from accord.trace import FrameRing
 
     ring = FrameRing(clock=FakeClock())
-    ring.note(
+    ring.add_frames(
         "client", [b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"abc"}}', b"noise"]
     )
-    first, second = ring.seen
+    first, second = ring.entries
     assert FrameFilter("cancel abc").matches(first)
     assert not FrameFilter("cancel abc").matches(second)
     assert FrameFilter("! noise").matches(second)

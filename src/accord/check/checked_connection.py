@@ -6,18 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import count
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 from msgspec import Struct
 
 from accord.check.findings import Evidence, RuleId, RuleNotes
 from accord.clock import Clock, within
 from accord.schema.codec import NotJson, parse_json
+from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.wire.envelope import Message, id_key
 from accord.wire.transport import DEFAULT_LIMIT, Frame, TransportEnd
-
-Message: TypeAlias = dict[str, Any]
-Side: TypeAlias = Literal["client", "agent"]
 
 MAX_VALUES_PER_MESSAGE: Final = 200_000
 """Lines with more values are not judged; validating them would take minutes."""
@@ -177,11 +176,6 @@ class CallRecord(NamedTuple):
 
     request: WireLine
     answers: list[WireLine]
-
-
-def id_key(id: Any) -> str:
-    """A dict key for any JSON value: 1, 1.0 and "1" are different."""
-    return f"{type(id).__name__}:{id!r}"
 
 
 def pair_calls(lines: list[WireLine], sender: Side) -> list[CallRecord]:

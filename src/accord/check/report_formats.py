@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from accord import __version__
 from accord.check.findings import CHAPTERS, VERDICTS, CheckReport, Finding, Verdict
 from accord.schema.conformance_rules import BASES
-from accord.trace.step_summary import clean
+from accord.trace.step_summary import escape_controls
 
 
 def report_json(report: CheckReport, *, command: list[str], date: str) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _css_class(verdict: str) -> str:
 
 
 def _html_text(text: str) -> str:
-    return escape(clean(text))
+    return escape(escape_controls(text))
 
 
 _SIGNS: Final[dict[Verdict, str]] = {
@@ -190,7 +190,7 @@ _MAX_NOT_SHOWN_LINES: Final = 3  # more "not shown" rules are listed in one line
 
 def report_text(report: CheckReport, *, verbose: bool = False, quiet: bool = False) -> Iterator[str]:
     """The lines of the report. `verbose`: a line per rule; `quiet`: only broken rules and the totals."""
-    name = clean(f"{report.name} {report.version}".strip())
+    name = escape_controls(f"{report.name} {report.version}".strip())
     if quiet:
         for finding in report.of("fail", "warn"):
             yield from _finding_lines(finding)
@@ -239,5 +239,5 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def _shorten(text: str, width: int) -> str:
-    clean_text = clean(text)
+    clean_text = escape_controls(text)
     return clean_text if len(clean_text) <= width else f"{clean_text[:width]}..."

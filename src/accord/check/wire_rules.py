@@ -10,17 +10,16 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from accord.check.checked_connection import (
     CallRecord,
     CheckedConnection,
-    Message,
-    Side,
     WireLine,
     has_capability,
-    id_key,
     pair_calls,
 )
 from accord.check.findings import SCHEMA, RuleId, RuleNotes
 from accord.schema.codec import NotJson, is_utf8, parse_json
 from accord.schema.methods import notification, request
+from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.wire.envelope import Message, id_key
 
 
 class ConnectionRecord:

@@ -294,7 +294,7 @@ def _write_reports(report: "CheckReport", command: list[str], options: argparse.
         import json
 
         from accord.check.report_formats import report_json
-        from accord.trace.message_redaction import redact_command
+        from accord.trace.command_redaction import redact_command
 
         members = report_json(report, command=redact_command(command), date=date)
         print(json.dumps(members, indent=2, ensure_ascii=False))

@@ -79,7 +79,7 @@ def _record(words: list[str]) -> int:
     import asyncio
 
     from accord.errors import NeverStarted
-    from accord.trace.recorder import leave_as, record
+    from accord.trace.recorder import exit_like, record
     from accord.trace.trace_writer import FileSink
 
     _open_standard_descriptors()
@@ -93,11 +93,11 @@ def _record(words: list[str]) -> int:
     try:
         exit = asyncio.run(record(list(command), sink, stdin=stdin, stdout=stdout, stderr=2))
     except NeverStarted as error:
-        sink.closed("agent", str(error))
+        sink.add_closed("agent", str(error))
         raise
     finally:
         sink.close(_CLOSE_SECONDS)
-    return leave_as(exit)
+    return exit_like(exit)
 
 
 def _new_path(program: str) -> str:

@@ -15,30 +15,30 @@ import msgspec
 from accord.cli.command_parser import Parser, split_command
 from accord.errors import UsageError
 from accord.trace.replay_comparison import RecordedScript, read_script
-from accord.trace.replayed_agent import IGNORED as NOT_COMPARED_AS_AGENT
+from accord.trace.replayed_agent import IGNORED_MEMBERS as NOT_COMPARED_AS_AGENT
 from accord.trace.replayed_agent import PATIENCE, ReplayedAgent, ReplayReport
-from accord.trace.replayed_client import IGNORED as NOT_COMPARED_AS_CLIENT
+from accord.trace.replayed_client import IGNORED_MEMBERS as NOT_COMPARED_AS_CLIENT
 from accord.trace.replayed_client import ReplayedCall, ReplayedClient
-from accord.trace.step_summary import clean
+from accord.trace.step_summary import escape_controls
 from accord.trace.trace_format import TraceStart
 from accord.trace.trace_reader import (
     StepFilter,
-    choose,
-    lines_in,
-    newest,
-    read_moment,
-    runs_in,
+    choose_run,
+    newest_recording,
+    parse_time_point,
+    read_lines,
+    read_runs,
     wait_for_growth,
 )
 from accord.trace.trace_steps import TraceStep
 from accord.trace.trace_views import (
     Timeline,
     TimelineStyle,
-    as_object,
     fault_line,
-    start_line,
+    run_line,
+    step_as_json,
     step_lines,
-    unanswered,
+    unanswered_as_json,
 )
 from accord.wire.process import spawn
 from accord.wire.stdio import StdioTransport
@@ -66,9 +66,9 @@ def show(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.html is not None and (options.json or options.follow):
         raise UsageError("--html excludes --json and --follow; use one of them")
-    path = options.file or newest()
+    path = options.file or newest_recording()
     timeline = Timeline(_filter(options), run=options.run)
-    steps = timeline.steps(lines_in(path, wait_for_growth if options.follow else None))
+    steps = timeline.steps(read_lines(path, wait_for_growth if options.follow else None))
     if options.html is not None:
         return _write_page(path, options.html, timeline, steps)
     try:
@@ -88,12 +88,12 @@ def stats(words: list[str]) -> int:
     options = parser.parse_args(words)
     timeline = Timeline(_filter(options), run=options.run)
     totals = TraceStats()
-    for number, step in timeline.steps(lines_in(options.file or newest())):
+    for number, step in timeline.steps(read_lines(options.file or newest_recording())):
         totals.add(number, step)
     totals.finish()
     _print_remarks(timeline)
     if options.json:
-        _write_out(msgspec.json.encode(totals.as_object()).decode())
+        _write_out(msgspec.json.encode(totals.as_json()).decode())
     else:
         for line in totals.lines():
             _write_out(line)
@@ -114,12 +114,12 @@ def replay(words: list[str]) -> int:
         raise UsageError("--speed, --patience and --timeout must be numbers above 0")
     if options.cwd is not None and not os.path.isdir(options.cwd):
         raise UsageError(f"--cwd {options.cwd!r} is not a folder; use one that exists")
-    path = options.file or newest()
-    script = read_script(choose(runs_in(path), options.run, path).entries)
+    path = options.file or newest_recording()
+    script = read_script(choose_run(read_runs(path), options.run, path).entries)
     if not script.steps:
         raise UsageError(f"this run of {path} has no messages; choose another with --run")
-    if script.left_out:
-        _warn(f"{script.left_out} parts were not recorded and cannot be replayed")
+    if script.missing_parts:
+        _warn(f"{script.missing_parts} parts were not recorded and cannot be replayed")
     if options.as_client:
         return _replay_client(script, list(command), options)
     return _replay_agent(script, options)
@@ -163,8 +163,8 @@ def _filter(options: object) -> StepFilter:
         methods=values["method"],
         sessions=values["session"],
         senders=values["sender"],
-        since=read_moment(values["since"]) if values["since"] else None,
-        until=read_moment(values["until"]) if values["until"] else None,
+        since=parse_time_point(values["since"]) if values["since"] else None,
+        until=parse_time_point(values["until"]) if values["until"] else None,
         only_faults=values["faults"],
     )
 
@@ -177,7 +177,9 @@ def _style(options: object) -> TimelineStyle:
         width = shutil.get_terminal_size().columns if terminal else 200
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     colors = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return TimelineStyle(width=max(width, 0), colors=colors, full=values["full"], plain=encoding != "utf8")
+    return TimelineStyle(
+        width=max(width, 0), colors=colors, full=values["full"], ascii_only=encoding != "utf8"
+    )
 
 
 def _print_timeline(
@@ -191,9 +193,9 @@ def _print_timeline(
     for number, step in steps:
         if as_json:
             if isinstance(step, TraceStep):
-                _write_out(msgspec.json.encode(as_object(number, step)).decode())
+                _write_out(msgspec.json.encode(step_as_json(number, step)).decode())
         elif isinstance(step, TraceStart):
-            _write_out(start_line(number, step, style))
+            _write_out(run_line(number, step, style))
         else:
             for line in step_lines(step, style):
                 _write_out(line)
@@ -201,7 +203,7 @@ def _print_timeline(
             sys.stdout.flush()
     for number, step, fault in timeline.unanswered_calls():
         if as_json:
-            _write_out(msgspec.json.encode(unanswered(number, step, fault)).decode())
+            _write_out(msgspec.json.encode(unanswered_as_json(number, step, fault)).decode())
         else:
             _write_out(fault_line(fault, style, f"{step.entry.at:.3f}"))
     sys.stdout.flush()
@@ -217,9 +219,9 @@ def _print_remarks(timeline: Timeline) -> None:
 def _write_page(
     path: str, target: str, timeline: Timeline, steps: Iterator[tuple[int, TraceStart | TraceStep]]
 ) -> int:
-    from accord.trace.trace_views import page
+    from accord.trace.trace_views import html_page
 
-    pieces = page(f"{os.path.basename(path)} · accord trace", steps, timeline.unanswered_calls)
+    pieces = html_page(f"{os.path.basename(path)} · accord trace", steps, timeline.unanswered_calls)
     if target == "-":
         for piece in pieces:
             _write_out(piece, end="")
@@ -319,12 +321,12 @@ def _replay_agent(script: RecordedScript, options: object) -> int:
 
     report = asyncio.run(play())
     _write_report(
-        values["report"], {"played": report.played, "of": report.of, "deviations": report.deviations}
+        values["report"], {"played": report.played, "of": report.total, "deviations": report.deviations}
     )
     for deviation in report.deviations:
-        _warn(clean(deviation))
-    if report.played < report.of:
-        _warn(f"played {report.played} of {report.of} messages of the agent")
+        _warn(escape_controls(deviation))
+    if report.played < report.total:
+        _warn(f"played {report.played} of {report.total} messages of the agent")
     if script.exit is not None and not report.deviations:
         return script.exit.code if script.exit.code is not None else 1
     return 1 if report.deviations else 0
@@ -342,7 +344,7 @@ def _replay_client(script: RecordedScript, command: list[str], options: object) 
             script,
             await spawn(command),
             cwd=folder,
-            silence=values["timeout"],
+            max_silence=values["timeout"],
             ignore=(*NOT_COMPARED_AS_CLIENT, *values["ignore"]),
         )
         return await client.play(_print_call)
@@ -359,9 +361,9 @@ def _replay_client(script: RecordedScript, command: list[str], options: object) 
 
 
 def _print_call(call: ReplayedCall) -> None:
-    print(f"{'~' if call.differences else '='} {clean(call.method or 'outside of calls')}")
+    print(f"{'~' if call.differences else '='} {escape_controls(call.method or 'outside of calls')}")
     for difference in call.differences:
-        print(f"    {clean(difference)}")
+        print(f"    {escape_controls(difference)}")
     sys.stdout.flush()
 
 

@@ -61,9 +61,9 @@ def _wrapping(resources: CoderResources) -> Callable[[Transport], Transport]:
         from accord.store.commit_transport import CommitTransport
 
         if resources.options.log is not None:
-            from accord.trace import tapped
+            from accord.trace import record_to_file
 
-            transport = tapped(transport, resources.options.log, by="accord agent")
+            transport = record_to_file(transport, resources.options.log, by="accord agent")
         return CommitTransport(transport, resources)
 
     return wrap

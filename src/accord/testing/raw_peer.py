@@ -4,17 +4,16 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 from accord.schema.codec import NotJson, parse_json
 from accord.schema.methods import notification, request
 from accord.schema.validation import violations
 from accord.trace.tap import TappedTransport
+from accord.trace.trace_format import Side
+from accord.wire.envelope import Message
 from accord.wire.memory_transport import MemoryTransport, memory_pair
 from accord.wire.transport import Frame, Transport, TransportEnd
-
-Message: TypeAlias = dict[str, Any]
-Side: TypeAlias = Literal["agent", "client"]
 
 
 class WireFault(AssertionError):
@@ -145,13 +144,13 @@ def schema_violations(message: Message, sender: Side, methods: dict[Any, str]) -
     if name is not None:
         entry = request(other, name) if "id" in message else notification(other, name)
         if entry is None:
-            legal = name.startswith(("_", "$/"))
-            return [] if legal else [f"{name} is not a method of the protocol"]
+            is_extension = name.startswith(("_", "$/"))
+            return [] if is_extension else [f"{name} is not a method of the protocol"]
         return [str(item) for item in violations(entry.params, message.get("params", {}))]
     if "error" in message:
         error = message["error"]
-        sound = isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
-        return [] if sound and "result" not in message else ["malformed error answer"]
+        well_formed = isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
+        return [] if well_formed and "result" not in message else ["malformed error answer"]
     entry = request(sender, methods.get(_hashable(message.get("id")), ""))
     if entry is None or entry.result is None:
         return []
@@ -242,7 +241,7 @@ class _LogSink:
     def __init__(self, log: WireLog) -> None:
         self._log = log
 
-    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
+    def add_frames(self, sender: Side, frames: Sequence[Frame]) -> None:
         for frame in frames:
             self._log.add(sender, frame)
 

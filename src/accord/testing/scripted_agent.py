@@ -16,7 +16,9 @@ from accord.agent import Agent, Turn
 from accord.agent.app import AgentConnection
 from accord.agent.tool_call_scope import ToolCallScope
 from accord.errors import RpcError, UsageError
-from accord.testing.raw_peer import Message, RecordingTransport, Side, WireLog
+from accord.testing.raw_peer import RecordingTransport, WireLog
+from accord.trace.trace_format import Side
+from accord.wire.envelope import Message
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Transport
 

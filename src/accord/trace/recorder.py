@@ -24,7 +24,7 @@ READ_SIZE: Final = 64 * 1024
 _FORWARDED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
 _TERMINAL_SIGNALS: Final = ("SIGINT", "SIGQUIT")
 _STRAGGLER_TIMEOUTS: Final = StopTimeouts(leave=0.0, terminate=1.0, kill=1.0)
-_BROKEN: Final = 0 if not hasattr(select, "poll") else select.POLLERR | select.POLLHUP | select.POLLNVAL
+_POLL_BROKEN: Final = 0 if not hasattr(select, "poll") else select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 async def record(
@@ -50,27 +50,27 @@ async def record(
     def on_end(sender: Sender, event: asyncio.Event | None, broken: bool) -> None:
         # If the agent stopped reading, the client has not closed its output.
         if sender == "stderr" or (sender == "client" and broken):
-            sink.finished(sender)
+            sink.end_stream(sender)
         else:
-            sink.closed(sender, "the client no longer reads" if broken else "")
+            sink.add_closed(sender, "the client no longer reads" if broken else "")
         if event is not None:
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 loop.call_soon_threadsafe(event.set)
 
     with _forwarded_signals(tree, interrupted.set):
         PipeCopy(
-            stdin, our_in, on_data=partial(sink.note_bytes, "client"), on_end=partial(on_end, "client", None)
+            stdin, our_in, on_data=partial(sink.add_bytes, "client"), on_end=partial(on_end, "client", None)
         ).start()
         output = PipeCopy(
             our_out,
             stdout,
-            on_data=partial(sink.note_bytes, "agent"),
+            on_data=partial(sink.add_bytes, "agent"),
             on_end=partial(on_end, "agent", stdout_done),
         )
         errors = PipeCopy(
             our_err,
             stderr,
-            on_data=partial(sink.note_bytes, "stderr"),
+            on_data=partial(sink.add_bytes, "stderr"),
             on_end=partial(on_end, "stderr", stderr_done),
             close_target=False,
         )
@@ -80,15 +80,15 @@ async def record(
         output.finish()
         errors.finish()
         # Wait for a slow client, however long it takes, unless a signal arrives.
-        await _wait_first(
+        await _wait_for_first(
             asyncio.gather(stdout_done.wait(), stderr_done.wait()), asyncio.ensure_future(interrupted.wait())
         )
-        sink.exited(exit.code, exit.signal)
+        sink.add_exit(exit.code, exit.signal)
         await tree.end(_STRAGGLER_TIMEOUTS)
     return exit
 
 
-def leave_as(exit: ProcessExit) -> int:
+def exit_like(exit: ProcessExit) -> int:
     """Return the agent's exit code. If a signal ended the agent, end this process by the same signal."""
     if exit.signal is None:
         return 1 if exit.code is None else exit.code
@@ -104,7 +104,7 @@ def leave_as(exit: ProcessExit) -> int:
     return 128 + number
 
 
-async def _wait_first(*futures: "asyncio.Future[Any]") -> None:
+async def _wait_for_first(*futures: "asyncio.Future[Any]") -> None:
     """Wait until one of the futures is done, then cancel the others."""
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -209,7 +209,7 @@ class PipeCopy:
     def _run(self) -> None:
         broken = False
         try:
-            while self._readable():
+            while self._wait_readable():
                 try:
                     data = os.read(self._source, READ_SIZE)
                 except (BlockingIOError, InterruptedError):
@@ -231,7 +231,7 @@ class PipeCopy:
                 self._wake_write = -1
             self._on_end(broken)
 
-    def _readable(self) -> bool:
+    def _wait_readable(self) -> bool:
         """Wait until the source is readable. Returns False when the copy should end."""
         if not hasattr(select, "poll"):
             return True
@@ -241,18 +241,18 @@ class PipeCopy:
         if not self._finishing.is_set():
             poll.register(self._wake_read, select.POLLIN)
         while True:
-            ready = dict(poll.poll(0 if self._finishing.is_set() else None))
-            if ready.get(self._target, 0) & _BROKEN:
+            events = dict(poll.poll(0 if self._finishing.is_set() else None))
+            if events.get(self._target, 0) & _POLL_BROKEN:
                 raise BrokenPipeError
-            if self._source in ready:
+            if self._source in events:
                 return True
             if self._finishing.is_set():
                 return False
 
     def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
+        unwritten = memoryview(data)
+        while unwritten:
             try:
-                rest = rest[os.write(self._target, rest) :]
+                unwritten = unwritten[os.write(self._target, unwritten) :]
             except BlockingIOError:  # another process made the descriptor non-blocking
                 select.select((), (self._target,), ())

@@ -1,6 +1,6 @@
 """A recorded run as a script for a replay, and the differences between recorded and current messages.
 
-Ids that each side makes up count as equal if they are used consistently. A redacted value equals any value.
+Ids that each side generates count as equal if they are used consistently. A redacted value equals any value.
 """
 
 import json
@@ -12,16 +12,17 @@ from msgspec import Struct, field
 
 from accord.trace.secret_names import REDACTED, words
 from accord.trace.trace_format import TraceEntry
-from accord.trace.trace_steps import CallTracker, TraceStep, at, id_key
+from accord.trace.trace_steps import CallTracker, TraceStep, at
+from accord.wire.envelope import id_key
 
-MADE_UP: Final = frozenset(
+GENERATED_MEMBERS: Final = frozenset(
     words(
         "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor "
         "nextCursor updatedAt cwd"
     )
 )
-_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
-OF_THE_SESSION: Final = words(
+_TEXT_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+SESSION_UPDATES: Final = words(
     "available_commands_update usage_update session_info_update config_option_update current_mode_update"
 )
 """Updates that belong to no turn and may arrive at any time."""
@@ -29,148 +30,175 @@ _ABSENT: Final = object()
 
 
 class Difference(Struct, frozen=True):
-    """One difference. `missing` names the side ("now" or "recorded") that has no value there."""
+    """One difference. `missing` names the side ("current" or "recorded") that has no value at this path."""
 
     path: str
     recorded: Any = None
-    now: Any = None
+    current: Any = None
     missing: str = ""
 
     def __str__(self) -> str:
-        if self.missing == "now":
-            return f"{self.path}: is missing, was {_short(self.recorded)}"
+        if self.missing == "current":
+            return f"{self.path}: is missing, was {_shorten(self.recorded)}"
         if self.missing == "recorded":
-            return f"{self.path}: is new, {_short(self.now)}"
-        return f"{self.path}: was {_short(self.recorded)}, is {_short(self.now)}"
+            return f"{self.path}: is new, {_shorten(self.current)}"
+        return f"{self.path}: was {_shorten(self.recorded)}, is {_shorten(self.current)}"
 
 
-class NameMap(Struct):
-    """Maps made-up ids of the recording to current ones, and recorded folders to current ones."""
+class ReplayMapping(Struct):
+    """Maps generated ids and folders of the recording to current ones."""
 
-    now: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    current: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     recorded: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    moved: dict[str, str] = field(default_factory=dict[str, str])
+    moved_folders: dict[str, str] = field(default_factory=dict[str, str])
 
-    def same(self, kind: str, recorded: str, now: str) -> bool:
+    def matches(self, kind: str, recorded: str, current: str) -> bool:
         """Tell whether two ids can be the same. The first comparison binds them."""
         if kind == "cwd":
-            if recorded != now:
-                self.moved.setdefault(recorded.rstrip("/"), now.rstrip("/"))
+            if recorded != current:
+                self.moved_folders.setdefault(recorded.rstrip("/"), current.rstrip("/"))
             return True
-        known = self.now.get((kind, recorded))
-        if known is not None or recorded == now:
-            return known in (None, now)
-        if (kind, now) in self.recorded:
+        bound_id = self.current.get((kind, recorded))
+        if bound_id is not None or recorded == current:
+            return bound_id in (None, current)
+        if (kind, current) in self.recorded:
             return False
-        self.bind(kind, recorded, now)
+        self.bind(kind, recorded, current)
         return True
 
-    def bind(self, kind: str, recorded: str, now: str) -> None:
+    def bind(self, kind: str, recorded: str, current: str) -> None:
         """Map a recorded id to a current one."""
-        self.now[kind, recorded] = now
-        self.recorded[kind, now] = recorded
+        self.current[kind, recorded] = current
+        self.recorded[kind, current] = recorded
 
-    def to_now(self, value: Any) -> Any:
+    def to_current(self, value: Any) -> Any:
         """Return recorded JSON with current ids and folders; the same object if nothing changes."""
-        if not self.now and not self.moved:
+        if not self.current and not self.moved_folders:
             return value
-        return self._rename("", value)
+        return self._to_current("", value)
 
-    def move_path(self, text: str) -> str:
+    def current_path(self, text: str) -> str:
         """Return the current path for a recorded path or file URL."""
-        for old, new in self.moved.items():
+        for recorded_folder, current_folder in self.moved_folders.items():
             for scheme in ("", "file://"):
-                before = scheme + old
-                if text == before or text.startswith(f"{before}/"):
-                    return scheme + new + text[len(before) :]
+                prefix = scheme + recorded_folder
+                if text == prefix or text.startswith(f"{prefix}/"):
+                    return scheme + current_folder + text[len(prefix) :]
         return text
 
-    def move_paths_in(self, text: str) -> str:
+    def replace_folders(self, text: str) -> str:
         """Replace recorded folders by current ones anywhere in a text."""
-        for old, new in self.moved.items():
-            text = text.replace(old, new)
+        for recorded_folder, current_folder in self.moved_folders.items():
+            text = text.replace(recorded_folder, current_folder)
         return text
 
-    def _rename(self, name: str, value: Any) -> Any:
+    def _to_current(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
-            return self.now.get((name, value)) or self.move_path(value)
+            return self.current.get((name, value)) or self.current_path(value)
         if isinstance(value, dict):
-            return {key: self._rename(key, item) for key, item in cast(dict[str, Any], value).items()}
+            return {key: self._to_current(key, item) for key, item in cast(dict[str, Any], value).items()}
         if isinstance(value, list):
-            return [self._rename(name, item) for item in cast(list[Any], value)]
+            return [self._to_current(name, item) for item in cast(list[Any], value)]
         return value
 
 
 def differences(
-    recorded: Any, now: Any, names: NameMap, *, path: str = "", ignore: Collection[str] = ("_meta",)
+    recorded: Any,
+    current: Any,
+    mapping: ReplayMapping,
+    *,
+    path: str = "",
+    ignore: Collection[str] = ("_meta",),
 ) -> Iterator[Difference]:
     """Yield every difference between recorded and current JSON.
 
     Members named in `ignore` are not compared.
     """
-    if isinstance(recorded, dict) and isinstance(now, dict):
-        olds, news = cast(dict[str, Any], recorded), cast(dict[str, Any], now)
-        for key in (*olds, *(key for key in news if key not in olds)):
+    if isinstance(recorded, dict) and isinstance(current, dict):
+        recorded_members, current_members = cast(dict[str, Any], recorded), cast(dict[str, Any], current)
+        for key in (*recorded_members, *(key for key in current_members if key not in recorded_members)):
             if key in ignore:
                 continue
-            old, new = olds.get(key, _ABSENT), news.get(key, _ABSENT)
-            place = f"{path}.{key}" if path else key
-            if key in MADE_UP and isinstance(old, str) and isinstance(new, str):
-                if not names.same(key, old, new):
-                    yield Difference(place, old, new)
-            elif old is _ABSENT:
-                yield Difference(place, now=new, missing="recorded")
-            elif new is _ABSENT:
-                yield Difference(place, recorded=old, missing="now")
+            recorded_value, current_value = (
+                recorded_members.get(key, _ABSENT),
+                current_members.get(key, _ABSENT),
+            )
+            member_path = f"{path}.{key}" if path else key
+            if (
+                key in GENERATED_MEMBERS
+                and isinstance(recorded_value, str)
+                and isinstance(current_value, str)
+            ):
+                if not mapping.matches(key, recorded_value, current_value):
+                    yield Difference(member_path, recorded_value, current_value)
+            elif recorded_value is _ABSENT:
+                yield Difference(member_path, current=current_value, missing="recorded")
+            elif current_value is _ABSENT:
+                yield Difference(member_path, recorded=recorded_value, missing="current")
             else:
-                yield from differences(old, new, names, path=place, ignore=ignore)
-    elif isinstance(recorded, list) and isinstance(now, list):
-        before, after = cast(list[Any], recorded), cast(list[Any], now)
-        for place in range(max(len(before), len(after))):
-            here = f"{path}[{place}]"
-            if place >= len(after):
-                yield Difference(here, recorded=before[place], missing="now")
-            elif place >= len(before):
-                yield Difference(here, now=after[place], missing="recorded")
+                yield from differences(
+                    recorded_value, current_value, mapping, path=member_path, ignore=ignore
+                )
+    elif isinstance(recorded, list) and isinstance(current, list):
+        recorded_items, current_items = cast(list[Any], recorded), cast(list[Any], current)
+        for index in range(max(len(recorded_items), len(current_items))):
+            item_path = f"{path}[{index}]"
+            if index >= len(current_items):
+                yield Difference(item_path, recorded=recorded_items[index], missing="current")
+            elif index >= len(recorded_items):
+                yield Difference(item_path, current=current_items[index], missing="recorded")
             else:
-                yield from differences(before[place], after[place], names, path=here, ignore=ignore)
-    elif not _equal(recorded, now, names):
-        yield Difference(path or "the whole value", recorded, now)
+                yield from differences(
+                    recorded_items[index], current_items[index], mapping, path=item_path, ignore=ignore
+                )
+    elif not _equal_values(recorded, current, mapping):
+        yield Difference(path or "the whole value", recorded, current)
 
 
-def turns_differ(
-    recorded: list[Any], now: list[Any], names: NameMap, *, ignore: Collection[str] = ("_meta",)
+def turn_differences(
+    recorded: list[Any], current: list[Any], mapping: ReplayMapping, *, ignore: Collection[str] = ("_meta",)
 ) -> Iterator[Difference]:
     """Yield the differences between the combined updates of two turns.
 
-    An extra or missing one shifts nothing. Updates of the session (commands, titles, usage...) arrive at any
-    time and are ignored.
+    An extra or missing update does not shift the others. Updates of the session (commands, titles, usage...)
+    arrive at any time and are ignored.
     """
-    before, after = combine_updates(recorded), combine_updates(now)
-    matched = SequenceMatcher(None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False)
-    for what, old, old_end, new, new_end in matched.get_opcodes():
-        pairs = min(old_end - old, new_end - new) if what in ("equal", "replace") else 0
-        for step in range(pairs):
-            path = f"updates[{new + step}]"
-            yield from differences(before[old + step], after[new + step], names, path=path, ignore=ignore)
-        for place in range(old + pairs, old_end):
-            yield Difference(f"updates[{place}]", recorded=before[place], missing="now")
-        for place in range(new + pairs, new_end):
-            yield Difference(f"updates[{place}]", now=after[place], missing="recorded")
+    recorded_updates, current_updates = combine_updates(recorded), combine_updates(current)
+    matcher = SequenceMatcher(
+        None,
+        list(map(_update_kind, recorded_updates)),
+        list(map(_update_kind, current_updates)),
+        autojunk=False,
+    )
+    for operation, start, end, new_start, new_end in matcher.get_opcodes():
+        pair_count = min(end - start, new_end - new_start) if operation in ("equal", "replace") else 0
+        for offset in range(pair_count):
+            path = f"updates[{new_start + offset}]"
+            yield from differences(
+                recorded_updates[start + offset],
+                current_updates[new_start + offset],
+                mapping,
+                path=path,
+                ignore=ignore,
+            )
+        for index in range(start + pair_count, end):
+            yield Difference(f"updates[{index}]", recorded=recorded_updates[index], missing="current")
+        for index in range(new_start + pair_count, new_end):
+            yield Difference(f"updates[{index}]", current=current_updates[index], missing="recorded")
 
 
-def orders_differ(recorded: list[str], now: list[str]) -> Iterator[str]:
-    """Yield the differences between two lists of methods. An extra or missing one shifts nothing."""
-    matched = SequenceMatcher(None, recorded, now, autojunk=False)
-    for what, old, old_end, new, new_end in matched.get_opcodes():
-        if what != "equal":
-            for method in recorded[old:old_end]:
+def order_differences(recorded: list[str], current: list[str]) -> Iterator[str]:
+    """Yield the differences between two lists of methods. An extra or missing one shifts no others."""
+    matcher = SequenceMatcher(None, recorded, current, autojunk=False)
+    for operation, start, end, new_start, new_end in matcher.get_opcodes():
+        if operation != "equal":
+            for method in recorded[start:end]:
                 yield f"requests: {method} is missing"
-            for method in now[new:new_end]:
+            for method in current[new_start:new_end]:
                 yield f"requests: {method} is new"
 
 
-def _kind(update: Any) -> str:
+def _update_kind(update: Any) -> str:
     return str(at(update, "sessionUpdate"))
 
 
@@ -178,18 +206,18 @@ def combine_updates(updates: list[Any]) -> list[Any]:
     """Combine the chunks of each message and the changes of each tool call into one update."""
     combined: list[Any] = []
     calls: dict[str, dict[str, Any]] = {}
-    joined: dict[str, Any] | None = None
+    message: dict[str, Any] | None = None
     for update in updates:
         kind = at(update, "sessionUpdate")
-        if kind in OF_THE_SESSION:
+        if kind in SESSION_UPDATES:
             continue
-        if kind in _CHUNKS and at(update, "content", "type") == "text":
+        if kind in _TEXT_CHUNKS and at(update, "content", "type") == "text":
             text = str(at(update, "content", "text"))
-            if joined is not None and joined is combined[-1] and joined["sessionUpdate"] == kind:
-                joined["text"] += text
+            if message is not None and message is combined[-1] and message["sessionUpdate"] == kind:
+                message["text"] += text
             else:
-                joined = {"sessionUpdate": kind, "text": text}
-                combined.append(joined)
+                message = {"sessionUpdate": kind, "text": text}
+                combined.append(message)
         elif kind in ("tool_call", "tool_call_update") and isinstance(update, dict):
             members = cast(dict[str, Any], update)
             name = id_key(members.get("toolCallId"))  # a peer may send any JSON here
@@ -204,40 +232,40 @@ def combine_updates(updates: list[Any]) -> list[Any]:
     return combined
 
 
-def _equal(recorded: Any, now: Any, names: NameMap) -> bool:
+def _equal_values(recorded: Any, current: Any, mapping: ReplayMapping) -> bool:
     if isinstance(recorded, str):
-        return REDACTED in recorded or recorded == now or names.move_paths_in(recorded) == now
-    return recorded == now and isinstance(recorded, bool) == isinstance(now, bool)
+        return REDACTED in recorded or recorded == current or mapping.replace_folders(recorded) == current
+    return recorded == current and isinstance(recorded, bool) == isinstance(current, bool)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 class SessionScript(Struct, eq=False):
-    """The messages of one session, from the call that opened it. `place` is the next step to play."""
+    """The messages of one session, from the call that opened it. `position` is the next step to play."""
 
     session: str
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
-    place: int = 0
+    position: int = 0
 
     @property
-    def over(self) -> bool:
-        """Whether all steps are played."""
-        return self.place >= len(self.steps)
+    def finished(self) -> bool:
+        """Whether all steps have been played."""
+        return self.position >= len(self.steps)
 
 
 class RecordedScript(Struct):
     """A whole run. Messages without a session are in `sessions[""]`.
 
-    `exit` is the agent's exit if it ended by itself. `left_out` counts the parts that were not recorded.
+    `exit` is the agent's exit if it ended by itself. `missing_parts` counts the parts that were not recorded.
     """
 
     steps: list[TraceStep]
     sessions: dict[str, SessionScript]
     exit: TraceEntry | None = None
-    left_out: int = 0
+    missing_parts: int = 0
 
     @property
     def redactions(self) -> int:
@@ -247,16 +275,16 @@ class RecordedScript(Struct):
 
 def read_script(entries: Iterable[TraceEntry]) -> RecordedScript:
     """Return the script of one run."""
-    tracker, steps, left_out = CallTracker(), list[TraceStep](), 0
-    client_closed = agent_left = False
+    tracker, steps, missing_parts = CallTracker(), list[TraceStep](), 0
+    client_closed = agent_closed_first = False
     exit: TraceEntry | None = None
     for entry in entries:
         step = tracker.add(entry)
         if step.side is not None and entry.kind == "frame":
             steps.append(step)
-        left_out += entry.kind in ("cut", "lost")
+        missing_parts += entry.kind in ("cut", "lost")
         if entry.kind == "closed":
-            agent_left |= entry.sender == "agent" and not client_closed
+            agent_closed_first |= entry.sender == "agent" and not client_closed
             client_closed |= entry.sender == "client"
         elif entry.kind == "exit":
             exit = entry
@@ -266,14 +294,14 @@ def read_script(entries: Iterable[TraceEntry]) -> RecordedScript:
         for step in steps
         if step.kind == "request" and step.side == "client"
     }
-    last = ""
+    last_session = ""
     for step in steps:
         session = step.session
         if step.method == "$/cancel_request" and not session:
-            named = calls.get((step.side or "", id_key(at(step.params, "requestId"))))
-            session = named.session if named else ""
+            cancelled_call = calls.get((step.side or "", id_key(at(step.params, "requestId"))))
+            session = cancelled_call.session if cancelled_call else ""
         elif step.kind == "noise":
-            session = last  # replay it between the same messages
-        last = session
+            session = last_session  # replay it between the same messages
+        last_session = session
         sessions.setdefault(session, SessionScript(session)).steps.append(step)
-    return RecordedScript(steps, sessions, exit if agent_left else None, left_out)
+    return RecordedScript(steps, sessions, exit if agent_closed_first else None, missing_parts)

@@ -1,8 +1,8 @@
 """Plays the recorded client to a real agent and reports where the agent differs from the recording.
 
-The client's requests are sent in their order, and not before the agent has sent what the client had seen by
-then. The agent's requests are answered as recorded. Requests that are not in the recording are refused. A
-permission is granted only if the recording grants the same kind of option.
+The client's requests are sent in their order. Each waits until the agent has sent the messages that preceded
+it in the recording. The agent's requests are answered as recorded. Requests that are not in the recording are
+refused. A permission is granted only if the recording grants the same kind of option.
 """
 
 import asyncio
@@ -16,21 +16,22 @@ from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import INTERNAL_ERROR, Crashed, RequestTimeout
 from accord.schema.codec import NotJson, parse_json
 from accord.trace.replay_comparison import (
-    OF_THE_SESSION,
-    NameMap,
+    SESSION_UPDATES,
     RecordedScript,
+    ReplayMapping,
     differences,
-    orders_differ,
-    turns_differ,
+    order_differences,
+    turn_differences,
 )
-from accord.trace.trace_steps import TraceStep, at, id_key, listed
+from accord.trace.trace_steps import TraceStep, at, listed
+from accord.wire.envelope import id_key
 from accord.wire.transport import Frame, Transport, TransportEnd
 
-IGNORED: Final = ("_meta", "agentInfo", "used", "cost", "usage")
-SILENCE: Final = 60.0
+IGNORED_MEMBERS: Final = ("_meta", "agentInfo", "used", "cost", "usage")
+MAX_SILENCE: Final = 60.0
 """Seconds without a message from the agent before the replay gives up."""
 
-_MAX_STRAYS: Final = 100
+_MAX_STRAY_MESSAGES: Final = 100
 _TURN_METHODS: Final = ("session/prompt", "session/load")
 
 
@@ -57,34 +58,36 @@ class ReplayedClient:
         transport: Transport,
         *,
         cwd: str | None = None,
-        silence: float = SILENCE,
-        ignore: Collection[str] = IGNORED,
+        max_silence: float = MAX_SILENCE,
+        ignore: Collection[str] = IGNORED_MEMBERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`cwd` replaces the folder of the recorded sessions.
 
-        `silence` is the longest time without a message.
+        `max_silence` is the longest time without a message, in seconds.
         """
         self._script = script
         self._transport = transport
-        self._silence = silence
+        self._max_silence = max_silence
         self._ignore = ignore
         self._clock = clock
-        self._names = NameMap()
+        self._mapping = ReplayMapping()
         if cwd is not None:
             for step in script.steps:
                 if isinstance(folder := at(step.params, "cwd"), str) and step.side == "client":
-                    self._names.moved.setdefault(folder.rstrip("/"), cwd)
-        self._ids = {
+                    self._mapping.moved_folders.setdefault(folder.rstrip("/"), cwd)
+        self._calls_by_id = {
             id_key(step.id): step for step in script.steps if step.kind == "request" and step.side == "client"
         }
-        self._answers: dict[str, dict[str, Any]] = {}
+        self._responses: dict[str, dict[str, Any]] = {}
         self._messages: dict[str, SessionMessages] = {}
-        self._used: set[TraceStep] = set()
-        self._places = {step: place for place, step in enumerate(script.steps)}
-        self._place = 0  # index of the step being played
-        self._held: dict[TraceStep, bytes] = {}  # responses that follow later messages of the client
-        self._strays: list[str] = []
+        self._used_requests: set[TraceStep] = set()
+        self._positions = {step: position for position, step in enumerate(script.steps)}
+        self._position = 0  # index of the step being played
+        self._held_responses: dict[
+            TraceStep, bytes
+        ] = {}  # responses that follow later messages of the client
+        self._stray_messages: list[str] = []
         self._changed = asyncio.Event()
         self._end: TransportEnd | None = None
 
@@ -93,21 +96,21 @@ class ReplayedClient:
         calls: list[ReplayedCall] = []
         self._transport.start(self)
         try:
-            for place, step in enumerate(self._script.steps):
-                self._place = place
+            for position, step in enumerate(self._script.steps):
+                self._position = position
                 if step.side == "client" and step.kind in ("request", "notification"):
-                    await self._wait_for_updates(place)
+                    await self._wait_for_updates(position)
                     self._send_step(step)
-                elif step in self._held:
-                    self._transport.send(self._held.pop(step))
+                elif step in self._held_responses:
+                    self._transport.send(self._held_responses.pop(step))
                 elif step.side == "agent" and step.request is not None:
-                    call = await self._response(step)
+                    call = await self._await_response(step)
                     calls.append(call)
                     on_call(call)
         finally:
             await self._transport.aclose()
-            if self._strays:  # they may explain a failure
-                calls.append(ReplayedCall("", self._strays))
+            if self._stray_messages:  # they may explain a failure
+                calls.append(ReplayedCall("", self._stray_messages))
                 on_call(calls[-1])
         return calls
 
@@ -121,9 +124,11 @@ class ReplayedClient:
             if isinstance(message, dict):
                 self._receive(cast(dict[str, Any], message))
             elif isinstance(frame, bytes):
-                self._stray(f"a line that is not a message: {frame[:80].decode(errors='replace')}")
+                self._note_stray_message(
+                    f"a line that is not a message: {frame[:80].decode(errors='replace')}"
+                )
             else:
-                self._stray(f"a message of {frame.size} bytes, too long to read")
+                self._note_stray_message(f"a message of {frame.size} bytes, too long to read")
         self._changed.set()
 
     def ended(self, end: TransportEnd) -> None:
@@ -139,113 +144,131 @@ class ReplayedClient:
             messages.updates.append(at(params, "update"))
         elif isinstance(method, str) and "id" in message:
             messages.requests.append(method)
-            self._answer_request(method, message)
+            self._answer_as_recorded(method, message)
         elif isinstance(method, str):
             messages.updates.append({"sessionUpdate": method, "params": params})
-        elif (key := id_key(message.get("id"))) in self._answers or key not in self._ids:
-            self._stray(f"a response to {message.get('id')!r}, which is not a pending request")
+        elif (key := id_key(message.get("id"))) in self._responses or key not in self._calls_by_id:
+            self._note_stray_message(f"a response to {message.get('id')!r}, which is not a pending request")
         else:
-            self._answers[key] = message
+            self._responses[key] = message
 
-    def _stray(self, sentence: str) -> None:
-        """Note a message of the agent that belongs to no call."""
-        if len(self._strays) < _MAX_STRAYS:
-            self._strays.append(sentence)
+    def _note_stray_message(self, sentence: str) -> None:
+        """Keep a message of the agent that belongs to no call, for the report."""
+        if len(self._stray_messages) < _MAX_STRAY_MESSAGES:
+            self._stray_messages.append(sentence)
 
-    def _answer_request(self, method: str, message: dict[str, Any]) -> None:
+    def _answer_as_recorded(self, method: str, message: dict[str, Any]) -> None:
         """Answer a request of the agent as recorded."""
-        answer = {"error": {"code": INTERNAL_ERROR, "message": f"The recording has no response to {method}"}}
+        response = {
+            "error": {"code": INTERNAL_ERROR, "message": f"The recording has no response to {method}"}
+        }
         if method == "session/request_permission":
-            answer = {"result": {"outcome": {"outcome": "cancelled"}}}
-        fits = [
+            response = {"result": {"outcome": {"outcome": "cancelled"}}}
+        candidates = [
             step
             for step in self._script.steps
             if step.side == "agent"
             and step.kind == "request"
             and step.method == method
-            and step not in self._used
+            and step not in self._used_requests
         ]
-        names = NameMap(moved=dict(self._names.moved))
-        same = [step for step in fits if not any(differences(step.params, message.get("params"), names))]
-        answered: TraceStep | None = None
-        for step in (*same, *fits):
+        mapping = ReplayMapping(moved_folders=dict(self._mapping.moved_folders))
+        equal_candidates = [
+            step for step in candidates if not any(differences(step.params, message.get("params"), mapping))
+        ]
+        recorded_response: TraceStep | None = None
+        for step in (*equal_candidates, *candidates):
             if step.answer is None or step.answer.message is None:
                 continue
-            answered = step.answer
-            self._used.add(step)
+            recorded_response = step.answer
+            self._used_requests.add(step)
             recorded = {
                 name: step.answer.message[name] for name in ("result", "error") if name in step.answer.message
             }
-            answer = self._names.to_now(recorded)
+            response = self._mapping.to_current(recorded)
             if method == "session/request_permission":
-                answer = _permission_answer(step, message, answer)
+                response = _permission_response(step, message, response)
             break
-        frame = msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], **answer})
-        if answered is not None and self._is_held(answered):
-            self._held[answered] = frame
+        frame = msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], **response})
+        if recorded_response is not None and self._must_wait(recorded_response):
+            self._held_responses[recorded_response] = frame
         else:
             self._transport.send(frame)
 
-    def _is_held(self, answer: TraceStep) -> bool:
+    def _must_wait(self, response: TraceStep) -> bool:
         """Tell whether the client has to send other messages of the session before this response."""
-        between = self._script.steps[self._place : self._places[answer]]
+        steps_between = self._script.steps[self._position : self._positions[response]]
         return any(
-            step.side == "client" and step.request is None and step.session == answer.session
-            for step in between
+            step.side == "client" and step.request is None and step.session == response.session
+            for step in steps_between
         )
 
     def _send_step(self, step: TraceStep) -> None:
         if step.method in _TURN_METHODS:
-            self._messages[self._names.now.get(("sessionId", step.session), step.session)] = SessionMessages()
-        message = self._names.to_now(step.message)
+            self._messages[self._mapping.current.get(("sessionId", step.session), step.session)] = (
+                SessionMessages()
+            )
+        message = self._mapping.to_current(step.message)
         self._transport.send(step.entry.data if message is step.message else msgspec.json.encode(message))
 
-    async def _wait_for_updates(self, place: int) -> None:
+    async def _wait_for_updates(self, position: int) -> None:
         """Wait for as many updates as the client had seen before this step, unless the turn ends earlier."""
-        step = self._script.steps[place]
-        before = self._script.steps[:place]
-        running = next(
+        step = self._script.steps[position]
+        earlier_steps = self._script.steps[:position]
+        prompt = next(
             (
-                one
-                for one in reversed(before)
-                if one.method == "session/prompt" and one.kind == "request" and one.session == step.session
+                earlier_step
+                for earlier_step in reversed(earlier_steps)
+                if earlier_step.method == "session/prompt"
+                and earlier_step.kind == "request"
+                and earlier_step.session == step.session
             ),
             None,
         )
-        if running is None or (running.answer is not None and running.answer in before):
+        if prompt is None or (prompt.answer is not None and prompt.answer in earlier_steps):
             return
-        began = before.index(running)
-        mine = [one for one in before[began:] if one.session == step.session and one.side == "agent"]
-        seen = _in_turn(at(one.params, "update") for one in mine if one.method == "session/update")
-        requests = sum(one.kind == "request" for one in mine)
-        session = self._names.now.get(("sessionId", step.session), step.session)
+        start = earlier_steps.index(prompt)
+        session_steps = [
+            earlier_step
+            for earlier_step in earlier_steps[start:]
+            if earlier_step.session == step.session and earlier_step.side == "agent"
+        ]
+        update_count = _count_turn_updates(
+            at(earlier_step.params, "update")
+            for earlier_step in session_steps
+            if earlier_step.method == "session/update"
+        )
+        requests = sum(earlier_step.kind == "request" for earlier_step in session_steps)
+        session = self._mapping.current.get(("sessionId", step.session), step.session)
         messages = self._messages.setdefault(session, SessionMessages())
         await self._wait_until(
             lambda: (
-                (_in_turn(messages.updates) >= seen and len(messages.requests) >= requests)
-                or id_key(running.id) in self._answers
+                (_count_turn_updates(messages.updates) >= update_count and len(messages.requests) >= requests)
+                or id_key(prompt.id) in self._responses
             ),
             step.method,
         )
 
-    async def _response(self, step: TraceStep) -> ReplayedCall:
-        """Wait for the agent's response and compare it with the recorded one."""
+    async def _await_response(self, step: TraceStep) -> ReplayedCall:
+        """Wait for the agent's response and compare it with the recorded response."""
         request = cast(TraceStep, step.request)
         key = id_key(request.id)
-        await self._wait_until(lambda: key in self._answers, request.method)
-        now = self._answers[key]
+        await self._wait_until(lambda: key in self._responses, request.method)
+        current = self._responses[key]
         call = ReplayedCall(request.method)
-        kind, was = ("error" if "error" in one else "result" for one in (now, step.message or {}))
-        if kind != was:
+        kind, recorded_kind = (
+            "error" if "error" in response else "result" for response in (current, step.message or {})
+        )
+        if kind != recorded_kind:
             call.differences.append(
-                f"{kind}: {msgspec.json.encode(now.get(kind)).decode()[:200]}, was a {was}"
+                f"{kind}: {msgspec.json.encode(current.get(kind)).decode()[:200]}, was a {recorded_kind}"
             )
         else:
-            found = differences(
-                at(step.message, kind), now.get(kind), self._names, path=kind, ignore=self._ignore
+            found_differences = differences(
+                at(step.message, kind), current.get(kind), self._mapping, path=kind, ignore=self._ignore
             )
-            call.differences += map(str, found)
-        session = self._names.now.get(("sessionId", step.session), step.session)
+            call.differences += map(str, found_differences)
+        session = self._mapping.current.get(("sessionId", step.session), step.session)
         messages = self._messages.get(session, SessionMessages())
         if request.method in _TURN_METHODS:
             call.differences += self._turn_differences(step, request, messages)
@@ -254,11 +277,23 @@ class ReplayedClient:
     def _turn_differences(self, step: TraceStep, request: TraceStep, messages: SessionMessages) -> list[str]:
         """Return where the turn's updates and the agent's requests differ from the recording."""
         steps = self._script.steps
-        mine = [one for one in steps[steps.index(request) : steps.index(step)] if one.session == step.session]
-        updates = [at(one.params, "update") for one in mine if one.method == "session/update"]
-        requests = [one.method for one in mine if one.side == "agent" and one.kind == "request"]
-        found = turns_differ(updates, messages.updates, self._names, ignore=self._ignore)
-        return [*map(str, found), *orders_differ(requests, messages.requests)]
+        session_steps = [
+            turn_step
+            for turn_step in steps[steps.index(request) : steps.index(step)]
+            if turn_step.session == step.session
+        ]
+        updates = [
+            at(turn_step.params, "update")
+            for turn_step in session_steps
+            if turn_step.method == "session/update"
+        ]
+        requests = [
+            turn_step.method
+            for turn_step in session_steps
+            if turn_step.side == "agent" and turn_step.kind == "request"
+        ]
+        found_differences = turn_differences(updates, messages.updates, self._mapping, ignore=self._ignore)
+        return [*map(str, found_differences), *order_differences(requests, messages.requests)]
 
     async def _wait_until(self, done: Callable[[], bool], method: str) -> None:
         while not done():
@@ -270,32 +305,38 @@ class ReplayedClient:
                     stderr=self._end.stderr,
                 )
             self._changed.clear()
-            change = asyncio.ensure_future(self._changed.wait())
+            changed = asyncio.ensure_future(self._changed.wait())
             try:
-                if not await within(self._clock, self._silence, change):
+                if not await within(self._clock, self._max_silence, changed):
                     raise RequestTimeout(
-                        f"the agent sent nothing for {self._silence:g} seconds during {method}"
+                        f"the agent sent nothing for {self._max_silence:g} seconds during {method}"
                     )
             finally:
-                change.cancel()
+                changed.cancel()
 
 
-def _in_turn(updates: Iterable[Any]) -> int:
-    return sum(at(update, "sessionUpdate") not in OF_THE_SESSION for update in updates)
+def _count_turn_updates(updates: Iterable[Any]) -> int:
+    return sum(at(update, "sessionUpdate") not in SESSION_UPDATES for update in updates)
 
 
-def _permission_answer(step: TraceStep, message: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def _permission_response(
+    step: TraceStep, message: dict[str, Any], response: dict[str, Any]
+) -> dict[str, Any]:
     """Return the recorded choice among the current options: the same kind of option, or cancelled."""
     cancelled = {"result": {"outcome": {"outcome": "cancelled"}}}
-    chosen = at(answer, "result", "outcome", "optionId")
-    if chosen is None:
-        return answer
-    kinds = {id_key(at(one, "optionId")): at(one, "kind") for one in listed(step.params, "options")}
-    kind = kinds.get(id_key(chosen))
-    offered = [
-        one for one in listed(message, "params", "options") if kind is not None and at(one, "kind") == kind
+    chosen_id = at(response, "result", "outcome", "optionId")
+    if chosen_id is None:
+        return response
+    kinds = {id_key(at(option, "optionId")): at(option, "kind") for option in listed(step.params, "options")}
+    kind = kinds.get(id_key(chosen_id))
+    matching_options = [
+        option
+        for option in listed(message, "params", "options")
+        if kind is not None and at(option, "kind") == kind
     ]
-    ids = [at(one, "optionId") for one in offered]
+    ids = [at(option, "optionId") for option in matching_options]
     if not ids:
         return cancelled
-    return {"result": {"outcome": {"outcome": "selected", "optionId": chosen if chosen in ids else ids[0]}}}
+    return {
+        "result": {"outcome": {"outcome": "selected", "optionId": chosen_id if chosen_id in ids else ids[0]}}
+    }

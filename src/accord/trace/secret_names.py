@@ -15,24 +15,28 @@ def words(text: str) -> tuple[str, ...]:
 
 
 REDACTED: Final = "[redacted]"
-TRIVIAL: Final = frozenset(("", REDACTED, *words("true false null none 0 1 yes no on off pass str string")))
+HARMLESS_VALUES: Final = frozenset(
+    ("", REDACTED, *words("true false null none 0 1 yes no on off pass str string"))
+)
 """Values that are not worth redacting, in lower case."""
 
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD_IN_NAME: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-_ALWAYS: Final = frozenset(
+_SECRET_WORDS: Final = frozenset(
     words(
         "secret secrets passkey credential credentials creds cookie cookies authorization bearer jwt dsn "
         "otp totp sas pgpass htpasswd netrc"
     )
 )
 # Endings of words that are written together: `PGPASSWORD`, `dbpassword`, `clientsecret`.
-_ENDINGS: Final = words("password passwords passwd passphrase passcode clientsecret appsecret sharedsecret")
-_PASS: Final = frozenset(
+_SECRET_ENDINGS: Final = words(
+    "password passwords passwd passphrase passcode clientsecret appsecret sharedsecret"
+)
+_PASS_WORDS: Final = frozenset(
     words("sshpass userpass dbpass mypass rootpass adminpass smtppass mailpass ftppass httppass")
 )
 # Words before `key` and `token` that make them secret: `API key`, `encryptionkey`, `bot token`.
-KINDS: Final = frozenset(
+KEY_KINDS: Final = frozenset(
     words(
         "access account admin api app application auth aws azure bot client consumer crypto decryption "
         "deploy encryption gpg hmac id jwt licence license login machine master oauth personal private "
@@ -41,22 +45,22 @@ KINDS: Final = frozenset(
     )
 )
 # Words that announce a secret only as the last of several: `DB_PWD`, `github_pat`, `x-auth`.
-_LAST: Final = frozenset(words("pwd pat pass auth signature sig dsns"))
+_SECRET_LAST_WORDS: Final = frozenset(words("pwd pat pass auth signature sig dsns"))
 # Trailing words that do not change the meaning: `apiKeyValue`.
-_TRAILING: Final = frozenset(
+_NEUTRAL_TRAILING_WORDS: Final = frozenset(
     words("value values val string str raw plain plaintext text b64 base hex header")
 )
 # Secret as a member or an option, but ordinary words in a text.
-_MEMBERS: Final = frozenset(words("pass pwd auth oauth tokens"))
-_OPTIONS: Final = frozenset(words("key keys"))
-_PLAIN_KEYS: Final = frozenset(
+_SECRET_MEMBERS: Final = frozenset(words("pass pwd auth oauth tokens"))
+_SECRET_OPTIONS: Final = frozenset(words("key keys"))
+_HARMLESS_KEYS: Final = frozenset(
     words(
         "public cache idempotency primary foreign sort partition hot shortcut group object row map dedupe "
         "lookup translation i18n route event index unique composite short registry arrow function modifier "
         "host press stop accelerator self this entry item node"
     )
 )
-_PLAIN_TOKENS: Final = frozenset(
+_HARMLESS_TOKENS: Final = frozenset(
     words(
         "count counts limit limits max min maximum minimum usage budget total type types input output "
         "cached cache reasoning thought thinking completion prompt stop progress cancellation page "
@@ -67,7 +71,7 @@ _PLAIN_TOKENS: Final = frozenset(
     )
 )
 
-_PLAIN_VARIABLES: Final = frozenset(
+_HARMLESS_VARIABLES: Final = frozenset(
     words(
         "PATH HOME USER LOGNAME SHELL HOSTNAME PWD OLDPWD TZ LANG LANGUAGE CI TERM COLORTERM COLUMNS LINES "
         "NO_COLOR FORCE_COLOR CLICOLOR PAGER EDITOR VISUAL TMPDIR TEMP TMP NODE_ENV DEBUG VERBOSE LOG_LEVEL "
@@ -77,7 +81,7 @@ _PLAIN_VARIABLES: Final = frozenset(
         "GIT_EDITOR ACCORD_HOME ACCORD_MODEL SYSTEMROOT WINDIR COMSPEC APPDATA LOCALAPPDATA USERPROFILE"
     )
 )
-_PLAIN_HEADERS: Final = frozenset(
+_HARMLESS_HEADERS: Final = frozenset(
     words(
         "accept accept-charset accept-encoding accept-language cache-control connection content-encoding "
         "content-language content-length content-type date expect host if-modified-since if-none-match "
@@ -87,7 +91,7 @@ _PLAIN_HEADERS: Final = frozenset(
 )
 
 
-_PLAIN_SIGNATURES: Final = frozenset(words("function method type call text class operator"))
+_HARMLESS_SIGNATURES: Final = frozenset(words("function method type call text class operator"))
 
 
 def is_secret(name: str) -> bool:
@@ -97,29 +101,29 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(4096)
 def _is_secret(name: str) -> bool:
-    parts = _parts(name)
-    if not _ALWAYS.isdisjoint(parts) or any(map(_is_secret_word, parts)):
+    parts = _split_name(name)
+    if not _SECRET_WORDS.isdisjoint(parts) or any(map(_is_secret_word, parts)):
         return True
     if "token" in parts or ("tokens" in parts and len(parts) > 1):
-        return _PLAIN_TOKENS.isdisjoint(parts)
+        return _HARMLESS_TOKENS.isdisjoint(parts)
     if len(parts) < 2:
         return False
     last = parts[-1]
     if last in ("key", "keys"):
-        return _PLAIN_KEYS.isdisjoint(parts)
+        return _HARMLESS_KEYS.isdisjoint(parts)
     if last in ("signature", "sig"):
-        return _PLAIN_SIGNATURES.isdisjoint(parts)
-    return (last in _LAST and parts != ["old", "pwd"]) or parts[-2:] == ["pass", "phrase"]
+        return _HARMLESS_SIGNATURES.isdisjoint(parts)
+    return (last in _SECRET_LAST_WORDS and parts != ["old", "pwd"]) or parts[-2:] == ["pass", "phrase"]
 
 
 def is_secret_member(name: str) -> bool:
     """Tell whether a member of this name is redacted."""
-    return is_secret(name) or name.lower() in _MEMBERS
+    return is_secret(name) or name.lower() in _SECRET_MEMBERS
 
 
 def is_secret_option(name: str) -> bool:
     """Tell whether the value of a command option is redacted."""
-    return is_secret_member(name) or name.lstrip("-").lower() in (_MEMBERS | _OPTIONS)
+    return is_secret_member(name) or name.lstrip("-").lower() in (_SECRET_MEMBERS | _SECRET_OPTIONS)
 
 
 def counts_tokens(name: str) -> bool:
@@ -127,41 +131,43 @@ def counts_tokens(name: str) -> bool:
     return "token" in name.lower()
 
 
-def _parts(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     """Split a name into lower-case words, also words written together, without meaningless trailing words."""
     parts: list[str] = []
-    for word in _WORDS.findall(name.replace("OAuth", "Oauth")):
+    for word in _WORD_IN_NAME.findall(name.replace("OAuth", "Oauth")):
         word = word.lower()
-        for end in ("token", "tokens", "key", "keys"):
-            before = word.removesuffix(end)
-            if before != word and (before in KINDS or (end[0] == "t" and before)):
-                parts += (before, end)
+        for ending in ("token", "tokens", "key", "keys"):
+            stem = word.removesuffix(ending)
+            if stem != word and (stem in KEY_KINDS or (ending[0] == "t" and stem)):
+                parts += (stem, ending)
                 break
         else:
             parts.append(word)
-    while len(parts) > 1 and (parts[-1].isdigit() or (len(parts) > 2 and parts[-1] in _TRAILING)):
+    while len(parts) > 1 and (
+        parts[-1].isdigit() or (len(parts) > 2 and parts[-1] in _NEUTRAL_TRAILING_WORDS)
+    ):
         parts.pop()
     return parts
 
 
 def _is_secret_word(word: str) -> bool:
-    return word.endswith(_ENDINGS) or word in _PASS
+    return word.endswith(_SECRET_ENDINGS) or word in _PASS_WORDS
 
 
 def is_secret_variable(name: str) -> bool:
     """Tell whether an environment variable is redacted: all are, except known harmless ones."""
-    return name not in _PLAIN_VARIABLES and not name.startswith("LC_")
+    return name not in _HARMLESS_VARIABLES and not name.startswith("LC_")
 
 
 def is_secret_header(name: str) -> bool:
     """Tell whether an HTTP header is redacted: all are, except known harmless ones."""
-    return name.lower() not in _PLAIN_HEADERS
+    return name.lower() not in _HARMLESS_HEADERS
 
 
 @lru_cache(4096)
-def holds_pairs(name: str) -> str:
+def pair_kind(name: str) -> str:
     """Return which pairs a member of this name contains: "env", "headers" or ""."""
-    parts = [word.lower() for word in _WORDS.findall(name)]
+    parts = [word.lower() for word in _WORD_IN_NAME.findall(name)]
     if parts[-1:] == ["headers"]:
         return "headers"
     while len(parts) > 1 and parts[-1] in ("vars", "variables", "values", "map", "overrides"):

@@ -1,4 +1,4 @@
-"""One step of a recording in a few words; durations and sizes as text. The texts are safe for terminals."""
+"""Summarizes steps of a recording, and formats durations and sizes. Escapes control characters."""
 
 import json
 import re
@@ -14,22 +14,22 @@ _MAX_TEXT: Final = 2000
 _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
-def clean(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Escape control characters and characters that change the text direction."""
-    return _CONTROL.sub(lambda found: _ESCAPES.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+    return _CONTROL.sub(lambda match: _ESCAPES.get(match[0], f"\\u{ord(match[0]):04x}"), text)
 
 
-def clean_lines(text: str) -> str:
-    """Clean each line of a text."""
-    return "\n".join(map(clean, text.split("\n")))
+def escape_lines(text: str) -> str:
+    """Escape each line of a text; keep the line ends."""
+    return "\n".join(map(escape_controls, text.split("\n")))
 
 
-def cut(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """Shorten a text to a number of characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Format a number of bytes."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
@@ -51,18 +51,18 @@ def size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def summary(step: TraceStep) -> str:
+def summarize_step(step: TraceStep) -> str:
     """Return the content of a step as one line, which may be long."""
     entry = step.entry
     match step.kind:
         case "request" | "notification":
-            return _CALLS.get(step.method, _brief)(step.params)
+            return _CALL_SUMMARIES.get(step.method, _summarize_members)(step.params)
         case "answer":
-            return _ANSWERS.get(step.method, _brief)(step.result)
+            return _ANSWER_SUMMARIES.get(step.method, _summarize_members)(step.result)
         case "error":
             error = at(step.message, "error")
             code, message = at(error, "code"), at(error, "message")
-            return f"error {code}: {message}" if message is not None else f"error {_brief(error)}"
+            return f"error {code}: {message}" if message is not None else f"error {_summarize_members(error)}"
         case "stderr" | "noise":
             return entry.text
         case "cut":
@@ -74,18 +74,18 @@ def summary(step: TraceStep) -> str:
                 return f"the agent was ended by {entry.signal}"
             return "the agent exited" if entry.code is None else f"the agent exited with code {entry.code}"
         case "lost":
-            lost = f"{size(entry.size)} in {entry.count} pieces"
-            return f"not recorded: {lost} arrived faster than they could be written"
+            lost_data = f"{format_size(entry.size)} in {entry.count} pieces"
+            return f"not recorded: {lost_data} arrived faster than they could be written"
 
 
-def _brief(value: Any, omit: str = "sessionId") -> str:
+def _summarize_members(value: Any, omit: str = "sessionId") -> str:
     if isinstance(value, dict):
         members = cast(dict[str, Any], value)
-        return ", ".join(f"{key} {_word(item)}" for key, item in members.items() if key != omit)
-    return "" if value is None else _word(value)
+        return ", ".join(f"{key} {_quote(item)}" for key, item in members.items() if key != omit)
+    return "" if value is None else _quote(value)
 
 
-def _word(value: Any) -> str:
+def _quote(value: Any) -> str:
     if isinstance(value, str):
         return (
             value
@@ -95,80 +95,80 @@ def _word(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _text(block: Any) -> str:
+def _summarize_content(block: Any) -> str:
     """Describe a content block."""
     if isinstance(block, list):
-        return " ".join(map(_text, cast(list[Any], block)))
+        return " ".join(map(_summarize_content, cast(list[Any], block)))
     kind = at(block, "type")
     if kind == "text":
-        return _word(str(at(block, "text"))[:_MAX_TEXT])
+        return _quote(str(at(block, "text"))[:_MAX_TEXT])
     detail = at(block, "uri") or at(block, "mimeType") or at(block, "resource", "uri") or ""
     return f"[{kind or 'content'} {detail}]".replace(" ]", "]")
 
 
-def _initialize(params: Any) -> str:
+def _summarize_initialize(params: Any) -> str:
     info = at(params, "clientInfo") or at(params, "agentInfo")
-    who = f", {at(info, 'name')} {at(info, 'version') or ''}".rstrip() if info else ""
-    return f"version {at(params, 'protocolVersion')}{who}"
+    peer = f", {at(info, 'name')} {at(info, 'version') or ''}".rstrip() if info else ""
+    return f"version {at(params, 'protocolVersion')}{peer}"
 
 
-def _new_session(params: Any) -> str:
-    names = [str(at(one, "name")) for one in listed(params, "mcpServers")]
+def _summarize_new_session(params: Any) -> str:
+    names = [str(at(server, "name")) for server in listed(params, "mcpServers")]
     return f"in {at(params, 'cwd')}{f', MCP {chr(44).join(names)}' if names else ''}"
 
 
-def _update(params: Any) -> str:
+def _summarize_update(params: Any) -> str:
     update = at(params, "update")
     kind = at(update, "sessionUpdate")
     match kind:
         case "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk":
-            return f"{kind} {_text(at(update, 'content'))}"
+            return f"{kind} {_summarize_content(at(update, 'content'))}"
         case "tool_call" | "tool_call_update":
             parts = [at(update, name) for name in ("toolCallId", "title", "kind", "status")]
             return f"{kind} {' · '.join(str(part) for part in parts if part is not None)}"
         case "plan":
-            states = [str(at(one, "status")) for one in listed(update, "entries")]
+            states = [str(at(entry, "status")) for entry in listed(update, "entries")]
             return f"plan of {len(states)}, {states.count('completed')} completed"
         case "available_commands_update":
-            names = [f"/{at(one, 'name')}" for one in listed(update, "availableCommands")]
+            names = [f"/{at(command, 'name')}" for command in listed(update, "availableCommands")]
             return f"commands {' '.join(names)}"
         case _:
-            return f"{kind or ''} {_brief(update, omit='sessionUpdate')}".strip()
+            return f"{kind or ''} {_summarize_members(update, omit='sessionUpdate')}".strip()
 
 
-def _permission(params: Any) -> str:
+def _summarize_permission(params: Any) -> str:
     call = at(params, "toolCall")
-    kinds = [str(at(one, "kind")) for one in listed(params, "options")]
+    kinds = [str(at(option, "kind")) for option in listed(params, "options")]
     return f"{at(call, 'title') or at(call, 'toolCallId')}: {', '.join(kinds)}"
 
 
-def _outcome(result: Any) -> str:
+def _summarize_outcome(result: Any) -> str:
     outcome = at(result, "outcome")
     chosen = at(outcome, "optionId")
     return f"{at(outcome, 'outcome')}{f' {chosen}' if chosen is not None else ''}"
 
 
-def _terminal(params: Any) -> str:
+def _summarize_terminal(params: Any) -> str:
     words = [at(params, "command"), *listed(params, "args")]
     return " ".join(map(str, words))
 
 
-_CALLS: Final[dict[str, Callable[[Any], str]]] = {
-    "initialize": _initialize,
-    "session/new": _new_session,
-    "session/load": _new_session,
-    "session/resume": _new_session,
-    "session/prompt": lambda params: _text(at(params, "prompt")),
+_CALL_SUMMARIES: Final[dict[str, Callable[[Any], str]]] = {
+    "initialize": _summarize_initialize,
+    "session/new": _summarize_new_session,
+    "session/load": _summarize_new_session,
+    "session/resume": _summarize_new_session,
+    "session/prompt": lambda params: _summarize_content(at(params, "prompt")),
     "session/cancel": lambda params: "",
-    "session/update": _update,
-    "session/request_permission": _permission,
-    "terminal/create": _terminal,
+    "session/update": _summarize_update,
+    "session/request_permission": _summarize_permission,
+    "terminal/create": _summarize_terminal,
     "fs/read_text_file": lambda params: str(at(params, "path")),
-    "fs/write_text_file": lambda params: f"{at(params, 'path')} {_word(at(params, 'content'))}",
+    "fs/write_text_file": lambda params: f"{at(params, 'path')} {_quote(at(params, 'content'))}",
 }
-_ANSWERS: Final[dict[str, Callable[[Any], str]]] = {
-    "initialize": _initialize,
+_ANSWER_SUMMARIES: Final[dict[str, Callable[[Any], str]]] = {
+    "initialize": _summarize_initialize,
     "session/new": lambda result: str(at(result, "sessionId")),
     "session/prompt": lambda result: str(at(result, "stopReason")),
-    "session/request_permission": _outcome,
+    "session/request_permission": _summarize_outcome,
 }

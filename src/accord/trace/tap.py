@@ -11,22 +11,22 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.trace.text_redaction import StderrLines, redact_text
-from accord.trace.trace_format import Sender, Side, TraceEntry, entry_of, stderr_entry
-from accord.trace.trace_steps import CallTracker, StepKind, TraceStep, id_key
-from accord.wire.envelope import Envelope, decode_envelope
+from accord.trace.text_redaction import StderrRedactor, redact_text
+from accord.trace.trace_format import Sender, Side, TraceEntry, frame_entry, stderr_entry
+from accord.trace.trace_steps import CallTracker, StepKind, TraceStep
+from accord.wire.envelope import Envelope, decode_envelope, id_key
 from accord.wire.transport import Frame, OversizedFrame, Receiver, Transport, TransportEnd
 
 
 class FrameSink(Protocol):
     """Receives the frames of a connection. Never blocks, never raises."""
 
-    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
-        """Take frames of one side, in order."""
+    def add_frames(self, sender: Side, frames: Sequence[Frame]) -> None:
+        """Receive frames of one side, in order."""
         ...
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
-        """Note that no more frames follow from this side."""
+        """Receive the end: no more frames follow from this side."""
         ...
 
     async def aclose(self) -> None:
@@ -55,7 +55,7 @@ class TappedTransport:
         self._sinks = (*self._sinks, sink)
 
         def detach() -> None:
-            self._sinks = tuple(one for one in self._sinks if one is not sink)
+            self._sinks = tuple(other for other in self._sinks if other is not sink)
 
         return detach
 
@@ -69,20 +69,20 @@ class TappedTransport:
         self.transport.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
-        """Take frames from the transport."""
+        """Pass frames of the transport to the sinks, then to the receiver."""
         for sink in self._sinks:
-            sink.note(self._theirs, frames)
+            sink.add_frames(self._theirs, frames)
         self._receiver.frames(frames)
 
     def ended(self, end: TransportEnd) -> None:
-        """Take the end of the transport."""
+        """Pass the end of the transport to the sinks, then to the receiver."""
         for sink in self._sinks:
             sink.ended(end, self._theirs)
         self._receiver.ended(end)
 
     def send(self, frame: bytes) -> None:
         for sink in self._sinks:
-            sink.note(self._ours, (frame,))
+            sink.add_frames(self._ours, (frame,))
         self.transport.send(frame)
 
     @property
@@ -106,7 +106,7 @@ class TappedTransport:
                 await sink.aclose()
 
 
-def tapped(
+def record_to_file(
     transport: Transport,
     path: str | os.PathLike[str],
     *,
@@ -129,7 +129,7 @@ def tapped(
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _MAX_OPEN_CALLS: Final = 10_000
 """Unanswered requests of one side that are remembered."""
-_MAX_NAME_LENGTH: Final = 256
+_MAX_ID_LENGTH: Final = 256
 _HEAD_BYTES: Final = 4096
 
 Watcher = Callable[[list["RingEntry"]], None]
@@ -138,8 +138,8 @@ Watcher = Callable[[list["RingEntry"]], None]
 class RingEntry(Struct, eq=False, kw_only=True):
     """One entry, `at` seconds after the creation of the ring. `number` counts from 1 and is unique.
 
-    A response has the `method` and `session` of its request; `took` is its time. `size` is the size on the
-    wire, even if only the beginning is kept.
+    A response has the `method` and `session` of its request; `duration` is the time between the two in
+    seconds. `size` is the size on the wire, even if only the beginning is kept.
     """
 
     number: int
@@ -149,14 +149,14 @@ class RingEntry(Struct, eq=False, kw_only=True):
     method: str = ""
     id: int | str | None = None
     session: str = ""
-    took: float | None = None
+    duration: float | None = None
     size: int = 0
     frame: Frame | TraceEntry
     """The unredacted frame, or a `TraceEntry` for everything else."""
     redact: bool = True
 
     @property
-    def entry(self) -> TraceEntry:
+    def trace_entry(self) -> TraceEntry:
         """The redacted entry, as in a recording.
 
         It is computed each time, so use it only for what is shown.
@@ -164,15 +164,15 @@ class RingEntry(Struct, eq=False, kw_only=True):
         if isinstance(self.frame, TraceEntry):
             return self.frame
         assert self.sender != "stderr"
-        return entry_of(self.at, self.sender, self.frame, redact=self.redact)
+        return frame_entry(self.at, self.sender, self.frame, redact=self.redact)
 
     @property
     def step(self) -> TraceStep:
-        """The entry as a step, for `summary` and `step_lines`."""
-        step = CallTracker().add(self.entry)
+        """The entry as a step, for `summarize_step` and `step_lines`."""
+        step = CallTracker().add(self.trace_entry)
         step.number, step.method, step.session = self.number, self.method, self.session
-        if self.took is not None:
-            call = TraceEntry(at=self.at - self.took, kind="frame")
+        if self.duration is not None:
+            call = TraceEntry(at=self.at - self.duration, kind="frame")
             step.request = TraceStep(0, call, "request", method=self.method, id=step.id, session=self.session)
         return step
 
@@ -180,9 +180,9 @@ class RingEntry(Struct, eq=False, kw_only=True):
 class FrameRing:
     """A sink that keeps the last `limit` frames, at most `max_bytes`.
 
-    Frames are redacted when they are shown. `missed` counts the dropped frames. A response keeps the method
-    of its request even if the request was dropped. A ring can see several connections one after another, for
-    example when an agent is restarted.
+    Frames are redacted when they are shown. `dropped` counts those that no longer fit. A response keeps the
+    method of its request even if the request was dropped. A ring can receive several connections one after
+    another, for example when an agent is restarted.
     """
 
     def __init__(
@@ -193,30 +193,30 @@ class FrameRing:
         max_bytes: int = _MAX_BYTES,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.missed: int = 0
+        self.dropped: int = 0
         self._limit = max(limit, 1)
         self._max_bytes = max_bytes
         self._redact = redact
         self._clock = clock
-        self._began = clock.now()
+        self._started = clock.now()
         self._count = 0
-        self._seen: deque[RingEntry] = deque()
+        self._entries: deque[RingEntry] = deque()
         self._bytes = 0
-        self._stderr = StderrLines()
-        self._open: dict[Side, dict[str, RingEntry]] = {"client": {}, "agent": {}}
+        self._stderr_redactor = StderrRedactor()
+        self._open_calls: dict[Side, dict[str, RingEntry]] = {"client": {}, "agent": {}}
         self._watchers: dict[object, Watcher] = {}
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._entries)
 
     @property
-    def seen(self) -> list[RingEntry]:
+    def entries(self) -> list[RingEntry]:
         """The entries, oldest first."""
-        return list(self._seen)
+        return list(self._entries)
 
-    def entries(self) -> list[TraceEntry]:
+    def trace_entries(self) -> list[TraceEntry]:
         """Return the redacted entries, as in a recording."""
-        return [seen.entry for seen in self._seen]
+        return [entry.trace_entry for entry in self._entries]
 
     def subscribe(self, watcher: Watcher) -> Callable[[], None]:
         """Call the watcher with all entries from now on. The returned function ends that.
@@ -231,27 +231,27 @@ class FrameRing:
 
         return unsubscribe
 
-    def note_stderr(self, line: str) -> None:
-        """Take a line of the agent's stderr."""
+    def add_stderr(self, line: str) -> None:
+        """Add a line of the agent's stderr."""
         raw = line.encode(errors="replace")
-        entry = stderr_entry(self._now(), raw, redact=self._redact, lines=self._stderr)
-        self._add([self._other("stderr", entry, len(raw))])
+        entry = stderr_entry(self._now(), raw, redact=self._redact, redactor=self._stderr_redactor)
+        self._add([self._make_entry("stderr", entry, len(raw))])
 
     # -- the FrameSink interface -----------------------------------------------------------------------------
 
-    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
+    def add_frames(self, sender: Side, frames: Sequence[Frame]) -> None:
         now = self._now()
-        self._add([self._frame_entry(now, sender, frame) for frame in frames])
+        self._add([self._make_frame_entry(now, sender, frame) for frame in frames])
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
         now = self._now()
         reason = redact_text(end.reason) if self._redact else end.reason
-        entries = [self._other(sender, TraceEntry(at=now, kind="closed", sender=sender, reason=reason))]
+        entries = [self._make_entry(sender, TraceEntry(at=now, kind="closed", sender=sender, reason=reason))]
         if end.exit_code is not None or end.signal is not None:
             exit = TraceEntry(at=now, kind="exit", code=end.exit_code, signal=end.signal)
-            entries.append(self._other(sender, exit))
-        for waiting in self._open.values():
-            waiting.clear()  # request ids start anew with the next connection
+            entries.append(self._make_entry(sender, exit))
+        for open_calls in self._open_calls.values():
+            open_calls.clear()  # request ids start anew with the next connection
         self._add(entries)
 
     async def aclose(self) -> None:
@@ -260,70 +260,69 @@ class FrameRing:
     # -- entries ---------------------------------------------------------------------------------------------
 
     def _now(self) -> float:
-        return self._clock.now() - self._began
+        return self._clock.now() - self._started
 
-    def _other(self, sender: Sender, entry: TraceEntry, size: int = 0) -> RingEntry:
+    def _make_entry(self, sender: Sender, entry: TraceEntry, size: int = 0) -> RingEntry:
         self._count += 1
         assert entry.kind != "frame"
         return RingEntry(
             number=self._count, at=entry.at, sender=sender, kind=entry.kind, size=size, frame=entry
         )
 
-    def _frame_entry(self, now: float, sender: Side, frame: Frame) -> RingEntry:
+    def _make_frame_entry(self, now: float, sender: Side, frame: Frame) -> RingEntry:
         self._count += 1
-        seen = RingEntry(
+        entry = RingEntry(
             number=self._count, at=now, sender=sender, kind="cut", frame=frame, redact=self._redact
         )
         if not isinstance(frame, bytes):
-            seen.size = frame.size
-            return seen
-        seen.size = len(frame)
-        self._classify(seen, sender, _envelope(frame))
+            entry.size = frame.size
+            return entry
+        entry.size = len(frame)
+        self._set_kind(entry, sender, _decode_or_none(frame))
         if len(frame) > self._max_bytes:
-            seen.frame = OversizedFrame(len(frame), frame[:_HEAD_BYTES], b"")
-        return seen
+            entry.frame = OversizedFrame(len(frame), frame[:_HEAD_BYTES], b"")
+        return entry
 
-    def _classify(self, seen: RingEntry, sender: Side, envelope: Envelope | None) -> None:
+    def _set_kind(self, entry: RingEntry, sender: Side, envelope: Envelope | None) -> None:
         if envelope is None:
-            seen.kind = "noise"
+            entry.kind = "noise"
             return
-        seen.id = None if envelope.id is UNSET else envelope.id
+        entry.id = None if envelope.id is UNSET else envelope.id
         if envelope.method is not UNSET:
-            seen.kind = "notification" if envelope.id is UNSET else "request"
-            seen.method = envelope.method[:_MAX_NAME_LENGTH]
-            seen.session = _session(envelope.params)
-            if seen.kind == "request":
-                waiting = self._open[sender]
-                waiting[id_key(seen.id)] = seen
-                if len(waiting) > _MAX_OPEN_CALLS:
-                    del waiting[next(iter(waiting))]
+            entry.kind = "notification" if envelope.id is UNSET else "request"
+            entry.method = envelope.method[:_MAX_ID_LENGTH]
+            entry.session = _read_session_id(envelope.params)
+            if entry.kind == "request":
+                open_calls = self._open_calls[sender]
+                open_calls[id_key(entry.id)] = entry
+                if len(open_calls) > _MAX_OPEN_CALLS:
+                    del open_calls[next(iter(open_calls))]
             return
         if not envelope.result and not envelope.error:
-            seen.kind = "noise"
+            entry.kind = "noise"
             return
-        seen.kind = "error" if envelope.error else "answer"
-        call = self._open["agent" if sender == "client" else "client"].pop(id_key(seen.id), None)
+        entry.kind = "error" if envelope.error else "answer"
+        call = self._open_calls["agent" if sender == "client" else "client"].pop(id_key(entry.id), None)
         if call is not None:
-            seen.method, seen.took = call.method, seen.at - call.at
-            seen.session = call.session = call.session or _session(envelope.result)
+            entry.method, entry.duration = call.method, entry.at - call.at
+            entry.session = call.session = call.session or _read_session_id(envelope.result)
 
-    def _add(self, news: list[RingEntry]) -> None:
-        seen = self._seen
-        for one in news:
-            seen.append(one)
-            self._bytes += _held(one.frame)
-        while len(seen) > self._limit or self._bytes > self._max_bytes:
-            self._bytes -= _held(seen.popleft().frame)
-            self.missed += 1
+    def _add(self, new_entries: list[RingEntry]) -> None:
+        for entry in new_entries:
+            self._entries.append(entry)
+            self._bytes += _kept_size(entry.frame)
+        while len(self._entries) > self._limit or self._bytes > self._max_bytes:
+            self._bytes -= _kept_size(self._entries.popleft().frame)
+            self.dropped += 1
         for key, watcher in list(self._watchers.items()):
             try:
-                watcher(news)
+                watcher(new_entries)
             except Exception as error:  # noqa: BLE001 - a watcher must not break the connection
                 self._watchers.pop(key, None)
-                _report(error)
+                _report_watcher_error(error)
 
 
-def _report(error: Exception) -> None:
+def _report_watcher_error(error: Exception) -> None:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -333,30 +332,30 @@ def _report(error: Exception) -> None:
     )
 
 
-def _held(frame: Frame | TraceEntry) -> int:
+def _kept_size(frame: Frame | TraceEntry) -> int:
     if isinstance(frame, bytes):
         return len(frame)
     return len(frame.data) if isinstance(frame, TraceEntry) else len(frame.head) + len(frame.tail)
 
 
-def _envelope(frame: bytes) -> Envelope | None:
+def _decode_or_none(frame: bytes) -> Envelope | None:
     try:
         return decode_envelope(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
-class _Scope(Struct, rename="camel", gc=False):
+class _SessionMember(Struct, rename="camel", gc=False):
     session_id: str = ""
 
 
-_decode_scope = msgspec.json.Decoder(_Scope).decode
+_decode_session_member = msgspec.json.Decoder(_SessionMember).decode
 
 
-def _session(members: Raw) -> str:
+def _read_session_id(members: Raw) -> str:
     if not members:
         return ""
     try:
-        return _decode_scope(members).session_id[:_MAX_NAME_LENGTH]
+        return _decode_session_member(members).session_id[:_MAX_ID_LENGTH]
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return ""

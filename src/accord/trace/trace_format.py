@@ -13,9 +13,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.schema.codec import NotJson, parse_json
-from accord.trace.message_redaction import has_unique_keys, redact_command, redact_frame, redact_value
+from accord.trace.command_redaction import redact_command
+from accord.trace.message_redaction import has_unique_keys, redact_frame
 from accord.trace.secret_names import REDACTED
-from accord.trace.text_redaction import StderrLines, redact_text
+from accord.trace.text_redaction import StderrRedactor, redact_text
+from accord.trace.value_redaction import redact_value
 from accord.wire.transport import Frame
 
 VERSION: Final = 1
@@ -77,11 +79,11 @@ class TraceEntry(Struct, frozen=True, kw_only=True):
 
 
 class DamagedLine(Struct, frozen=True):
-    """A line that is not part of a recording: cut off if it is not `whole`, or of a `newer` format."""
+    """A line that is not part of a recording: cut off if it is not `complete`, or of a `newer` format."""
 
     line: bytes
     reason: str
-    whole: bool = True
+    complete: bool = True
     newer: bool = False
 
 
@@ -90,31 +92,37 @@ def start_line(start: TraceStart) -> bytes:
     return msgspec.json.encode(start) + b"\n"
 
 
-def new_start(
+def make_start(
     run: str, started: str, *, by: str, command: Sequence[str] = (), redact: bool = True
 ) -> TraceStart:
     """Return the start of a run, with the command line redacted."""
-    shown = redact_command(command) if redact else command
+    recorded_command = redact_command(command) if redact else command
     return TraceStart(
         accord_trace=VERSION,
         run=run,
         started=started,
         by=by,
-        command=tuple(word.encode(errors="replace").decode() for word in shown),
+        command=tuple(word.encode(errors="replace").decode() for word in recorded_command),
         redacted=redact,
     )
 
 
-def entry_of(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bool = True) -> TraceEntry:
+def frame_entry(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bool = True) -> TraceEntry:
     """Return the entry of a frame."""
     if not isinstance(frame, bytes):
         # Keep only complete strings of the beginning: a secret that is cut off cannot be recognized.
         head = frame.head[: frame.head.rfind(b'"') + 1] if b'"' in frame.head else b""
-        shown = redact_frame(head) if redact else frame.head
-        return TraceEntry(run=run, at=at, kind="cut", sender=sender, data=shown, size=frame.size)
-    shown = redact_frame(frame) if redact else frame
+        redacted_data = redact_frame(head) if redact else frame.head
+        return TraceEntry(run=run, at=at, kind="cut", sender=sender, data=redacted_data, size=frame.size)
+    redacted_data = redact_frame(frame) if redact else frame
     return TraceEntry(
-        run=run, at=at, kind="frame", sender=sender, data=shown, size=len(frame), redacted=shown is not frame
+        run=run,
+        at=at,
+        kind="frame",
+        sender=sender,
+        data=redacted_data,
+        size=len(frame),
+        redacted=redacted_data is not frame,
     )
 
 
@@ -127,25 +135,25 @@ def frame_line(at: float, sender: Side, frame: Frame, *, run: str, redact: bool 
                 return _FRAME % (run.encode(), at, sender.encode(), len(frame), frame)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
-    return entry_line(entry_of(at, sender, frame, run=run, redact=redact))
+    return entry_line(frame_entry(at, sender, frame, run=run, redact=redact))
 
 
 def stderr_entry(
-    at: float, line: bytes, *, run: str = "", redact: bool = True, lines: StderrLines | None = None
+    at: float, line: bytes, *, run: str = "", redact: bool = True, redactor: StderrRedactor | None = None
 ) -> TraceEntry:
-    """Return the entry of a line of the agent's stderr. `lines` knows the state after the lines before it."""
+    """Return the entry of a line of the agent's stderr. `redactor` has processed the lines before it."""
     text = line.decode("utf-8", "replace")
-    shown = text
+    redacted_text = text
     if redact:
-        shown = REDACTED if lines is not None and lines.hides(text) else redact_text(text)
+        redacted_text = REDACTED if redactor is not None and redactor.must_redact(text) else redact_text(text)
     return TraceEntry(
         run=run,
         at=at,
         kind="stderr",
         sender="stderr",
-        data=shown.encode(),
+        data=redacted_text.encode(),
         size=len(line),
-        redacted=shown != text,
+        redacted=redacted_text != text,
     )
 
 
@@ -159,7 +167,7 @@ def entry_line(entry: TraceEntry) -> bytes:
                 entry.size,
                 b',"redacted":true' if entry.redacted else b"",
             )
-            return b'%b%b,"%b":%b}\n' % (head, body, *_payload(entry))
+            return b'%b%b,"%b":%b}\n' % (head, body, *_encode_payload(entry))
         case "closed":
             rest = {"closed": entry.sender, "reason": entry.reason}
         case "exit":
@@ -169,7 +177,7 @@ def entry_line(entry: TraceEntry) -> bytes:
     return b"%b,%b\n" % (head, msgspec.json.encode(rest)[1:])
 
 
-def _payload(entry: TraceEntry) -> tuple[bytes, bytes]:
+def _encode_payload(entry: TraceEntry) -> tuple[bytes, bytes]:
     data = entry.data
     if entry.kind == "frame" and _is_json(data):
         return b"frame", data
@@ -182,12 +190,12 @@ def _payload(entry: TraceEntry) -> tuple[bytes, bytes]:
     return b"head" if entry.kind == "cut" else b"text", msgspec.json.encode(text)
 
 
-_any = msgspec.json.Decoder(Raw)
+_raw_decoder = msgspec.json.Decoder(Raw)
 
 
 def _is_json(data: bytes) -> bool:
     try:
-        _any.decode(data)
+        _raw_decoder.decode(data)
         return b"\n" not in data and (data.isascii() or bool(data.decode()))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
@@ -204,7 +212,7 @@ class _Lost(Struct, rename={"sender": "from"}):
     bytes: int = 0
 
 
-class _Line(Struct, rename={"sender": "from", "accord_trace": "accordTrace"}):
+class _RecordedLine(Struct, rename={"sender": "from", "accord_trace": "accordTrace"}):
     accord_trace: int | UnsetType = UNSET
     run: str = ""
     t: float = 0.0
@@ -221,32 +229,32 @@ class _Line(Struct, rename={"sender": "from", "accord_trace": "accordTrace"}):
     lost: _Lost | UnsetType = UNSET
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_line = msgspec.json.Decoder(_RecordedLine).decode
 _decode_start = msgspec.json.Decoder(TraceStart).decode
 
 
-def read_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
+def parse_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
     """Parse one line without its line end. Returns None for a blank line or an unknown kind."""
     if not line.strip():
         return None
     try:
-        found = _decode_line(line)
-        if found.accord_trace is not UNSET:
-            if found.accord_trace > VERSION:
+        recorded = _decode_line(line)
+        if recorded.accord_trace is not UNSET:
+            if recorded.accord_trace > VERSION:
                 return DamagedLine(
                     line,
-                    f"format {found.accord_trace} is newer than {VERSION}, the newest supported one",
+                    f"format {recorded.accord_trace} is newer than {VERSION}, the newest supported one",
                     newer=True,
                 )
             return _decode_start(line)
-        return _entry(found)
+        return _make_entry(recorded)
     except (msgspec.MsgspecError, ValueError) as error:
         return DamagedLine(line, str(error))
     except RecursionError:
         return DamagedLine(line, "nested too deeply")
 
 
-def _entry(line: _Line) -> TraceEntry | None:
+def _make_entry(line: _RecordedLine) -> TraceEntry | None:
     run, at = line.run, line.t
     if line.closed is not UNSET:
         return TraceEntry(run=run, at=at, kind="closed", sender=line.closed, reason=line.reason)

@@ -12,13 +12,13 @@ from typing import Final, Protocol
 from msgspec import Struct, field
 
 from accord.errors import UsageError
-from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart, read_line
+from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart, parse_line
 from accord.trace.trace_steps import TraceStep
 
 _READ_SIZE: Final = 1024 * 1024
 _POLL_SECONDS: Final = 0.1
-_SPAN: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(s|ms)?)?")
-_CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(s|ms)?)?")
+_TIME_OF_DAY: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 
 
 class TraceRun(Struct):
@@ -29,67 +29,73 @@ class TraceRun(Struct):
     entries: list[TraceEntry] = field(default_factory=list[TraceEntry])
 
 
-class Wait(Protocol):
+class WaitForGrowth(Protocol):
     """Waits until the file may have grown. Returns False to stop reading."""
 
     def __call__(self) -> bool: ...
 
 
-def lines_in(path: str, wait: Wait | None = None) -> Iterator[TraceStart | TraceEntry | DamagedLine]:
-    """Yield everything in the file, in order; with `wait`, also what is appended later. Raises UsageError."""
+def read_lines(
+    path: str, wait: WaitForGrowth | None = None
+) -> Iterator[TraceStart | TraceEntry | DamagedLine]:
+    """Yield all lines of the file, in order; with `wait`, also lines appended later. Raises UsageError."""
     valid = False
-    for line, whole in _raw_lines(path, wait):
-        found = read_line(line)
-        if isinstance(found, DamagedLine):
-            if found.newer:
-                raise UsageError(f"cannot read {path} ({found.reason}); update accord")
-            if not valid and whole:
-                raise UsageError(f"{path} is not a recording ({found.reason}); use `accord trace record`")
-            found = DamagedLine(found.line, found.reason if whole else "the line was cut off", whole)
-        if found is not None:
+    for line, complete in _read_raw_lines(path, wait):
+        line_content = parse_line(line)
+        if isinstance(line_content, DamagedLine):
+            if line_content.newer:
+                raise UsageError(f"cannot read {path} ({line_content.reason}); update accord")
+            if not valid and complete:
+                raise UsageError(
+                    f"{path} is not a recording ({line_content.reason}); use `accord trace record`"
+                )
+            line_content = DamagedLine(
+                line_content.line, line_content.reason if complete else "the line was cut off", complete
+            )
+        if line_content is not None:
             valid = True
-            yield found
+            yield line_content
     if not valid and wait is None:
         raise UsageError(f"{path} is empty; nothing was recorded")
 
 
-def runs_in(path: str) -> list[TraceRun]:
+def read_runs(path: str) -> list[TraceRun]:
     """Return the runs of a recording, in the order of their starts."""
     runs: dict[str, TraceRun] = {}
-    for found in lines_in(path):
-        if isinstance(found, DamagedLine):
+    for line_content in read_lines(path):
+        if isinstance(line_content, DamagedLine):
             continue
-        run = runs.setdefault(found.run, TraceRun(found.run))
-        if isinstance(found, TraceStart):
-            run.start = found
+        run = runs.setdefault(line_content.run, TraceRun(line_content.run))
+        if isinstance(line_content, TraceStart):
+            run.start = line_content
         else:
-            run.entries.append(found)
+            run.entries.append(line_content)
     return list(runs.values())
 
 
-def choose(runs: list[TraceRun], number: int | None, path: str) -> TraceRun:
+def choose_run(runs: list[TraceRun], number: int | None, path: str) -> TraceRun:
     """Return a run by number, from 1, or from the end if negative. None means the last run with entries."""
     if number is None:
         with_entries = [run for run in runs if run.entries]
         return (with_entries or runs)[-1]
-    place = number - 1 if number > 0 else len(runs) + number
-    if number == 0 or not 0 <= place < len(runs):
+    index = number - 1 if number > 0 else len(runs) + number
+    if number == 0 or not 0 <= index < len(runs):
         raise UsageError(f"{path} has no run {number}; it has {len(runs)}, numbered from 1")
-    return runs[place]
+    return runs[index]
 
 
-def newest() -> str:
+def newest_recording() -> str:
     """Return the path of the newest recording in the default folder. Raises UsageError."""
     from accord.paths import data_dir
 
     folder = data_dir() / "traces"
     try:
-        found = sorted(folder.glob("*.jsonl"), key=_changed)
+        recordings = sorted(folder.glob("*.jsonl"), key=_modified_at)
     except OSError:
-        found = []
-    if not found:
+        recordings = []
+    if not recordings:
         raise UsageError(f"no recordings in {folder}; pass a FILE, or run `accord trace record -- COMMAND`")
-    return str(found[-1])
+    return str(recordings[-1])
 
 
 def wait_for_growth() -> bool:
@@ -98,22 +104,22 @@ def wait_for_growth() -> bool:
     return True
 
 
-def _changed(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
         return 0.0
 
 
-def _raw_lines(path: str, wait: Wait | None) -> Iterator[tuple[bytes, bool]]:
-    """Yield every line, and whether its line end is there."""
+def _read_raw_lines(path: str, wait: WaitForGrowth | None) -> Iterator[tuple[bytes, bool]]:
+    """Yield every line, and whether it has its line end."""
     try:
         file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"cannot read {path} ({reason}); pass the path of a recording") from None
     with file:
-        rest: list[bytes] = []
+        unfinished: list[bytes] = []
         while True:
             try:
                 data = file.read(_READ_SIZE)
@@ -124,38 +130,38 @@ def _raw_lines(path: str, wait: Wait | None) -> Iterator[tuple[bytes, bool]]:
             if data:
                 *lines, last = data.split(b"\n")
                 if lines:
-                    yield b"".join((*rest, lines[0])), True
+                    yield b"".join((*unfinished, lines[0])), True
                     yield from ((line, True) for line in lines[1:])
-                    rest = []
+                    unfinished = []
                 if last:
-                    rest.append(last)
+                    unfinished.append(last)
             elif wait is None or not wait():
                 break
             elif os.fstat(file.fileno()).st_size < file.tell():
                 file.seek(0)  # the file was truncated
-                rest = []
-        if rest:
-            yield b"".join(rest), False
+                unfinished = []
+        if unfinished:
+            yield b"".join(unfinished), False
 
 
 class TimePoint(Struct, frozen=True):
     """A point in time: seconds of a run, a time of day, or a date."""
 
     seconds: float | None = None
-    of_day: float | None = None
-    when: datetime | None = None
+    time_of_day: float | None = None
+    date: datetime | None = None
 
-    def in_run(self, start: TraceStart | None) -> float | None:
+    def seconds_in_run(self, start: TraceStart | None) -> float | None:
         """Return the time in seconds of a run, or None if the start of the run is unknown."""
         if self.seconds is not None:
             return self.seconds
-        began = began_at(start)
-        if began is None:
+        started = start_time(start)
+        if started is None:
             return None
-        if self.when is not None:
-            return (self.when - began).total_seconds()
-        midnight = began.replace(hour=0, minute=0, second=0, microsecond=0)
-        return (midnight + timedelta(seconds=self.of_day or 0.0) - began).total_seconds()
+        if self.date is not None:
+            return (self.date - started).total_seconds()
+        midnight = started.replace(hour=0, minute=0, second=0, microsecond=0)
+        return (midnight + timedelta(seconds=self.time_of_day or 0.0) - started).total_seconds()
 
 
 class StepFilter(Struct, frozen=True):
@@ -168,7 +174,7 @@ class StepFilter(Struct, frozen=True):
     until: TimePoint | None = None
     only_faults: bool = False
 
-    def wants(self, step: TraceStep, start: TraceStart | None) -> bool:
+    def accepts(self, step: TraceStep, start: TraceStart | None) -> bool:
         """Tell whether to show a step."""
         if self.methods and not self.matches(step.method, "methods"):
             return False
@@ -178,37 +184,39 @@ class StepFilter(Struct, frozen=True):
             return False
         if self.only_faults and not step.faults:
             return False
-        since = self.since.in_run(start) if self.since else None
-        until = self.until.in_run(start) if self.until else None
+        since = self.since.seconds_in_run(start) if self.since else None
+        until = self.until.seconds_in_run(start) if self.until else None
         return (since is None or step.entry.at >= since) and (until is None or step.entry.at <= until)
 
-    def matches(self, name: str, what: str) -> bool:
-        """Tell whether a name matches the "methods" or "sessions". A session matches by its start or end."""
-        if what == "methods":
+    def matches(self, name: str, filter_name: str) -> bool:
+        """Tell whether a name matches the "methods" or the "sessions". Sessions match by prefix or suffix."""
+        if filter_name == "methods":
             return any(fnmatchcase(name, method) for method in self.methods)
-        return bool(name) and any(name.startswith(one) or name.endswith(one) for one in self.sessions)
+        return bool(name) and any(
+            name.startswith(pattern) or name.endswith(pattern) for pattern in self.sessions
+        )
 
 
-def read_moment(text: str) -> TimePoint:
+def parse_time_point(text: str) -> TimePoint:
     """Parse `12.5`, `250ms` or `1m30s` of a run, `14:03` or `14:03:27` of the day, or a date with a time."""
-    span = _SPAN.fullmatch(text)
-    if text and span is not None:
-        hours, minutes, seconds, unit = span.groups()
-        rest = float(seconds or 0) / (1000 if unit == "ms" else 1)
-        return TimePoint(seconds=int(hours or 0) * 3600 + int(minutes or 0) * 60 + rest)
-    clock = _CLOCK.fullmatch(text)
-    if clock is not None:
-        hours, minutes, seconds = clock.groups()
-        return TimePoint(of_day=int(hours) * 3600 + int(minutes) * 60 + float(seconds or 0))
+    duration_match = _DURATION.fullmatch(text)
+    if text and duration_match is not None:
+        hours, minutes, seconds, unit = duration_match.groups()
+        total_seconds = float(seconds or 0) / (1000 if unit == "ms" else 1)
+        return TimePoint(seconds=int(hours or 0) * 3600 + int(minutes or 0) * 60 + total_seconds)
+    time_match = _TIME_OF_DAY.fullmatch(text)
+    if time_match is not None:
+        hours, minutes, seconds = time_match.groups()
+        return TimePoint(time_of_day=int(hours) * 3600 + int(minutes) * 60 + float(seconds or 0))
     try:
-        return TimePoint(when=datetime.fromisoformat(text).astimezone(UTC))
+        return TimePoint(date=datetime.fromisoformat(text).astimezone(UTC))
     except ValueError:
         raise UsageError(
             f"{text!r} is not a time; use seconds of the run (12.5, 1m30s), a time (14:03:27) or a date"
         ) from None
 
 
-def began_at(start: TraceStart | None) -> datetime | None:
+def start_time(start: TraceStart | None) -> datetime | None:
     """Return when a run began, in the local time zone."""
     try:
         return None if start is None else datetime.fromisoformat(start.started).astimezone()

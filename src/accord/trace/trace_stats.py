@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from accord.trace.step_summary import clean, cut, duration, size
+from accord.trace.step_summary import escape_controls, format_duration, format_size, shorten
 from accord.trace.trace_format import TraceStart
 from accord.trace.trace_steps import TraceStep, at
 
@@ -20,34 +20,39 @@ class MethodCount(Struct):
     bytes: int = 0
     errors: int = 0
     unanswered: int = 0
-    took: list[float] = field(default_factory=list[float])
+    durations: list[float] = field(default_factory=list[float])
 
 
 class TurnStats(Struct):
-    """One turn. `first` is the time to its first update, `gap` the longest silence, in seconds."""
+    """One turn. Times are in seconds; `first_update` is the time from the prompt to the first update."""
 
     session: str
     began: float
     run: int = 1
-    took: float | None = None
-    first: float | None = None
-    gap: float = 0.0
+    duration: float | None = None
+    first_update: float | None = None
+    longest_gap: float = 0.0
     updates: int = 0
     chunks: int = 0
     characters: int = 0
-    streamed: float = 0.0
+    streaming_seconds: float = 0.0
     """From the first chunk of text to the last."""
-    ended: str = ""
+    outcome: str = ""
+    """The stop reason or the error code; empty if the turn has not ended."""
 
     @property
     def rate(self) -> float | None:
         """Chunks of text per second."""
-        return (self.chunks - 1) / self.streamed if self.chunks > 1 and self.streamed > 0 else None
+        return (
+            (self.chunks - 1) / self.streaming_seconds
+            if self.chunks > 1 and self.streaming_seconds > 0
+            else None
+        )
 
 
 class _OpenTurn(Struct):
     turn: TurnStats
-    last: float
+    last_update: float
     first_chunk: float | None = None
 
 
@@ -64,8 +69,8 @@ class TraceStats:
         self.noise: int = 0
         self.faults: int = 0
         self.sessions: set[str] = set()
-        self._open: dict[tuple[int, str], _OpenTurn] = {}
-        self._spans: dict[int, float] = {}
+        self._open_turns: dict[tuple[int, str], _OpenTurn] = {}
+        self._run_seconds: dict[int, float] = {}
 
     def add(self, number: int, step: TraceStep | TraceStart) -> None:
         """Count the next step of a run."""
@@ -74,8 +79,8 @@ class TraceStats:
             return
         entry = step.entry
         self.runs = max(self.runs, number)
-        self._spans[number] = max(self._spans.get(number, 0.0), entry.at)
-        self.seconds = sum(self._spans.values())
+        self._run_seconds[number] = max(self._run_seconds.get(number, 0.0), entry.at)
+        self.seconds = sum(self._run_seconds.values())
         self.faults += len(step.faults)
         if step.session:
             self.sessions.add(step.session)
@@ -86,9 +91,9 @@ class TraceStats:
             case "noise":
                 self.noise += 1
             case "request" | "notification":
-                self._call(number, step)
+                self._count_call(number, step)
             case "answer" | "error":
-                self._answer(number, step)
+                self._count_answer(number, step)
             case _:
                 pass
 
@@ -96,64 +101,64 @@ class TraceStats:
         """Sort the turns after the last step. Turns without an end stay open."""
         self.turns.sort(key=lambda turn: (turn.run, turn.began))
 
-    def _call(self, number: int, step: TraceStep) -> None:
-        counted = self._method(step.method, step.entry.sender or "")
-        counted.messages += 1
-        counted.bytes += step.entry.size
+    def _count_call(self, number: int, step: TraceStep) -> None:
+        method_count = self._method_count(step.method, step.entry.sender or "")
+        method_count.messages += 1
+        method_count.bytes += step.entry.size
         if step.kind == "request":
-            counted.unanswered += 1
+            method_count.unanswered += 1
         if step.method == "session/prompt" and step.kind == "request":
             turn = TurnStats(step.session, step.entry.at, number)
             self.turns.append(turn)
-            self._open[number, step.session] = _OpenTurn(turn, step.entry.at)
+            self._open_turns[number, step.session] = _OpenTurn(turn, step.entry.at)
         elif step.method == "session/update":
-            self._update(number, step)
+            self._count_update(number, step)
 
-    def _answer(self, number: int, step: TraceStep) -> None:
-        if step.request is None or step.took is None:
+    def _count_answer(self, number: int, step: TraceStep) -> None:
+        if step.request is None or step.duration is None:
             return
-        counted = self._method(step.method, step.request.entry.sender or "")
-        counted.messages += 1
-        counted.bytes += step.entry.size
-        counted.took.append(step.took)
-        counted.unanswered -= 1
-        counted.errors += step.kind == "error"
-        opened = self._open.get((number, step.session))
-        if step.method == "session/prompt" and opened is not None:
-            del self._open[number, step.session]
-            turn = opened.turn
-            turn.took = step.took
-            turn.gap = max(turn.gap, step.entry.at - opened.last)
-            turn.ended = (
+        method_count = self._method_count(step.method, step.request.entry.sender or "")
+        method_count.messages += 1
+        method_count.bytes += step.entry.size
+        method_count.durations.append(step.duration)
+        method_count.unanswered -= 1
+        method_count.errors += step.kind == "error"
+        open_turn = self._open_turns.get((number, step.session))
+        if step.method == "session/prompt" and open_turn is not None:
+            del self._open_turns[number, step.session]
+            turn = open_turn.turn
+            turn.duration = step.duration
+            turn.longest_gap = max(turn.longest_gap, step.entry.at - open_turn.last_update)
+            turn.outcome = (
                 f"error {at(step.message, 'error', 'code')}"
                 if step.kind == "error"
                 else str(at(step.result, "stopReason"))
             )
 
-    def _update(self, number: int, step: TraceStep) -> None:
+    def _count_update(self, number: int, step: TraceStep) -> None:
         kind = at(step.params, "update", "sessionUpdate")
         self.updates[str(kind)] = self.updates.get(str(kind), 0) + 1
-        opened = self._open.get((number, step.session))
-        if opened is None:
+        open_turn = self._open_turns.get((number, step.session))
+        if open_turn is None:
             return
-        now, turn = step.entry.at, opened.turn
+        now, turn = step.entry.at, open_turn.turn
         turn.updates += 1
-        if turn.first is None:
-            turn.first = now - turn.began
-        turn.gap = max(turn.gap, now - opened.last)
-        opened.last = now
+        if turn.first_update is None:
+            turn.first_update = now - turn.began
+        turn.longest_gap = max(turn.longest_gap, now - open_turn.last_update)
+        open_turn.last_update = now
         if kind in _CHUNKS:
             text = at(step.params, "update", "content", "text")
             turn.chunks += 1
             turn.characters += len(text) if isinstance(text, str) else 0
-            if opened.first_chunk is None:
-                opened.first_chunk = now
-            turn.streamed = now - opened.first_chunk
+            if open_turn.first_chunk is None:
+                open_turn.first_chunk = now
+            turn.streaming_seconds = now - open_turn.first_chunk
 
-    def _method(self, method: str, sender: str) -> MethodCount:
+    def _method_count(self, method: str, sender: str) -> MethodCount:
         return self.methods.setdefault((method, sender), MethodCount(method, sender))
 
-    def as_object(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values, in seconds and bytes."""
         return {
             "runs": self.runs,
@@ -167,29 +172,29 @@ class TraceStats:
             "updates": self.updates,
             "methods": [
                 {
-                    "method": one.method,
-                    "from": one.sender,
-                    "messages": one.messages,
-                    "bytes": one.bytes,
-                    "errors": one.errors,
-                    "unanswered": one.unanswered,
-                    "answers": _spread(one.took),
+                    "method": count.method,
+                    "from": count.sender,
+                    "messages": count.messages,
+                    "bytes": count.bytes,
+                    "errors": count.errors,
+                    "unanswered": count.unanswered,
+                    "answers": _percentiles(count.durations),
                 }
-                for one in self.methods.values()
+                for count in self.methods.values()
             ],
             "turns": [
                 {
                     "run": turn.run,
                     "session": turn.session,
                     "began": turn.began,
-                    "seconds": turn.took,
-                    "first_update": turn.first,
-                    "longest_gap": turn.gap,
+                    "seconds": turn.duration,
+                    "first_update": turn.first_update,
+                    "longest_gap": turn.longest_gap,
                     "updates": turn.updates,
                     "chunks": turn.chunks,
                     "characters": turn.characters,
                     "chunks_per_second": turn.rate,
-                    "ended": turn.ended or None,
+                    "ended": turn.outcome or None,
                 }
                 for turn in self.turns
             ],
@@ -200,9 +205,9 @@ class TraceStats:
         sessions = len(self.sessions)
         lines = [
             f"{self.runs} run{'s' if self.runs != 1 else ''}, "
-            f"{sessions} session{'s' if sessions != 1 else ''}, {duration(self.seconds)}",
+            f"{sessions} session{'s' if sessions != 1 else ''}, {format_duration(self.seconds)}",
             *(
-                f"  {side:<7} {count:>7} messages {size(total):>9}"
+                f"  {side:<7} {count:>7} messages {format_size(total):>9}"
                 for side, (count, total) in sorted(self.sides.items())
             ),
         ]
@@ -215,19 +220,21 @@ class TraceStats:
             f"{'method':<34} {'from':<6} {'msgs':>6} {'bytes':>9} {'p50':>8} {'p95':>8} {'max':>8}"
             "  errors unanswered",
         ]
-        for one in sorted(self.methods.values(), key=lambda one: -one.bytes):
-            spread = _spread(one.took)
+        for count in sorted(self.methods.values(), key=lambda count: -count.bytes):
+            percentiles = _percentiles(count.durations)
             times = " ".join(
-                f"{duration(spread[name]) if spread else '':>8}" for name in ("p50", "p95", "max")
+                f"{format_duration(percentiles[name]) if percentiles else '':>8}"
+                for name in ("p50", "p95", "max")
             )
             lines.append(
-                f"{cut(clean(one.method), 34):<34} {one.sender:<6} {one.messages:>6} {size(one.bytes):>9} "
-                f"{times}  {one.errors or '':>6} {one.unanswered or '':>10}".rstrip()
+                f"{shorten(escape_controls(count.method), 34):<34} {count.sender:<6} {count.messages:>6} "
+                f"{format_size(count.bytes):>9} {times}  "
+                f"{count.errors or '':>6} {count.unanswered or '':>10}".rstrip()
             )
         if self.updates:
             lines += ["", "updates"]
             lines += [
-                f"  {cut(clean(kind), 40):<40} {count:>7}"
+                f"  {shorten(escape_controls(kind), 40):<40} {count:>7}"
                 for kind, count in sorted(self.updates.items(), key=lambda pair: -pair[1])
             ]
         if self.turns:
@@ -237,18 +244,22 @@ class TraceStats:
                 f"{'chunks':>7} {'per s':>7}  ended",
             ]
         for number, turn in enumerate(self.turns, 1):
-            took, first = (duration(value) if value is not None else "-" for value in (turn.took, turn.first))
+            duration, first_update = (
+                format_duration(value) if value is not None else "-"
+                for value in (turn.duration, turn.first_update)
+            )
             rate = f"{turn.rate:.1f}" if turn.rate is not None else "-"
             lines.append(
-                f"{number:>4}  {clean(turn.session)[-8:]:<8} {took:>9} {first:>9} {duration(turn.gap):>9} "
-                f"{turn.updates:>7} {turn.chunks:>7} {rate:>7}  {clean(turn.ended) or 'not ended'}"
+                f"{number:>4}  {escape_controls(turn.session)[-8:]:<8} {duration:>9} {first_update:>9} "
+                f"{format_duration(turn.longest_gap):>9} {turn.updates:>7} {turn.chunks:>7} {rate:>7}  "
+                f"{escape_controls(turn.outcome) or 'not ended'}"
             )
         return lines
 
 
-def _spread(took: list[float]) -> dict[str, float]:
-    if not took:
+def _percentiles(durations: list[float]) -> dict[str, float]:
+    if not durations:
         return {}
-    ordered = sorted(took)
+    ordered = sorted(durations)
     last = len(ordered) - 1
     return {"p50": ordered[last // 2], "p95": ordered[round(last * 0.95)], "max": ordered[-1]}

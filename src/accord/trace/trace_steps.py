@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from accord.schema.codec import NotJson, parse_json
 from accord.trace.trace_format import Side, TraceEntry
+from accord.wire.envelope import id_key
 
 StepKind = Literal[
     "request", "notification", "answer", "error", "noise", "cut", "stderr", "closed", "exit", "lost"
@@ -45,7 +46,7 @@ class TraceStep(Struct, eq=False):
         return self.entry.sender if self.entry.sender in ("client", "agent") else None
 
     @property
-    def took(self) -> float | None:
+    def duration(self) -> float | None:
         """Seconds from the request to this response."""
         return None if self.request is None else self.entry.at - self.request.entry.at
 
@@ -65,7 +66,7 @@ class CallTracker:
 
     def __init__(self) -> None:
         self.count: int = 0
-        self._open: dict[Side, dict[str, TraceStep]] = {"client": {}, "agent": {}}
+        self._open_calls: dict[Side, dict[str, TraceStep]] = {"client": {}, "agent": {}}
 
     def add(self, entry: TraceEntry) -> TraceStep:
         """Parse the next entry."""
@@ -78,14 +79,14 @@ class CallTracker:
             value = None
         if not isinstance(value, dict):
             return TraceStep(self.count, entry, "noise")
-        return self._message(TraceStep(self.count, entry, "noise", cast(dict[str, Any], value)))
+        return self._classify_message(TraceStep(self.count, entry, "noise", cast(dict[str, Any], value)))
 
     def unanswered(self) -> list[TraceStep]:
         """Return the requests without a response, in their order."""
-        waiting = [*self._open["client"].values(), *self._open["agent"].values()]
-        return sorted(waiting, key=lambda step: step.number)
+        open_calls = [*self._open_calls["client"].values(), *self._open_calls["agent"].values()]
+        return sorted(open_calls, key=lambda step: step.number)
 
-    def _message(self, step: TraceStep) -> TraceStep:
+    def _classify_message(self, step: TraceStep) -> TraceStep:
         message, side = step.message, step.side
         assert message is not None
         assert side is not None
@@ -94,24 +95,19 @@ class CallTracker:
         if isinstance(method, str):
             step.kind = "request" if "id" in message else "notification"
             step.method = method
-            step.session = _session(message.get("params"))
+            step.session = _read_session_id(message.get("params"))
             if step.kind == "request":
-                self._open[side][id_key(step.id)] = step
+                self._open_calls[side][id_key(step.id)] = step
         elif "result" in message or "error" in message:
             step.kind = "error" if "error" in message else "answer"
-            request = self._open["agent" if side == "client" else "client"].pop(id_key(step.id), None)
+            request = self._open_calls["agent" if side == "client" else "client"].pop(id_key(step.id), None)
             if request is not None:
                 step.request, request.answer = request, step
                 step.method = request.method
-                step.session = request.session or _session(message.get("result"))
+                step.session = request.session or _read_session_id(message.get("result"))
                 if not request.session:
                     request.session = step.session
         return step
-
-
-def id_key(id: Any) -> str:
-    """Return a request id as a key that distinguishes 1 and "1"."""
-    return repr(id)
 
 
 def at(value: Any, *path: str) -> Any:
@@ -125,10 +121,10 @@ def at(value: Any, *path: str) -> Any:
 
 def listed(value: Any, *path: str) -> list[Any]:
     """Return the array at a path of parsed JSON, or an empty list."""
-    found = at(value, *path)
-    return cast(list[Any], found) if isinstance(found, list) else []
+    member = at(value, *path)
+    return cast(list[Any], member) if isinstance(member, list) else []
 
 
-def _session(members: Any) -> str:
-    found = at(members, "sessionId")
-    return found if isinstance(found, str) else ""
+def _read_session_id(members: Any) -> str:
+    member = at(members, "sessionId")
+    return member if isinstance(member, str) else ""

@@ -10,9 +10,16 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from accord.trace.step_summary import clean, clean_lines, cut, duration, size, summary
+from accord.trace.step_summary import (
+    escape_controls,
+    escape_lines,
+    format_duration,
+    format_size,
+    shorten,
+    summarize_step,
+)
 from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart
-from accord.trace.trace_reader import StepFilter, began_at
+from accord.trace.trace_reader import StepFilter, start_time
 from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep
 from accord.trace.violations import ViolationFinder
 
@@ -37,7 +44,7 @@ class TimelineStyle(Struct, frozen=True):
     colors: bool = False
     full: bool = False
     """Whether to print every message in full below its line."""
-    plain: bool = False
+    ascii_only: bool = False
     """Whether to use only ASCII."""
 
     def paint(self, text: str, color: str) -> str:
@@ -45,7 +52,7 @@ class TimelineStyle(Struct, frozen=True):
         return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.colors and text else text
 
 
-class _Run:
+class _RunState:
     def __init__(self, number: int, start: TraceStart | None) -> None:
         self.number = number
         self.start = start
@@ -66,55 +73,55 @@ class Timeline:
         self.faults: int = 0
         self.damaged: list[DamagedLine] = []
         self._run_number = run
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _RunState] = {}
         self._total = self._shown = 0
         self._methods: dict[str, None] = {}
         self._sessions: dict[str, None] = {}
 
     def steps(
-        self, found: Iterable[TraceStart | TraceEntry | DamagedLine]
+        self, lines: Iterable[TraceStart | TraceEntry | DamagedLine]
     ) -> Iterator[tuple[int, TraceStart | TraceStep]]:
         """Yield run numbers with the start of the run or with a step that the filter accepts."""
-        for one in found:
-            if isinstance(one, DamagedLine):
-                self.damaged.append(one)
+        for line in lines:
+            if isinstance(line, DamagedLine):
+                self.damaged.append(line)
                 continue
-            run = self._runs.get(one.run)
+            run = self._runs.get(line.run)
             if run is None:
-                run = self._runs[one.run] = _Run(
-                    len(self._runs) + 1, one if isinstance(one, TraceStart) else None
+                run = self._runs[line.run] = _RunState(
+                    len(self._runs) + 1, line if isinstance(line, TraceStart) else None
                 )
             if self._run_number is not None and run.number != self._run_number:
                 continue
-            if isinstance(one, TraceStart):
-                run.start = one
-                yield run.number, one
+            if isinstance(line, TraceStart):
+                run.start = line
+                yield run.number, line
                 continue
-            step = run.violations.check(run.tracker.add(one))
+            step = run.violations.check(run.tracker.add(line))
             self.faults += len(step.faults)
             self._total += 1
-            for known, name in ((self._methods, step.method), (self._sessions, step.session)):
-                if name and len(known) < _MAX_NAMES:
-                    known[name] = None
-            if self.filter.wants(step, run.start):
+            for known_names, name in ((self._methods, step.method), (self._sessions, step.session)):
+                if name and len(known_names) < _MAX_NAMES:
+                    known_names[name] = None
+            if self.filter.accepts(step, run.start):
                 self._shown += 1
                 yield run.number, step
 
     def unanswered_calls(self) -> list[tuple[int, TraceStep, TraceFault]]:
         """Return the requests without a response, with their run numbers. Call it after the last step."""
-        found: list[tuple[int, TraceStep, TraceFault]] = []
+        unanswered: list[tuple[int, TraceStep, TraceFault]] = []
         for run in self._runs.values():
             for step, fault in run.violations.finish(run.tracker):
                 step.faults.append(fault)
-                if self.filter.wants(step, run.start):
-                    found.append((run.number, step, fault))
-        self.faults += len(found)
-        return found
+                if self.filter.accepts(step, run.start):
+                    unanswered.append((run.number, step, fault))
+        self.faults += len(unanswered)
+        return unanswered
 
     def remarks(self) -> list[str]:
-        """Return notes about the file itself."""
+        """Return messages about the file itself: damaged lines, missing runs, filters without a match."""
         remarks: list[str] = []
-        cut_off = sum(not one.whole for one in self.damaged)
+        cut_off = sum(not line.complete for line in self.damaged)
         invalid = len(self.damaged) - cut_off
         if cut_off:
             remarks.append("the last line of the recording is cut off")
@@ -128,68 +135,69 @@ class Timeline:
         ):
             remarks.append(f"the file has no run {self._run_number}; it has {len(self._runs)}")
         elif self._total and not self._shown:
-            remarks.append(self._no_match())
+            remarks.append(self._explain_no_match())
         return remarks
 
-    def _no_match(self) -> str:
+    def _explain_no_match(self) -> str:
         """Say why no step is shown."""
         step_filter, sentence = self.filter, f"none of {self._total} messages matches"
         if step_filter.only_faults and not self.faults:
             return f"{sentence}: none breaks a rule"
-        for patterns, known, what in (
+        for patterns, known_names, filter_name in (
             (step_filter.methods, self._methods, "methods"),
             (step_filter.sessions, self._sessions, "sessions"),
         ):
-            if patterns and not any(step_filter.matches(name, what) for name in known):
-                names = ", ".join(cut(clean(name), 60) for name in known)
-                return f"{sentence}: no {clean(' or '.join(patterns))}; the {what} are {names or 'none'}"
+            if patterns and not any(step_filter.matches(name, filter_name) for name in known_names):
+                names = ", ".join(shorten(escape_controls(name), 60) for name in known_names)
+                wanted = escape_controls(" or ".join(patterns))
+                return f"{sentence}: no {wanted}; the {filter_name} are {names or 'none'}"
         return sentence
 
 
-def start_line(number: int, start: TraceStart, style: TimelineStyle) -> str:
+def run_line(number: int, start: TraceStart, style: TimelineStyle) -> str:
     """Return the headline of a run."""
-    began = began_at(start)
-    when = f"{began:%Y-%m-%d %H:%M:%S}" if began else start.started
-    words = [f"run {number}", when, clean(" ".join(start.command) or start.by)]
+    began = start_time(start)
+    started = f"{began:%Y-%m-%d %H:%M:%S}" if began else start.started
+    words = [f"run {number}", started, escape_controls(" ".join(start.command) or start.by)]
     if not start.redacted:
         words.append("not redacted")
-    line = (" - " if style.plain else " · ").join(word for word in words if word)
-    return style.paint(_fit(line, style), "head")
+    line = (" - " if style.ascii_only else " · ").join(word for word in words if word)
+    return style.paint(_limit_width(line, style), "head")
 
 
 def step_lines(step: TraceStep, style: TimelineStyle) -> list[str]:
     """Return the line of a step, the message if wanted, and a line for each fault."""
     entry = step.entry
     arrow = _ARROWS.get(entry.sender or "", "×") if entry.kind in ("frame", "cut", "stderr") else "×"
-    if style.plain:
+    if style.ascii_only:
         arrow = {"→": "->", "←": "<-", "·": "| ", "×": "x "}[arrow]
-    took = "" if step.took is None else duration(step.took)
-    shown = size(entry.size) if entry.kind in ("frame", "cut", "stderr") else ""
-    session = f"[{clean(step.session)[-6:]}] " if step.session else ""
-    head = f"{entry.at:>10.3f}  {arrow}  {cut(_name(step), 34):<34} {took:>9} {shown:>8}  "
+    duration = "" if step.duration is None else format_duration(step.duration)
+    size = format_size(entry.size) if entry.kind in ("frame", "cut", "stderr") else ""
+    session = f"[{escape_controls(step.session)[-6:]}] " if step.session else ""
+    head = f"{entry.at:>10.3f}  {arrow}  {shorten(_step_name(step), 34):<34} {duration:>9} {size:>8}  "
     # Clean only what can be shown of a long message.
-    content = summary(step)[: style.width or 2000]
-    line = _fit(head + session + clean(content), style).rstrip()
+    content = summarize_step(step)[: style.width or 2000]
+    line = _limit_width(head + session + escape_controls(content), style).rstrip()
     color = "error" if step.kind in ("error", "exit", "lost") else entry.sender or "dim"
     if style.colors and len(line) > len(head):
         line = style.paint(line[: len(head)], color) + line[len(head) :]
-    lines = [_ascii(line) if style.plain else line]
+    lines = [_to_ascii(line) if style.ascii_only else line]
     if style.full and step.message is not None:
-        body = json.dumps(step.message, indent=2, ensure_ascii=style.plain)
-        lines += [f"{'':>14} {part}" for part in clean_lines(body).split("\n")]
+        body = json.dumps(step.message, indent=2, ensure_ascii=style.ascii_only)
+        lines += [f"{'':>14} {part}" for part in escape_lines(body).split("\n")]
     return lines + [fault_line(fault, style) for fault in step.faults]
 
 
 def fault_line(fault: TraceFault, style: TimelineStyle, where: str = "") -> str:
     """Return the line of a fault."""
-    line = f"{where:>10}  {'! ' if style.plain else '!'}  {clean(str(fault))}"
-    return style.paint(_fit(_ascii(line) if style.plain else line, style), "fault")
+    line = f"{where:>10}  {'! ' if style.ascii_only else '!'}  {escape_controls(str(fault))}"
+    return style.paint(_limit_width(_to_ascii(line) if style.ascii_only else line, style), "fault")
 
 
-def as_object(number: int, step: TraceStep) -> dict[str, Any]:
+def step_as_json(number: int, step: TraceStep) -> dict[str, Any]:
     """Return a step as JSON values."""
     entry = step.entry
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "run": number,
         "step": step.number,
         "t": round(entry.at, 6),
@@ -199,26 +207,28 @@ def as_object(number: int, step: TraceStep) -> dict[str, Any]:
         "id": step.id,
         "session": step.session or None,
         "size": entry.size,
-        "ms": None if step.took is None else round(step.took * 1000, 3),
+        "ms": None if step.duration is None else round(step.duration * 1000, 3),
         "message": step.message,
         "text": entry.text if step.message is None and entry.kind in ("frame", "cut", "stderr") else None,
-        "summary": summary(step) if step.kind in ("closed", "exit", "lost") else None,
+        "summary": summarize_step(step) if step.kind in ("closed", "exit", "lost") else None,
         "faults": [{"rule": fault.rule, "text": fault.text} for fault in step.faults] or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}
 
 
-def unanswered(number: int, step: TraceStep, fault: TraceFault) -> dict[str, Any]:
+def unanswered_as_json(number: int, step: TraceStep, fault: TraceFault) -> dict[str, Any]:
     """Return a request without a response as JSON values."""
-    found = as_object(number, step)
-    kept = {
-        name: found[name] for name in ("run", "step", "t", "from", "method", "id", "session") if name in found
+    members = step_as_json(number, step)
+    common = {
+        name: members[name]
+        for name in ("run", "step", "t", "from", "method", "id", "session")
+        if name in members
     }
-    return {**kept, "kind": "unanswered", "faults": [{"rule": fault.rule, "text": fault.text}]}
+    return {**common, "kind": "unanswered", "faults": [{"rule": fault.rule, "text": fault.text}]}
 
 
-def _name(step: TraceStep) -> str:
-    mark = {"answer": " =", "error": " ="}.get(step.kind, "")
+def _step_name(step: TraceStep) -> str:
+    suffix = {"answer": " =", "error": " ="}.get(step.kind, "")
     name = step.method or {"answer": "answer", "error": "error"}.get(
         step.kind, "" if step.kind != "noise" else "no message"
     )
@@ -226,15 +236,15 @@ def _name(step: TraceStep) -> str:
         name = "stderr"
     elif step.entry.kind != "frame":
         name = step.kind
-    id = f" #{clean(str(step.id))}" if step.id is not None else ""
-    return f"{clean(name)}{mark}{id}"
+    id = f" #{escape_controls(str(step.id))}" if step.id is not None else ""
+    return f"{escape_controls(name)}{suffix}{id}"
 
 
-def _fit(line: str, style: TimelineStyle) -> str:
-    return cut(line, style.width) if style.width else line
+def _limit_width(line: str, style: TimelineStyle) -> str:
+    return shorten(line, style.width) if style.width else line
 
 
-def _ascii(line: str) -> str:
+def _to_ascii(line: str) -> str:
     return line.replace("µ", "u").replace("…", "~").encode("ascii", "backslashreplace").decode()
 
 
@@ -309,65 +319,67 @@ filter();
 """
 
 
-def page(
+def html_page(
     title: str,
     steps: Iterable[tuple[int, TraceStart | TraceStep]],
     unanswered_calls: Callable[[], list[tuple[int, TraceStep, TraceFault]]],
 ) -> Iterator[str]:
-    """Yield the page in pieces. `unanswered_calls` is called after the last step."""
-    shown = escape(clean(title))
-    yield _HEAD % (shown, shown)
+    """Yield the page piece by piece. `unanswered_calls` is called after the last step."""
+    escaped_title = escape(escape_controls(title))
+    yield _HEAD % (escaped_title, escaped_title)
     methods: set[str] = set()
-    for number, one in steps:
-        if isinstance(one, TraceStart):
-            began = began_at(one)
-            when = f"{began:%Y-%m-%d %H:%M:%S %Z}" if began else one.started
-            secrets = "" if one.redacted else " · not redacted"
-            what = clean(" ".join(one.command) or one.by)
-            yield f"<h2>run {number} · {escape(when)} · {escape(what)}{secrets}</h2>\n"
+    for number, step in steps:
+        if isinstance(step, TraceStart):
+            began = start_time(step)
+            started = f"{began:%Y-%m-%d %H:%M:%S %Z}" if began else step.started
+            redaction_note = "" if step.redacted else " · not redacted"
+            recorded_by = escape_controls(" ".join(step.command) or step.by)
+            yield f"<h2>run {number} · {escape(started)} · {escape(recorded_by)}{redaction_note}</h2>\n"
         else:
-            methods.add(one.method)
-            yield _row(one)
-    missing = unanswered_calls()
-    if missing:
+            methods.add(step.method)
+            yield _html_row(step)
+    unanswered = unanswered_calls()
+    if unanswered:
         yield "<h2>never answered</h2>\n"
-    for number, step, fault in missing:
-        yield f'<div class="fault">! run {number}, {step.entry.at:.3f}: {_text(str(fault))}</div>\n'
-    options = "".join(f'<option value="{escape(clean(method))}">' for method in sorted(methods) if method)
+    for number, step, fault in unanswered:
+        yield f'<div class="fault">! run {number}, {step.entry.at:.3f}: {_escape_html(str(fault))}</div>\n'
+    options = "".join(
+        f'<option value="{escape(escape_controls(method))}">' for method in sorted(methods) if method
+    )
     yield f'<datalist id="methods">{options}</datalist>\n'
     yield _TAIL
 
 
-def _row(step: TraceStep) -> str:
+def _html_row(step: TraceStep) -> str:
     entry = step.entry
     name = step.method or ("no message" if step.kind == "noise" else step.kind)
-    crossed = entry.kind in ("frame", "cut", "stderr")
+    has_data = entry.kind in ("frame", "cut", "stderr")
     if step.message is not None:
         body = json.dumps(step.message, indent=2, ensure_ascii=False)
     else:
-        body = entry.text if crossed else ""
-    session = f'<span class="session">[{_text(step.session[-6:])}]</span> ' if step.session else ""
+        body = entry.text if has_data else ""
+    session = f'<span class="session">[{_escape_html(step.session[-6:])}]</span> ' if step.session else ""
     cells = (
         f'<span class="n">{entry.at:.3f}</span>',
-        f'<span class="who">{_ARROWS.get(entry.sender or "", "×") if crossed else "×"}</span>',
-        f'<span class="name">{_text(name + (" =" if step.kind in ("answer", "error") else ""))}'
-        f"{_text(f' #{step.id}') if step.id is not None else ''}</span>",
-        f'<span class="n took">{"" if step.took is None else duration(step.took)}</span>',
-        f'<span class="n size">{size(entry.size) if crossed else ""}</span>',
-        f'<span class="said">{session}{_text(cut(summary(step), 300))}</span>',
+        f'<span class="who">{_ARROWS.get(entry.sender or "", "×") if has_data else "×"}</span>',
+        f'<span class="name">{_escape_html(name + (" =" if step.kind in ("answer", "error") else ""))}'
+        f"{_escape_html(f' #{step.id}') if step.id is not None else ''}</span>",
+        f'<span class="n took">{"" if step.duration is None else format_duration(step.duration)}</span>',
+        f'<span class="n size">{format_size(entry.size) if has_data else ""}</span>',
+        f'<span class="said">{session}{_escape_html(shorten(summarize_step(step), 300))}</span>',
     )
-    faults = "".join(f'<div class="fault">! {_text(str(fault))}</div>' for fault in step.faults)
+    faults = "".join(f'<div class="fault">! {_escape_html(str(fault))}</div>' for fault in step.faults)
     data = (
-        f'data-method="{_text(step.method)}" data-session="{_text(step.session)}" '
+        f'data-method="{_escape_html(step.method)}" data-session="{_escape_html(step.session)}" '
         f'data-from="{entry.sender or ""}"'
         f"{' data-faults=1' if step.faults else ''}"
     )
-    whole = f"<pre>{escape(clean_lines(body))}</pre>" if body else ""
+    full_message = f"<pre>{escape(escape_lines(body))}</pre>" if body else ""
     return (
         f'<div class="step {entry.sender or ""} {step.kind}" {data}>'
-        f"<details><summary>{''.join(cells)}</summary>{whole}</details>{faults}</div>\n"
+        f"<details><summary>{''.join(cells)}</summary>{full_message}</details>{faults}</div>\n"
     )
 
 
-def _text(text: str) -> str:
-    return escape(clean(text))
+def _escape_html(text: str) -> str:
+    return escape(escape_controls(text))

@@ -18,14 +18,14 @@ from typing import Final
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
-from accord.trace.text_redaction import StderrLines, redact_text
+from accord.trace.text_redaction import StderrRedactor, redact_text
 from accord.trace.trace_format import (
     Sender,
     Side,
     TraceEntry,
     entry_line,
     frame_line,
-    new_start,
+    make_start,
     start_line,
     stderr_entry,
 )
@@ -40,7 +40,7 @@ _BATCH_BYTES: Final = 256 * 1024
 
 
 @dataclass(slots=True)
-class _Piece:
+class _QueuedData:
     """The bytes of one read, complete frames, or the end of a stream."""
 
     at: float
@@ -71,70 +71,70 @@ class FileSink:
         self.run: str = os.urandom(3).hex()
         self._redact = redact
         self._max_pending = max_pending
-        self._warn = _to_stderr if warn is None else warn
+        self._warn = _warn_on_stderr if warn is None else warn
         self._clock = clock
-        self._began = clock.now()
+        self._started = clock.now()
         self._lock = threading.Lock()
-        self._queue: list[_Piece | TraceEntry] = []
+        self._queue: list[_QueuedData | TraceEntry] = []
         self._pending = 0
         self._dropped: dict[Sender, tuple[int, int]] = {}
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._failed = False
         self._framers: dict[Sender, LineFramer] = {}
-        self._stderr = StderrLines()
-        self._fd, gap = _open(self.path)
+        self._stderr_redactor = StderrRedactor()
+        self._fd, missing_newline = _open_file(self.path)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        start = new_start(self.run, started, by=by, command=command, redact=redact)
-        self._write(gap + start_line(start))
-        self._thread = threading.Thread(target=self._work, name="accord-trace", daemon=True)
+        start = make_start(self.run, started, by=by, command=command, redact=redact)
+        self._write(missing_newline + start_line(start))
+        self._thread = threading.Thread(target=self._write_queue, name="accord-trace", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
     @property
     def now(self) -> float:
         """Seconds since the start of the run."""
-        return self._clock.now() - self._began
+        return self._clock.now() - self._started
 
-    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
+    def add_frames(self, sender: Side, frames: Sequence[Frame]) -> None:
         """Take complete frames of one side."""
         size = sum(len(frame) if isinstance(frame, bytes) else len(frame.head) for frame in frames)
-        self._put(_Piece(self.now, sender, frames=frames, size=size), size)
+        self._enqueue(_QueuedData(self.now, sender, frames=frames, size=size), size)
 
-    def note_bytes(self, sender: Sender, data: bytes) -> None:
+    def add_bytes(self, sender: Sender, data: bytes) -> None:
         """Take the next bytes of a stream, split anywhere."""
-        self._put(_Piece(self.now, sender, data, size=len(data)), len(data))
+        self._enqueue(_QueuedData(self.now, sender, data, size=len(data)), len(data))
 
-    def finished(self, sender: Sender) -> None:
+    def end_stream(self, sender: Sender) -> None:
         """End a stream of bytes. A last line without a line end counts as a line."""
-        self._put(_Piece(self.now, sender), 0)
+        self._enqueue(_QueuedData(self.now, sender), 0)
 
-    def closed(self, sender: Side, reason: str = "") -> None:
+    def add_closed(self, sender: Side, reason: str = "") -> None:
         """Note that a side closed its output."""
-        self.finished(sender)
+        self.end_stream(sender)
         reason = redact_text(reason) if self._redact else reason
-        self._put(TraceEntry(run=self.run, at=self.now, kind="closed", sender=sender, reason=reason), 0)
+        self._enqueue(TraceEntry(run=self.run, at=self.now, kind="closed", sender=sender, reason=reason), 0)
 
-    def exited(self, code: int | None, signal: str | None) -> None:
+    def add_exit(self, code: int | None, signal: str | None) -> None:
         """Note the agent's exit."""
-        self._put(TraceEntry(run=self.run, at=self.now, kind="exit", code=code, signal=signal), 0)
+        self._enqueue(TraceEntry(run=self.run, at=self.now, kind="exit", code=code, signal=signal), 0)
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
         """Note the end of a transport whose other side is `sender`."""
-        self.closed(sender, end.reason)
+        self.add_closed(sender, end.reason)
         if end.exit_code is not None or end.signal is not None:
-            self.exited(end.exit_code, end.signal)
+            self.add_exit(end.exit_code, end.signal)
 
     def close(self, seconds: float = 2.0) -> None:
         """Write the queue, for at most this long, and close the file.
 
         Warns if that takes too long. Idempotent.
         """
-        again = self._closing.is_set()
+        already_closing = self._closing.is_set()
         self._closing.set()
         self._wake.set()
         self._thread.join(seconds)
-        if self._thread.is_alive() and not again and not self._failed:
+        if self._thread.is_alive() and not already_closing and not self._failed:
             self._warn(
                 f"the end of the trace {self.path} is missing; it could not be written in {seconds:g} s"
             )
@@ -145,7 +145,7 @@ class FileSink:
         if self._thread.is_alive():
             await asyncio.to_thread(self.close)
 
-    def _put(self, piece: _Piece | TraceEntry, size: int) -> None:
+    def _enqueue(self, item: _QueuedData | TraceEntry, size: int) -> None:
         with self._lock:
             if self._failed or self._closing.is_set():
                 return
@@ -153,91 +153,93 @@ class FileSink:
                 size
                 and self._pending
                 and self._pending + size > self._max_pending
-                and isinstance(piece, _Piece)
+                and isinstance(item, _QueuedData)
             ):
-                count, lost = self._dropped.get(piece.sender, (0, 0))
-                self._dropped[piece.sender] = (count + 1, lost + size)
+                count, dropped_bytes = self._dropped.get(item.sender, (0, 0))
+                self._dropped[item.sender] = (count + 1, dropped_bytes + size)
                 return
             self._pending += size
             wake = not self._queue
             if self._dropped:
                 self._queue += self._lost_entries()
-            self._queue.append(piece)
+            self._queue.append(item)
         if wake:
             self._wake.set()
 
     def _lost_entries(self) -> list[TraceEntry]:
-        missing, self._dropped = self._dropped, {}
+        dropped, self._dropped = self._dropped, {}
         return [
             TraceEntry(run=self.run, at=self.now, kind="lost", sender=sender, count=count, size=size)
-            for sender, (count, size) in missing.items()
+            for sender, (count, size) in dropped.items()
         ]
 
-    def _work(self) -> None:
+    def _write_queue(self) -> None:
         try:
             while True:
                 self._wake.wait()
                 self._wake.clear()
-                over = self._closing.is_set()
+                closing = self._closing.is_set()
                 with self._lock:
                     batch, self._queue = self._queue, []
-                    if over:
+                    if closing:
                         batch += self._lost_entries()
                 self._write_batch(batch)
-                if over:
+                if closing:
                     break
                 self._closing.wait(_WRITE_INTERVAL)
         except Exception as error:  # noqa: BLE001 - any failure ends the recording, not the connection
-            self._give_up(type(error).__name__)
+            self._fail(type(error).__name__)
         finally:
             os.close(self._fd)
 
-    def _write_batch(self, batch: list[_Piece | TraceEntry]) -> None:
+    def _write_batch(self, batch: list[_QueuedData | TraceEntry]) -> None:
         lines: list[bytes] = []
-        ready = size = 0
-        for piece in batch:
-            for line in self._lines(piece):
+        batch_bytes = size = 0
+        for item in batch:
+            for line in self._encode_lines(item):
                 lines.append(line)
-                ready += len(line)
-                if ready >= _BATCH_BYTES:
+                batch_bytes += len(line)
+                if batch_bytes >= _BATCH_BYTES:
                     self._write(b"".join(lines))
-                    lines, ready = [], 0
-            if isinstance(piece, _Piece):
-                size += piece.size
+                    lines, batch_bytes = [], 0
+            if isinstance(item, _QueuedData):
+                size += item.size
         if lines:
             self._write(b"".join(lines))
         with self._lock:
             self._pending -= size
 
-    def _lines(self, piece: _Piece | TraceEntry) -> Iterator[bytes]:
+    def _encode_lines(self, item: _QueuedData | TraceEntry) -> Iterator[bytes]:
         run, redact = self.run, self._redact
-        if isinstance(piece, TraceEntry):
-            if piece.kind == "lost" and piece.sender is not None:
-                self._framers[piece.sender] = _ResyncFramer()
-            yield entry_line(piece)
+        if isinstance(item, TraceEntry):
+            if item.kind == "lost" and item.sender is not None:
+                self._framers[item.sender] = _ResyncFramer()
+            yield entry_line(item)
             return
-        frames = piece.frames
+        frames = item.frames
         if not frames:
-            framer = self._framers.get(piece.sender)
+            framer = self._framers.get(item.sender)
             if framer is None:
-                framer = self._framers[piece.sender] = LineFramer()
-            frames = framer.finish() if piece.data is None else framer.feed(piece.data)
+                framer = self._framers[item.sender] = LineFramer()
+            frames = framer.finish() if item.data is None else framer.feed(item.data)
         for frame in frames:
-            if piece.sender != "stderr":
-                yield frame_line(piece.at, piece.sender, frame, run=run, redact=redact)
+            if item.sender != "stderr":
+                yield frame_line(item.at, item.sender, frame, run=run, redact=redact)
             else:
                 text = frame if isinstance(frame, bytes) else frame.head
-                yield entry_line(stderr_entry(piece.at, text, run=run, redact=redact, lines=self._stderr))
+                yield entry_line(
+                    stderr_entry(item.at, text, run=run, redact=redact, redactor=self._stderr_redactor)
+                )
 
     def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
+        unwritten = memoryview(data)
         try:
-            while rest and not self._failed:
-                rest = rest[os.write(self._fd, rest) :]
+            while unwritten and not self._failed:
+                unwritten = unwritten[os.write(self._fd, unwritten) :]
         except OSError as error:
-            self._give_up(error.strerror or str(error))
+            self._fail(error.strerror or str(error))
 
-    def _give_up(self, reason: str) -> None:
+    def _fail(self, reason: str) -> None:
         with self._lock:
             self._failed = True
             self._queue.clear()
@@ -249,20 +251,20 @@ class FileSink:
 class _ResyncFramer(LineFramer):
     """A framer for a stream with dropped data: it skips the rest of the incomplete first line."""
 
-    __slots__ = ("_lost",)
+    __slots__ = ("_skipping",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._lost = True
+        self._skipping = True
 
     def feed(self, data: bytes) -> list[Frame]:
-        if self._lost:
+        if self._skipping:
             _, newline, data = data.partition(b"\n")
-            self._lost = not newline
+            self._skipping = not newline
         return super().feed(data) if data else []
 
 
-def _open(path: str) -> tuple[int, bytes]:
+def _open_file(path: str) -> tuple[int, bytes]:
     """Open the file. Also returns the line end that a cut-off earlier recording needs."""
     flags = os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -278,13 +280,13 @@ def _open(path: str) -> tuple[int, bytes]:
             f"cannot write the trace {path} ({reason}); use a file in a folder of yours"
         ) from None
     try:
-        return fd, _prepare(path, fd)
+        return fd, _prepare_file(path, fd)
     except BaseException:
         os.close(fd)
         raise
 
 
-def _prepare(path: str, fd: int) -> bytes:
+def _prepare_file(path: str, fd: int) -> bytes:
     """Check that the file is a recording and make it private. Returns the missing line end, if any."""
     if hasattr(os, "set_blocking"):
         os.set_blocking(fd, True)
@@ -292,20 +294,20 @@ def _prepare(path: str, fd: int) -> bytes:
     if not stat.S_ISREG(status.st_mode):
         return b""
     with contextlib.suppress(OSError):
-        head, tail = b"", b"\n"
+        head, last_byte = b"", b"\n"
         if status.st_size:
             head = os.read(fd, 64)
             os.lseek(fd, -1, os.SEEK_END)
-            tail = os.read(fd, 1)
+            last_byte = os.read(fd, 1)
         if head.strip() and not head.startswith((b'{"accordTrace":', b'{"run":')):
             raise UsageError(f"{path} exists and is not a trace; use another file")
         if stat.S_IMODE(status.st_mode) & 0o077:
             os.fchmod(fd, 0o600)
-        return b"" if tail == b"\n" else b"\n"
+        return b"" if last_byte == b"\n" else b"\n"
     raise UsageError(f"cannot make the trace {path} private; use a file of yours")
 
 
-def _to_stderr(sentence: str) -> None:
+def _warn_on_stderr(sentence: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"accord: {sentence}\n")
         sys.stderr.flush()

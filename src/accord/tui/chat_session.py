@@ -349,7 +349,7 @@ class ChatSession:
 
     def _stderr_line(self, line: str) -> None:
         """Record a line of stderr. During sign-in, show it: it may contain an address or a code."""
-        self.ring.note_stderr(line)
+        self.ring.add_stderr(line)
         if self._signing_in:
             self._display.note(line)
 

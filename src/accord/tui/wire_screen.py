@@ -16,7 +16,14 @@ from textual.widgets import Input, Static
 
 from accord.safe_text import clean_line
 from accord.trace import RingEntry
-from accord.trace.step_summary import clean, clean_lines, cut, duration, size, summary
+from accord.trace.step_summary import (
+    escape_controls,
+    escape_lines,
+    format_duration,
+    format_size,
+    shorten,
+    summarize_step,
+)
 from accord.tui.list_screen import ListRows
 from accord.tui.parts.part import highlight
 from accord.tui.theme import app_of, palette_of
@@ -57,12 +64,12 @@ class FrameRows(ListRows):
             arrow = "→" if sent else "←"
         line = Text(f"{entry.at:>9.3f} ", palette.faint).append(f"{arrow} ", style)
         line.append(f"{entry_label(entry):<28} ", palette.strong if selected else palette.text)
-        line.append(f"{size(entry.size) if entry.size else '':>8} ", palette.muted)
+        line.append(f"{format_size(entry.size) if entry.size else '':>8} ", palette.muted)
         if width >= _SUMMARY_WIDTH:
-            elapsed = "" if entry.took is None else duration(entry.took)
+            elapsed = "" if entry.duration is None else format_duration(entry.duration)
             line.append(f"{elapsed:>9}  ", palette.faint)
             available = max(width - cell_len(line.plain), 0)
-            line.append(clean(summary(entry.step)[: available + 1]), palette.muted)
+            line.append(escape_controls(summarize_step(entry.step)[: available + 1]), palette.muted)
         return line
 
 
@@ -71,18 +78,20 @@ def entry_label(entry: RingEntry) -> str:
     name = entry.method or _KIND_LABELS.get(entry.kind, entry.kind)
     sign = {"answer": "= ", "error": "✗ ", "request": "", "notification": ""}.get(entry.kind, "")
     id = f" #{entry.id}" if entry.id is not None else ""
-    return cut(f"{sign}{clean(name)}{clean(id)}", 28)
+    return shorten(f"{sign}{escape_controls(name)}{escape_controls(id)}", 28)
 
 
 def full_text(entry: RingEntry) -> str:
     """Return the message as indented JSON. Secrets are already removed."""
-    text = entry.entry.text if entry.kind not in ("closed", "exit", "lost") else summary(entry.step)
+    text = (
+        entry.trace_entry.text if entry.kind not in ("closed", "exit", "lost") else summarize_step(entry.step)
+    )
     if entry.kind not in ("noise", "cut", "stderr", "closed", "exit", "lost"):
         try:
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
         except (ValueError, RecursionError):
             pass  # show it as received
-    return clean_lines(text)
+    return escape_lines(text)
 
 
 def draw_entry(entry: RingEntry, palette: "Palette") -> Text:
@@ -92,14 +101,14 @@ def draw_entry(entry: RingEntry, palette: "Palette") -> Text:
         f"#{entry.number}",
         sides[entry.sender],
         entry.kind,
-        clean(entry.method),
-        size(entry.size),
+        escape_controls(entry.method),
+        format_size(entry.size),
         f"at {entry.at:.3f} s",
     ]
-    if entry.took is not None:
-        header.append(f"took {duration(entry.took)}")
+    if entry.duration is not None:
+        header.append(f"took {format_duration(entry.duration)}")
     if entry.session:
-        header.append(f"session {clean(entry.session)}")
+        header.append(f"session {escape_controls(entry.session)}")
     out = Text(" · ".join(filter(None, header)), palette.muted).append("\n\n")
     text = full_text(entry)
     for line in highlight(text[:MAX_SHOWN], "json", palette):
@@ -145,7 +154,7 @@ class FrameFilter:
         missing = [word for word in self._words if word not in head]
         if not missing:
             return True
-        body = entry.entry.text.casefold()  # without secrets
+        body = entry.trace_entry.text.casefold()  # without secrets
         return all(word in body for word in missing)
 
 
@@ -238,7 +247,7 @@ class WireScreen(Screen[None]):
 
     def _show(self) -> None:
         self._update_scheduled = False
-        entries = self._ring.seen
+        entries = self._ring.entries
         rows = [entry for entry in entries if self._filter_rule.matches(entry)]
         selected: RingEntry | None = self.list.selected
         at = len(rows) - 1
@@ -248,8 +257,8 @@ class WireScreen(Screen[None]):
         palette = palette_of(self)
         head = Text("Wire  ", palette.heading).append(clean_line(self._agent), palette.text)
         head.append(f"  {len(rows):,} of {len(entries):,} messages", palette.muted)
-        if self._ring.missed:
-            head.append(f", {self._ring.missed:,} older messages dropped", palette.warn)
+        if self._ring.dropped:
+            head.append(f", {self._ring.dropped:,} older messages dropped", palette.warn)
         if not self._following:
             head.append("  not following: Ctrl+End", palette.warn)
         self.query_one("#head", Static).update(head)

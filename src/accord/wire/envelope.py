@@ -8,7 +8,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -18,6 +18,9 @@ from accord.schema.codec import NotJson, encode, is_utf8, mend_surrogates, parse
 from accord.wire.transport import OversizedFrame
 
 RequestId = int | str | None
+
+Message: TypeAlias = dict[str, Any]
+"""One message as parsed JSON."""
 
 ABSENT: Final[Raw] = Raw()
 """The value of a `params`, `result` or `error` member that is missing."""
@@ -146,6 +149,11 @@ def _invalid_message(frame: bytes) -> InvalidMessage:
 def id_of_call(envelope: Envelope) -> RequestId:
     """Return the id to answer if the line is a request, else None."""
     return None if envelope.method is UNSET or envelope.id is UNSET else envelope.id
+
+
+def id_key(id: Any) -> str:
+    """Return a dict key for an id: any JSON value; 1, 1.0 and "1" are different."""
+    return repr(id)
 
 
 def is_message(envelope: Envelope) -> bool:

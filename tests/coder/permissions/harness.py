@@ -23,7 +23,7 @@ from accord.coder.tools.tool import PreparedCall, Tool, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
 from accord.policy import Decision, DecisionLog, Mode, Policy, SessionDirectories, read_permissions
 from accord.schema import PermissionOption
-from accord.testing.raw_peer import Message
+from accord.wire.envelope import Message
 
 TOOLS = built_in_tools()
 ALLOW, ALWAYS, REJECT, NEVER = "allow_once", "allow_always", "reject_once", "reject_always"

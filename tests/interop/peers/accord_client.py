@@ -78,7 +78,7 @@ class Record:
     def wrap(self, transport: Transport) -> Transport:
         return TappedTransport(transport, self, ours="client")
 
-    def note(self, sender: str, frames: Sequence[Frame]) -> None:
+    def add_frames(self, sender: str, frames: Sequence[Frame]) -> None:
         self.files[sender].writelines(frame + b"\n" for frame in frames if isinstance(frame, bytes))
 
     def ended(self, end: TransportEnd, sender: str) -> None:

@@ -5,9 +5,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from accord.check.agent.agent_message_rules import AgentRecord
 from accord.check.agent.agent_turn_rules import is_absolute
-from accord.check.checked_connection import WireLine, id_key
+from accord.check.checked_connection import WireLine
 from accord.check.findings import RuleId, RuleNotes
 from accord.trace.trace_steps import at, listed
+from accord.wire.envelope import id_key
 
 
 class ClientCapabilityRule(NamedTuple):

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from accord.check import wire_rules
-from accord.check.checked_connection import Message, WireLine
+from accord.check.checked_connection import WireLine
 from accord.check.findings import SCHEMA, RuleId, RuleNotes
 from accord.check.wire_rules import (
     MAX_VIOLATIONS,
@@ -16,6 +16,7 @@ from accord.check.wire_rules import (
     sent_messages,
 )
 from accord.schema.validation import Violation, violations
+from accord.wire.envelope import Message
 
 if TYPE_CHECKING:
     from accord.check.agent.agent_under_test import AgentUnderTest

@@ -6,9 +6,10 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from accord.check.agent.agent_message_rules import AgentRecord, TurnSpan
-from accord.check.checked_connection import WireLine, id_key
+from accord.check.checked_connection import WireLine
 from accord.check.findings import RuleNotes
 from accord.trace.trace_steps import at, listed
+from accord.wire.envelope import id_key
 
 _TURN_UPDATES: Final = (
     *("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "plan_update"),

@@ -12,14 +12,14 @@ from accord.check.checked_connection import (
     CallAnswer,
     CheckedConnection,
     CheckTimeouts,
-    Message,
-    Side,
     WireLine,
     has_capability,
 )
 from accord.check.findings import RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
+from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.wire.envelope import Message
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import Transport, TransportEnd

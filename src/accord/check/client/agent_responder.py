@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from accord.check.checked_connection import (
     Handler,
-    Message,
     Reply,
     WireLine,
     error_reply,
@@ -13,6 +12,7 @@ from accord.check.checked_connection import (
     result_reply,
 )
 from accord.trace.trace_steps import at
+from accord.wire.envelope import Message
 
 ALL_CAPABILITIES: Final[dict[str, Any]] = {
     "loadSession": True,

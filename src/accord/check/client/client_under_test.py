@@ -15,15 +15,15 @@ from accord.check.checked_connection import (
     CheckedConnection,
     CheckTimeouts,
     ConnectionOver,
-    Message,
-    Side,
     WireLine,
     has_capability,
 )
 from accord.check.client.agent_responder import AgentExit, AgentResponder
 from accord.check.findings import RuleId, RuleNotes
 from accord.clock import Clock
+from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.wire.envelope import Message
 from accord.wire.transport import LineFramer, Receiver, TransportEnd
 
 _RELAY_PROGRAM: Final = str(Path(__file__).parent.with_name("relay_program.py"))
