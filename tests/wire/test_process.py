@@ -13,7 +13,7 @@ from transport_contract import Inbox
 
 from accord.errors import NeverStarted
 from accord.testing.fake_clock import FakeClock
-from accord.wire.process import KEPT_BYTES, KEPT_LINES, ProcessTransport, spawn
+from accord.wire.process import MAX_TAIL_BYTES, MAX_TAIL_LINES, ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import OversizedFrame, TransportEnd
 
@@ -91,18 +91,18 @@ async def test_megabytes_on_stderr_never_block_the_child():
     assert len(lines) == 100_000
     assert lines[-1].startswith("99999 ")
     kept = inbox.ends[0].stderr.split("\n")
-    assert len(kept) == KEPT_LINES
-    assert [line[:5] for line in kept] == [f"{n:05}" for n in range(100_000 - KEPT_LINES, 100_000)]
+    assert len(kept) == MAX_TAIL_LINES
+    assert [line[:5] for line in kept] == [f"{n:05}" for n in range(100_000 - MAX_TAIL_LINES, 100_000)]
 
 
 async def test_the_stderr_tail_is_text_for_any_bytes():
     transport, inbox = await spawn_python(
-        f"import os; os.write(2, 'é'.encode() * {KEPT_BYTES} + b'\\xff\\x00!'); os._exit(1)"
+        f"import os; os.write(2, 'é'.encode() * {MAX_TAIL_BYTES} + b'\\xff\\x00!'); os._exit(1)"
     )
     stderr = (await inbox.end()).stderr
     assert stderr.endswith("éé\N{REPLACEMENT CHARACTER}\0!")
     assert stderr.startswith("é")
-    assert len(stderr.encode()) <= KEPT_BYTES + 2
+    assert len(stderr.encode()) <= MAX_TAIL_BYTES + 2
     await transport.aclose()
 
 

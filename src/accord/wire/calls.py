@@ -103,7 +103,7 @@ class PendingCall(Struct, Generic[T]):
     from_handler: bool
     """Sent by a handler: its response does not wait for handlers that await responses themselves."""
 
-    def settle(self, envelope: Envelope) -> None:
+    def set_response(self, envelope: Envelope) -> None:
         """Give the caller the result or the error of the response."""
         if self.answer.done():
             return
@@ -173,7 +173,7 @@ class BackPressure:
     backlog.
     """
 
-    _STRETCH: Final = 4
+    _AWAITED_FACTOR: Final = 4
 
     def __init__(self, transport: Transport, limits: ConnectionLimits, pending_calls: PendingCalls) -> None:
         self._transport = transport
@@ -208,14 +208,14 @@ class BackPressure:
     def _update(self) -> None:
         """Pause or resume reading according to the current counts."""
         awaited = self._pending_calls.not_streaming > 0
-        bound = self._limits.inbound * (self._STRETCH if awaited else 1)
+        limit = self._limits.inbound * (self._AWAITED_FACTOR if awaited else 1)
         if self._paused:
             # Resume at half the limit. While a caller waits for a response, resume at the limit: the backlog
             # may not shrink before that response is read.
-            if self._unhandled <= (bound if awaited else bound // 2) and not self._draining:
+            if self._unhandled <= (limit if awaited else limit // 2) and not self._draining:
                 self._paused = False
                 self._transport.resume()
-        elif self._unhandled > bound or self._draining:
+        elif self._unhandled > limit or self._draining:
             self._paused = True
             self._transport.pause()
 

@@ -1,5 +1,4 @@
-"""One JSON-RPC connection: both sides call and serve. Owns ids, order, cancellation, back-pressure and the
-end.
+"""One JSON-RPC connection, in both directions: ids, order, cancellation, back-pressure and the end.
 
 It does not know ACP: a `Route` says how the parameters of a method are decoded, which session they belong to
 and what runs. Lanes keep the order (see `lanes.py`); on the fast path, a plain function with nothing
@@ -100,12 +99,12 @@ class Connection:
         self._pending_calls = PendingCalls()
         self._pressure = BackPressure(transport, self._limits, self._pending_calls)
         self._tasks = OwnedTasks(clock, self._limits.grace)
-        failed = partial(self._report, "failed")
+        report_failure = partial(self._report, "failed")
         self._request_dispatcher = RequestDispatcher(
-            transport.send, self._lanes, self._tasks, self._pressure, failed
+            transport.send, self._lanes, self._tasks, self._pressure, report_failure
         )
         self._notification_dispatcher = NotificationDispatcher(
-            self._lanes, self._tasks, self._pressure, failed
+            self._lanes, self._tasks, self._pressure, report_failure
         )
         # The one notification that is decoded in a single pass, and how its lines begin.
         self._fast_route: tuple[bytes, Route | None] = (b"", None)
@@ -164,9 +163,7 @@ class Connection:
             raise
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification, in order with everything else; never blocks. Raises UsageError if it is not
-        JSON.
-        """
+        """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON."""
         try:
             frame = encode(Notification(method, params))
         except ENCODE_ERRORS as error:
@@ -223,26 +220,24 @@ class Connection:
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 try:
                     envelope = decode_tolerantly(frame)
-                except InvalidMessage as problem:
-                    self._refuse(problem, frame)
+                except InvalidMessage as fault:
+                    self._refuse(fault, frame)
                     continue
             if envelope.jsonrpc != "2.0" and (self._strict or envelope.jsonrpc):
-                self._refuse(
-                    InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope)), frame
-                )
+                fault = InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
+                self._refuse(fault, frame)
                 continue
             if not frame.isascii() and not is_utf8(frame):
-                self._refuse(
-                    InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope)), frame
-                )
+                fault = InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
+                self._refuse(fault, frame)
                 continue
             method = envelope.method
             if envelope.id is not UNSET or method is UNSET:
-                self._request_or_response(envelope, frame)
+                self._handle_request_or_response(envelope, frame)
                 continue
             route = notifications.get(method)
             if route is None:
-                self._unknown_notification(method, envelope, frame)
+                self._handle_unknown_notification(method, envelope, frame)
                 continue
             try:
                 params = route.read(envelope.params if envelope.params is not ABSENT else None)
@@ -253,11 +248,11 @@ class Connection:
         if self._pressure.pause_for_output():
             self._tasks.run(self._pressure.drain())
 
-    def _refuse(self, problem: InvalidMessage, frame: bytes) -> None:
-        self._report("invalid" if problem.code == INVALID_REQUEST else "noise", problem.reason, frame)
-        if self._answer_invalid or problem.id is not None:
-            error = RpcError.of(problem.code, problem.message, problem.reason)
-            self._transport.send(encode_failure(problem.id, error))
+    def _refuse(self, fault: InvalidMessage, frame: bytes) -> None:
+        self._report("invalid" if fault.code == INVALID_REQUEST else "noise", fault.reason, frame)
+        if self._answer_invalid or fault.id is not None:
+            error = RpcError.of(fault.code, fault.message, fault.reason)
+            self._transport.send(encode_failure(fault.id, error))
 
     def _refuse_oversized(self, frame: OversizedFrame) -> None:
         reason = f"a message of {frame.size} bytes is over the size limit"
@@ -270,15 +265,14 @@ class Connection:
         elif id is not None or self._answer_invalid:
             self._transport.send(encode_failure(id, InvalidRequest(data=reason)))
 
-    def _request_or_response(self, envelope: Envelope, frame: bytes) -> None:
+    def _handle_request_or_response(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
         if method is UNSET:
             if id is not UNSET and (is_message(envelope) or id in self._pending_calls):
                 self._handle_response(id, envelope, frame)
             else:
-                self._refuse(
-                    InvalidMessage(INVALID_REQUEST, "neither a request, a notification nor a response"), frame
-                )
+                reason = "neither a request, a notification nor a response"
+                self._refuse(InvalidMessage(INVALID_REQUEST, reason), frame)
             return
         assert id is not UNSET
         route = self._requests.get(method)
@@ -292,7 +286,7 @@ class Connection:
             return
         self._request_dispatcher.dispatch(route, params, IncomingCall(id, method, len(frame)))
 
-    def _unknown_notification(self, method: str, envelope: Envelope, frame: bytes) -> None:
+    def _handle_unknown_notification(self, method: str, envelope: Envelope, frame: bytes) -> None:
         if method == CANCEL_REQUEST:
             self._request_dispatcher.cancel(envelope.params)
         else:
@@ -305,43 +299,43 @@ class Connection:
         if call is None:
             self._report("unmatched", f"a response to no pending request (id {id!r})", frame)
         else:
-            self._deliver(call, lambda: call.settle(envelope))
+            self._deliver(call, lambda: call.set_response(envelope))
 
-    def _deliver(self, call: PendingCall[Any], settle: Callable[[], None]) -> None:
-        """Settle a call after everything before its response was handled."""
+    def _deliver(self, call: PendingCall[Any], complete: Callable[[], None]) -> None:
+        """Complete a call after everything before its response was handled."""
 
-        def step() -> None:
+        def deliver() -> None:
             if call.handler is not None:
                 call.handler.call_ended()
-            settle()
+            complete()
 
         if not self._lanes:
-            step()
+            deliver()
         else:
             keys = None if call.key is None else (call.key, None)
-            self._lanes.after(keys, step, all_done=not call.from_handler)
+            self._lanes.run_after(keys, deliver, all_done=not call.from_handler)
 
     # -- the end ----------------------------------------------------------------------------------
 
     def ended(self, end: TransportEnd) -> None:
         """Fail every pending call with the reason, after everything received before the end was handled."""
         self.end = end
-        unsettled = self._pending_calls.take_all()
+        unanswered = self._pending_calls.take_all()
 
         def fail(call: PendingCall[Any]) -> None:
             call.fail(self._closed_error(call.method, end))
 
         def finish() -> None:
-            overdue.cancel()
-            for call in unsettled:
+            grace_timer.cancel()
+            for call in unanswered:
                 fail(call)
             if not self._finished.done():
                 self._finished.set_result(end)
 
-        overdue = self._clock.call_later(self._limits.grace, finish)
-        for call in unsettled:
+        grace_timer = self._clock.call_later(self._limits.grace, finish)
+        for call in unanswered:
             self._deliver(call, partial(fail, call))
-        self._lanes.after(None, finish)
+        self._lanes.run_after(None, finish)
         if self._on_end is not None:
             self._on_end(end)
 
@@ -359,7 +353,7 @@ class Connection:
         await self._transport.aclose()
         # A request that has just started unblocks its lane in the next iteration of the event loop.
         await asyncio.sleep(0)
-        await self._tasks.wait(overdue=self._lanes.drop)
+        await self._tasks.wait(before_cancel=self._lanes.discard_waiting)
 
     def _report(self, kind: ReportKind, detail: str, frame: bytes = b"") -> None:
         if self._observer is None:

@@ -50,43 +50,46 @@ class OwnedTasks:
         return task
 
     async def wait(
-        self, tasks: Iterable[asyncio.Task[None]] | None = None, *, overdue: Callable[[], None] | None = None
+        self,
+        tasks: Iterable[asyncio.Task[None]] | None = None,
+        *,
+        before_cancel: Callable[[], None] | None = None,
     ) -> None:
         """Wait for these tasks, or for all tasks and those they start. The current task does not count.
 
-        Tasks that take longer than the grace are cancelled after `overdue` was called. Tasks that then take
-        longer than the grace again are abandoned.
+        After the grace `before_cancel` is called and the unfinished tasks are cancelled. Tasks that have not
+        finished when the grace has passed again are abandoned.
         """
-        mine = self._tasks if tasks is None else set(tasks)
-        if await self._finished(mine):
+        awaited = self._tasks if tasks is None else set(tasks)
+        if await self._wait_finished(awaited):
             return
-        if overdue is not None:
-            overdue()
-        for task in self._unfinished(mine):
+        if before_cancel is not None:
+            before_cancel()
+        for task in self._unfinished(awaited):
             task.cancel()
-        if not await self._finished(mine):
-            self._abandoned.update(self._unfinished(mine))
+        if not await self._wait_finished(awaited):
+            self._abandoned.update(self._unfinished(awaited))
 
-    async def _finished(self, mine: set[asyncio.Task[None]]) -> bool:
+    async def _wait_finished(self, awaited: set[asyncio.Task[None]]) -> bool:
         """Wait at most the grace; return whether all of them have finished."""
         deadline = self._clock.now() + self._grace
-        while waiting := self._unfinished(mine):
-            left = deadline - self._clock.now()
-            if left <= 0:
+        while unfinished := self._unfinished(awaited):
+            remaining = deadline - self._clock.now()
+            if remaining <= 0:
                 return False
-            await within(self._clock, left, asyncio.gather(*waiting, return_exceptions=True))
+            await within(self._clock, remaining, asyncio.gather(*unfinished, return_exceptions=True))
         return True
 
-    def _unfinished(self, mine: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    def _unfinished(self, awaited: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
         current = asyncio.current_task()
-        return {task for task in mine - self._abandoned if task is not current and not task.done()}
+        return {task for task in awaited - self._abandoned if task is not current and not task.done()}
 
 
 class _CancelParams(Struct):
     requestId: RequestId  # noqa: N815 - the wire's own spelling
 
 
-_read_cancel = msgspec.json.Decoder(_CancelParams).decode
+_decode_cancel = msgspec.json.Decoder(_CancelParams).decode
 
 
 class RequestDispatcher:
@@ -117,28 +120,28 @@ class RequestDispatcher:
         if self._aborted:
             call.cancelled = True
         key = route.key(params)
-        lane = self._lanes.get(key) if self._lanes else None
+        lane = self._lanes.busy.get(key)
         if lane is None:
-            self._start(route, params, call, key)
+            self._start_handler(route, params, call, key)
             return
 
-        def step() -> None:
+        def run_step() -> None:
             lane.waiting_requests -= 1
             self._pressure.release(call.size)
-            self._start(route, params, call, key)
+            self._start_handler(route, params, call, key)
 
         lane.waiting_requests += 1
         self._pressure.hold(call.size)
-        lane.steps.append(step)
+        lane.steps.append(run_step)
 
     def cancel(self, raw: Raw) -> None:
         """Handle `$/cancel_request`; ignore unknown and finished requests."""
         try:
-            call = self._calls.get(_read_cancel(raw).requestId)
+            call = self._calls.get(_decode_cancel(raw).requestId)
         except (msgspec.MsgspecError, ValueError):
             return
         if call is not None:
-            self._cancel(call)
+            self._cancel_call(call)
 
     async def finish(self) -> None:
         """Wait for the running requests; cancel those that take too long."""
@@ -148,23 +151,23 @@ class RequestDispatcher:
         """Cancel all running and later requests, and wait until they are answered."""
         self._aborted = True
         for call in list(self._unanswered):
-            self._cancel(call)
+            self._cancel_call(call)
         await self.finish()
 
-    def _cancel(self, call: IncomingCall) -> None:
+    def _cancel_call(self, call: IncomingCall) -> None:
         call.cancelled = True
         if call.task is not None and call.started:
             call.task.cancel()
 
-    def _start(self, route: Route, params: Any, call: IncomingCall, key: Hashable) -> None:
+    def _start_handler(self, route: Route, params: Any, call: IncomingCall, key: Hashable) -> None:
         """Start one request. A plain result is answered at once; an awaitable gets its own task."""
         if call.cancelled:
-            self._answer(call, encode_failure(call.id, RequestCancelled()))
+            self._send_answer(call, encode_failure(call.id, RequestCancelled()))
             return
         try:
             result = route.run(params, call)
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            self._answer(call, self._failure(call, error))
+            self._send_answer(call, self._encode_error(call, error))
             return
         if hasattr(result, "__await__"):
             # Later messages of the session wait until the coroutine has taken its first step.
@@ -172,7 +175,7 @@ class RequestDispatcher:
             lane.waiting_requests += 1
             call.task = self._tasks.run(self._run_request(call, result, lane))
         else:
-            self._answer(call, self._success(call, result))
+            self._send_answer(call, self._encode_result(call, result))
 
     async def _run_request(self, call: IncomingCall, result: Awaitable[Any], lane: Lane) -> None:
         IN_REQUEST.set(True)
@@ -190,28 +193,28 @@ class RequestDispatcher:
                     result.cancel()
                 answer = encode_failure(call.id, RequestCancelled())
             else:
-                answer = self._success(call, await result)
+                answer = self._encode_result(call, await result)
         except asyncio.CancelledError:
             answer = encode_failure(call.id, RequestCancelled())
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            answer = self._failure(call, error)
+            answer = self._encode_error(call, error)
         call.task = None
-        self._answer(call, answer)
+        self._send_answer(call, answer)
         if self._pressure.pause_for_output():
             self._tasks.run(self._pressure.drain())
 
-    def _success(self, call: IncomingCall, result: Any) -> bytes:
+    def _encode_result(self, call: IncomingCall, result: Any) -> bytes:
         try:
             return encode(Success(call.id, {} if result is None else result))
         except (TypeError, ValueError, RecursionError) as error:
-            return self._failure(call, error)
+            return self._encode_error(call, error)
 
-    def _failure(self, call: IncomingCall, error: Exception) -> bytes:
+    def _encode_error(self, call: IncomingCall, error: Exception) -> bytes:
         if not isinstance(error, RpcError):
             self._report(f"the handler of {call.method} raised {type(error).__name__}: {error}")
         return encode_failure(call.id, to_rpc_error(error))
 
-    def _answer(self, call: IncomingCall, frame: bytes) -> None:
+    def _send_answer(self, call: IncomingCall, frame: bytes) -> None:
         if self._calls.get(call.id) is call:
             del self._calls[call.id]
         self._unanswered.discard(call)
@@ -248,15 +251,15 @@ class NotificationDispatcher:
             if lane is not None and (lane.waiting_requests or not route.urgent):
                 self._pressure.hold(size)
 
-                def step() -> None:
-                    self._handle(route, params, size)
+                def run_step() -> None:
+                    self._run_handler(route, params, size)
                     self._pressure.release(size)
 
-                lane.steps.append(step)
+                lane.steps.append(run_step)
                 return
-        self._handle(route, params, size)
+        self._run_handler(route, params, size)
 
-    def _handle(self, route: Route, params: Any, size: int) -> None:
+    def _run_handler(self, route: Route, params: Any, size: int) -> None:
         """Run one handler. An asynchronous one blocks its lane until it is done."""
         self.frame_size = size
         try:

@@ -1,7 +1,7 @@
 """The JSON-RPC envelope: decode it once and leave `params` and `result` raw; encode outgoing messages.
 
-A line that the fast decoder refuses gets a second, tolerant reading that repairs it or explains the fault. No
-I/O, and no knowledge of ACP methods.
+A line that the fast decoder refuses is decoded again, tolerantly: it is repaired, or the fault is explained.
+No I/O, and no knowledge of ACP methods.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -78,10 +78,7 @@ class Failure(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
 
 
 class InvalidMessage(Exception):
-    """The line is not a JSON-RPC message.
-
-    `code` tells parse errors from invalid requests; `id` is the request to answer, if there is one.
-    """
+    """The line is not a JSON-RPC message. `code` is its error code, `id` the request to answer, if any."""
 
     def __init__(self, code: int, reason: str, id: RequestId = None) -> None:
         super().__init__(reason)
@@ -100,9 +97,7 @@ decode_envelope: Callable[[bytes], Envelope] = msgspec.json.Decoder(Envelope).de
 
 
 def decode_tolerantly(frame: bytes) -> Envelope:
-    """Decode a line that the fast decoder refused: replace lone surrogates. Raises InvalidMessage for other
-    faults.
-    """
+    """Decode a line that the fast decoder refused: replace lone surrogates. Else raises InvalidMessage."""
     mended = mend_surrogates(frame)
     if mended is not None:
         frame = mended

@@ -1,15 +1,15 @@
 """The ordering guarantee of a connection: one queue, a lane, for each session that has something unfinished.
 
-A lane guarantees, for the messages of one session in wire order: * a notification is handled after all
-earlier notifications were handled and all earlier requests were started; * a response is delivered after the
-handlers of all earlier notifications have finished, even when they await; * a request is started after
-everything before it, and nothing waits for it to finish.
+A lane guarantees, for the messages of one session in wire order:
+* A notification is handled after all earlier notifications were handled and all earlier requests started.
+* A response is delivered after the handlers of all earlier notifications have finished, even if they await.
+* A request is started after everything before it, and nothing waits for it to finish.
 
-A handler that awaits a call on its own connection would wait for a response that waits for the handler. So
-while it awaits, it is set awaiting and does not block its lane: later messages are handled, and the lane is
-blocked again when the response is delivered. Responses to calls of handlers do not wait for handlers that are
-set awaiting. Responses to all other calls do, outside the lane, so that they do not block the messages that
-the handlers wait for. A lane exists only while it is busy; an idle session costs nothing.
+A handler that awaits a call on its own connection would wait for a response that waits for the handler. To
+avoid that, a handler does not block its lane while it awaits a call: later messages are handled, and the lane
+is blocked again when the response is delivered. Responses to calls of handlers do not wait for such handlers.
+Responses to all other calls do, outside the lane, so that they do not block the messages that the handlers
+wait for. A lane exists only while it is busy; an idle session costs nothing.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -39,48 +39,46 @@ class Lane:
 
 
 class RunningHandler:
-    """A running asynchronous notification handler: blocks its lane, except while it awaits calls on its
-    connection.
-    """
+    """A running notification handler: blocks its lane, except while it awaits calls on its connection."""
 
-    __slots__ = ("_calls", "_done", "_lane", "_then", "lanes")
+    __slots__ = ("_done", "_done_callbacks", "_lane", "_pending_calls", "lanes")
 
     def __init__(self, lanes: "Lanes", key: Hashable) -> None:
         self.lanes: Lanes = lanes
         self._lane = lanes.block(key)
-        self._calls = 0
+        self._pending_calls = 0
         self._done = False
-        self._then: list[Step] = []
+        self._done_callbacks: list[Step] = []
 
     def awaits_call(self) -> None:
         """Unblock the lane: the handler is about to await a response."""
-        self._calls += 1
-        if self._calls == 1 and not self._done:
-            self.lanes.set_aside(self._lane.key, self)
+        self._pending_calls += 1
+        if self._pending_calls == 1 and not self._done:
+            self.lanes.add_awaiting(self._lane.key, self)
             self.lanes.unblock(self._lane)
 
     def call_ended(self) -> None:
         """Block the lane again: the response has arrived and the handler continues."""
-        self._calls -= 1
-        if self._calls == 0 and not self._done:
-            self.lanes.take_back(self._lane.key, self)
+        self._pending_calls -= 1
+        if self._pending_calls == 0 and not self._done:
+            self.lanes.remove_awaiting(self._lane.key, self)
             self._lane = self.lanes.block(self._lane.key)
 
     def done(self) -> None:
-        """Note that the handler has finished."""
+        """Unblock the lane and run the callbacks: the handler has finished."""
         if self._done:
             return
         self._done = True
-        if self._calls == 0:
+        if self._pending_calls == 0:
             self.lanes.unblock(self._lane)
         else:
-            self.lanes.take_back(self._lane.key, self)
-        for step in self._then:
+            self.lanes.remove_awaiting(self._lane.key, self)
+        for step in self._done_callbacks:
             step()
 
     def when_done(self, step: Step) -> None:
         """Run the step when the handler has finished."""
-        self._then.append(step)
+        self._done_callbacks.append(step)
 
 
 CURRENT_HANDLER: ContextVar[RunningHandler | None] = ContextVar("accord_handling", default=None)
@@ -99,10 +97,6 @@ class Lanes:
 
     def __bool__(self) -> bool:
         return bool(self.busy) or bool(self._awaiting)
-
-    def get(self, key: Hashable) -> Lane | None:
-        """Return the lane of this session if it is busy."""
-        return self.busy.get(key)
 
     def block(self, key: Hashable) -> Lane:
         """Hold back the next step of this session until `unblock`."""
@@ -125,59 +119,61 @@ class Lanes:
         if not steps and lane.blockers <= 0 and self.busy.get(lane.key) is lane:
             del self.busy[lane.key]
 
-    def drop(self) -> None:
+    def discard_waiting(self) -> None:
         """Discard all steps that have not started."""
         for lane in self.busy.values():
             lane.steps.clear()
 
-    def set_aside(self, key: Hashable, handler: RunningHandler) -> None:
-        """Keep a handler that awaits a call."""
+    def add_awaiting(self, key: Hashable, handler: RunningHandler) -> None:
+        """Register a handler that awaits a call."""
         self._awaiting.setdefault(key, set()).add(handler)
 
-    def take_back(self, key: Hashable, handler: RunningHandler) -> None:
-        """Remove a handler that continues or is done."""
+    def remove_awaiting(self, key: Hashable, handler: RunningHandler) -> None:
+        """Unregister a handler that continues or is done."""
         awaiting = self._awaiting[key]
         awaiting.discard(handler)
         if not awaiting:
             del self._awaiting[key]
 
-    def after(self, keys: tuple[Hashable, ...] | None, step: Step, *, all_done: bool = False) -> None:
+    def run_after(self, keys: tuple[Hashable, ...] | None, step: Step, *, all_done: bool = False) -> None:
         """Run the step after everything that is now in the lanes of these sessions (None: of all sessions).
 
-        `all_done` also waits for the handlers that are set awaiting by then.
+        `all_done` also waits for the handlers that await calls by then.
         """
-        busy = self._selected(self.busy, keys)
+        busy = self._select(self.busy, keys)
         if not busy:
             if all_done:
-                self._after_awaiting(keys, step)
+                self._run_after_awaiting(keys, step)
             else:
                 step()
             return
-        arrived = _countdown(len(busy), partial(self._after_awaiting, keys, step) if all_done else step)
+        count_down = _countdown(
+            len(busy), partial(self._run_after_awaiting, keys, step) if all_done else step
+        )
         for lane in busy:
-            lane.steps.append(arrived)
+            lane.steps.append(count_down)
 
-    def _after_awaiting(self, keys: tuple[Hashable, ...] | None, step: Step) -> None:
-        awaiting = [handler for group in self._selected(self._awaiting, keys) for handler in group]
+    def _run_after_awaiting(self, keys: tuple[Hashable, ...] | None, step: Step) -> None:
+        awaiting = [handler for group in self._select(self._awaiting, keys) for handler in group]
         if not awaiting:
             step()
             return
-        arrived = _countdown(len(awaiting), step)
+        count_down = _countdown(len(awaiting), step)
         for handler in awaiting:
-            handler.when_done(arrived)
+            handler.when_done(count_down)
 
     @staticmethod
-    def _selected(groups: dict[Hashable, T], keys: tuple[Hashable, ...] | None) -> list[T]:
+    def _select(groups: dict[Hashable, T], keys: tuple[Hashable, ...] | None) -> list[T]:
         return list(groups.values()) if keys is None else [groups[key] for key in keys if key in groups]
 
 
 def _countdown(times: int, step: Step) -> Step:
-    """Return a step that runs the given one when it was itself run `times` times."""
+    """Return a step that runs `step` when it is called for the last of `times` times."""
 
-    def arrived() -> None:
+    def count_down() -> None:
         nonlocal times
         times -= 1
         if times == 0:
             step()
 
-    return arrived
+    return count_down

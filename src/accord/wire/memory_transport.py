@@ -38,7 +38,7 @@ class MemoryTransport:
         self._peer = self
         self._receiver: Receiver | None = None
         self._inbox: deque[bytes] = deque()
-        self._waiting = 0  # bytes in the inbox
+        self._inbox_bytes = 0  # bytes in the inbox
         self._scheduled = False
         self._paused = False
         self._end: TransportEnd | None = None  # set once the inbox gets no more frames
@@ -59,15 +59,15 @@ class MemoryTransport:
         if self._end is not None or peer._end is not None:
             return
         peer._inbox.append(frame)
-        peer._waiting += len(frame)
-        if peer._waiting >= HIGH_WATER:
+        peer._inbox_bytes += len(frame)
+        if peer._inbox_bytes >= HIGH_WATER:
             peer._below_high_water.clear()
         if not peer._scheduled:
             peer._schedule()
 
     @property
     def unsent(self) -> int:
-        return self._peer._waiting
+        return self._peer._inbox_bytes
 
     async def drain(self) -> None:
         await self._peer._below_high_water.wait()
@@ -91,7 +91,7 @@ class MemoryTransport:
             # Drop unread frames, so that the end does not wait for a resume.
             self._paused = False
             self._inbox.clear()
-            self._waiting = 0
+            self._inbox_bytes = 0
         self._schedule()
         if self._receiver is not None:
             await self._ended.wait()
@@ -110,8 +110,8 @@ class MemoryTransport:
             frame = inbox.popleft()
             size += len(frame)
             batch.append(frame if len(frame) <= self._limit else _oversized(frame))
-        self._waiting -= size
-        if self._waiting < HIGH_WATER:
+        self._inbox_bytes -= size
+        if self._inbox_bytes < HIGH_WATER:
             self._below_high_water.set()
         if batch:
             if inbox or self._end is not None:

@@ -1,5 +1,4 @@
-"""Reads and writes of descriptors that the event loop cannot watch: regular files, Windows pipes, shared open
-files.
+"""Reads and writes descriptors that the event loop cannot watch: files, Windows pipes, shared open files.
 
 Implements the contracts of `pipes.py` with one daemon thread each, which makes the blocking calls. A thread
 that is stuck in a call does not delay the end of the program. Imported on first use.
@@ -61,7 +60,7 @@ class ThreadReader:
             os.close(self._fd)
         self._may_read.release()
 
-    def read_available(self, at_most: int) -> bytes:
+    def read_available(self, max_bytes: int) -> bytes:
         """Return nothing: only the thread reads."""
         return b""
 
@@ -166,7 +165,7 @@ class ThreadWriter:
 
     def _sent(self, count: int) -> None:
         if not self._backlog.closed:
-            self._backlog.sent(count)
+            self._backlog.remove_written(count)
 
     def _fail(self, error: OSError) -> None:
         if not self._backlog.closed:

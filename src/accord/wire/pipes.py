@@ -1,4 +1,4 @@
-"""Non-blocking reads and writes of file descriptors on the event loop.
+"""Reads and writes file descriptors without blocking, on the event loop.
 
 Reads take at most 64 KiB. The first frame of a loop iteration is written at once, so that a response does not
 wait; all later frames of that iteration leave in one write. Bytes that the descriptor does not accept stay
@@ -23,7 +23,7 @@ HIGH_WATER: Final = 256 * 1024
 
 _MAX_JOINED: Final = 64 * 1024
 """Flush early once this many bytes are queued. Longer frames are written without copying."""
-_MAX_PIECES: Final = 64
+_MAX_BUFFERS: Final = 64
 """How many buffers one writev gets."""
 
 
@@ -46,7 +46,7 @@ class PipeReader(Protocol):
         """Close the descriptor; no callback is called any more. May be called twice."""
         ...
 
-    def read_available(self, at_most: int) -> bytes:
+    def read_available(self, max_bytes: int) -> bytes:
         """Read what is available without waiting."""
         ...
 
@@ -55,9 +55,7 @@ class PipeWriter(Protocol):
     """Writes one descriptor."""
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
-        """Start writing. `on_broken` is called at most once, never inside `write`; then all frames are
-        dropped.
-        """
+        """Start writing. On an error all frames are dropped and `on_broken` is called, outside of `write`."""
         ...
 
     def write(self, frame: bytes) -> None:
@@ -87,25 +85,25 @@ async def drain(writer: PipeWriter) -> None:
 class WriteBacklog:
     """Counts the bytes that wait to be written, and wakes the callers that wait for them."""
 
-    __slots__ = ("_waiting", "closed", "size")
+    __slots__ = ("_waiters", "closed", "size")
 
     def __init__(self) -> None:
         self.size: int = 0
         self.closed: bool = False
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def wait_below(self, size: int) -> asyncio.Future[None]:
         waiter = asyncio.get_running_loop().create_future()
         if self.size < size or self.closed:
             waiter.set_result(None)
         else:
-            self._waiting.append((size, waiter))
+            self._waiters.append((size, waiter))
         return waiter
 
-    def sent(self, count: int) -> None:
+    def remove_written(self, count: int) -> None:
         """Subtract written bytes."""
         self.size -= count
-        if self._waiting:
+        if self._waiters:
             self._wake()
 
     def close(self) -> None:
@@ -115,18 +113,18 @@ class WriteBacklog:
         self._wake()
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for size, waiter in waiting:
+        waiters, self._waiters = self._waiters, []
+        for size, waiter in waiters:
             if self.size >= size and not self.closed:
-                self._waiting.append((size, waiter))
+                self._waiters.append((size, waiter))
             elif not waiter.done():
                 waiter.set_result(None)
 
 
-def _close(fd: int, blocking: bool) -> None:
+def _close_descriptor(fd: int, was_blocking: bool) -> None:
     # Other programs may share a pipe, so restore its blocking mode. Do not do so for a socket: our other
     # direction may still use it.
-    if blocking and stat.S_ISFIFO(os.fstat(fd).st_mode):
+    if was_blocking and stat.S_ISFIFO(os.fstat(fd).st_mode):
         os.set_blocking(fd, True)
     os.close(fd)
 
@@ -136,7 +134,7 @@ class LoopReader:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._blocking = os.get_blocking(fd)
+        self._was_blocking = os.get_blocking(fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._paused = False
         self._closed = False
@@ -147,7 +145,7 @@ class LoopReader:
         self._loop = asyncio.get_running_loop()
         os.set_blocking(self._fd, False)
         if not self._paused:
-            self._loop.add_reader(self._fd, self._ready)
+            self._loop.add_reader(self._fd, self._on_readable)
 
     def pause(self) -> None:
         if not self._paused and not self._closed:
@@ -159,7 +157,7 @@ class LoopReader:
         if self._paused and not self._closed:
             self._paused = False
             if self._loop is not None:
-                self._loop.add_reader(self._fd, self._ready)
+                self._loop.add_reader(self._fd, self._on_readable)
 
     def close(self) -> None:
         if self._closed:
@@ -167,22 +165,22 @@ class LoopReader:
         self._closed = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
-        _close(self._fd, self._blocking)
+        _close_descriptor(self._fd, self._was_blocking)
 
-    def read_available(self, at_most: int) -> bytes:
+    def read_available(self, max_bytes: int) -> bytes:
         parts: list[bytes] = []
-        while at_most > 0 and not self._closed:
+        while max_bytes > 0 and not self._closed:
             try:
-                data = os.read(self._fd, min(READ_SIZE, at_most))
+                data = os.read(self._fd, min(READ_SIZE, max_bytes))
             except OSError:
                 break
             if not data:
                 break
             parts.append(data)
-            at_most -= len(data)
+            max_bytes -= len(data)
         return b"".join(parts)
 
-    def _ready(self) -> None:
+    def _on_readable(self) -> None:
         try:
             data = os.read(self._fd, READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -201,14 +199,14 @@ class LoopWriter:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._blocking = os.get_blocking(fd)
+        self._was_blocking = os.get_blocking(fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._backlog = WriteBacklog()
-        self._frames: list[bytes] = []  # whole frames, not joined yet
-        self._frame_bytes = 0
-        self._pieces: deque[bytes | memoryview] = deque()  # joined frames, partly written
-        self._hold = True  # frames wait for the end of this iteration or for the descriptor
-        self._blocked = False
+        self._queued_frames: list[bytes] = []  # whole frames, not joined yet
+        self._queued_bytes = 0
+        self._buffers: deque[bytes | memoryview] = deque()  # joined frames, partly written
+        self._must_queue = True  # until the end of this loop iteration, or until the descriptor is writable
+        self._awaiting_writable = False
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
         self._on_broken = on_broken
@@ -229,16 +227,16 @@ class LoopWriter:
             return
         size = len(frame) + 1
         backlog.size += size
-        if self._hold or self._loop is None:
-            self._frames.append(frame)
-            self._frame_bytes += size
-            if self._frame_bytes >= _MAX_JOINED and not self._blocked and self._loop is not None:
+        if self._must_queue or self._loop is None:
+            self._queued_frames.append(frame)
+            self._queued_bytes += size
+            if self._queued_bytes >= _MAX_JOINED and not self._awaiting_writable and self._loop is not None:
                 self._flush()
             return
-        self._hold = True
+        self._must_queue = True
         self._loop.call_soon(self._iteration_ended)
         if size > _MAX_JOINED:
-            self._frames.append(frame)
+            self._queued_frames.append(frame)
             self._flush()
             return
         line = frame + b"\n"
@@ -251,51 +249,52 @@ class LoopWriter:
             return
         backlog.size -= count  # no caller waits, because nothing was unsent before
         if count < size:
-            self._pieces.append(memoryview(line)[count:])
-            self._block()
+            self._buffers.append(memoryview(line)[count:])
+            self._wait_until_writable()
 
     def close(self) -> None:
         if self._backlog.closed:
             return
         self._backlog.close()
-        self._frames.clear()
-        self._pieces.clear()
-        if self._blocked and self._loop is not None and not self._loop.is_closed():
+        self._queued_frames.clear()
+        self._buffers.clear()
+        if self._awaiting_writable and self._loop is not None and not self._loop.is_closed():
             self._loop.remove_writer(self._fd)
-        _close(self._fd, self._blocking)
+        _close_descriptor(self._fd, self._was_blocking)
 
     def _iteration_ended(self) -> None:
-        if not self._blocked:
-            self._hold = False
-            if self._frames:
+        if not self._awaiting_writable:
+            self._must_queue = False
+            if self._queued_frames:
                 self._flush()
 
     def _flush(self) -> None:
-        while self._frames or self._pieces:
+        while self._queued_frames or self._buffers:
             self._join_frames()
             try:
                 count = os.writev(
-                    self._fd, [*self._pieces] if len(self._pieces) <= _MAX_PIECES else self._first_pieces()
+                    self._fd,
+                    [*self._buffers] if len(self._buffers) <= _MAX_BUFFERS else self._first_buffers(),
                 )
             except BlockingIOError:
-                self._block()
+                self._wait_until_writable()
                 return
             except OSError as error:
                 self._fail(error)
                 return
-            self._written(count)
-        if self._blocked and not self._backlog.closed:
-            self._blocked = False
-            self._hold = False
+            self._remove_written(count)
+        if self._awaiting_writable and not self._backlog.closed:
+            self._awaiting_writable = False
+            self._must_queue = False
             if self._loop is not None:
                 self._loop.remove_writer(self._fd)
 
-    def _first_pieces(self) -> list[bytes | memoryview]:
-        return [self._pieces[index] for index in range(_MAX_PIECES)]
+    def _first_buffers(self) -> list[bytes | memoryview]:
+        return [self._buffers[index] for index in range(_MAX_BUFFERS)]
 
     def _join_frames(self) -> None:
         """Turn the waiting frames into few buffers: join short ones, keep long ones."""
-        frames, self._frames, self._frame_bytes = self._frames, [], 0
+        frames, self._queued_frames, self._queued_bytes = self._queued_frames, [], 0
         short_frames: list[bytes] = []
         for frame in frames:
             if len(frame) < _MAX_JOINED:
@@ -303,27 +302,27 @@ class LoopWriter:
                 continue
             if short_frames:
                 short_frames.append(b"")
-                self._pieces.append(b"\n".join(short_frames))
-            self._pieces.append(frame)
+                self._buffers.append(b"\n".join(short_frames))
+            self._buffers.append(frame)
             short_frames = [b""]  # the line end of the long frame starts the next buffer
         if short_frames:
             short_frames.append(b"")
-            self._pieces.append(b"\n".join(short_frames))
+            self._buffers.append(b"\n".join(short_frames))
 
-    def _written(self, count: int) -> None:
-        pieces, left = self._pieces, count
-        while left:
-            piece = pieces.popleft()
-            if len(piece) > left:
-                pieces.appendleft(memoryview(piece)[left:])
+    def _remove_written(self, count: int) -> None:
+        buffers, remaining = self._buffers, count
+        while remaining:
+            buffer = buffers.popleft()
+            if len(buffer) > remaining:
+                buffers.appendleft(memoryview(buffer)[remaining:])
                 break
-            left -= len(piece)
-        self._backlog.sent(count)
+            remaining -= len(buffer)
+        self._backlog.remove_written(count)
 
-    def _block(self) -> None:
-        if not self._blocked and self._loop is not None:
-            self._blocked = True
-            self._hold = True
+    def _wait_until_writable(self) -> None:
+        if not self._awaiting_writable and self._loop is not None:
+            self._awaiting_writable = True
+            self._must_queue = True
             self._loop.add_writer(self._fd, self._flush)
 
     def _fail(self, error: OSError) -> None:

@@ -18,10 +18,10 @@ from accord.wire.pipes import drain
 from accord.wire.process_tree import STOP_TIMEOUTS, ProcessExit, ProcessTree, StopTimeouts, start_process
 from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, TransportEnd
 
-KEPT_BYTES: Final = 8 * 1024
-KEPT_LINES: Final = 40
+MAX_TAIL_BYTES: Final = 8 * 1024
+MAX_TAIL_LINES: Final = 40
 
-_LONGEST_LINE: Final = 64 * 1024
+_MAX_LINE_LENGTH: Final = 64 * 1024
 
 
 class StderrTail:
@@ -29,40 +29,40 @@ class StderrTail:
 
     def __init__(self, on_line: Callable[[str], None] | None = None) -> None:
         self._tail = b""
-        self._cut = False
+        self._truncated = False
         self._on_line = on_line
         self._decoder = getincrementaldecoder("utf-8")("replace")
-        self._line = ""
+        self._unfinished_line = ""
 
     def feed(self, data: bytes) -> None:
         """Add the next bytes."""
-        tail = self._tail + data if len(data) < KEPT_BYTES else data
-        if len(tail) > KEPT_BYTES or len(data) >= KEPT_BYTES:
-            self._cut = True
-        self._tail = tail[-KEPT_BYTES:]
+        tail = self._tail + data if len(data) < MAX_TAIL_BYTES else data
+        if len(tail) > MAX_TAIL_BYTES or len(data) >= MAX_TAIL_BYTES:
+            self._truncated = True
+        self._tail = tail[-MAX_TAIL_BYTES:]
         if self._on_line is not None:
             self._emit_lines(self._decoder.decode(data), self._on_line)
 
     def finish(self) -> None:
         """Pass on the last line if it has no line end."""
-        if self._on_line is not None and (self._line or self._decoder.getstate()[0]):
+        if self._on_line is not None and (self._unfinished_line or self._decoder.getstate()[0]):
             self._emit_lines(self._decoder.decode(b"", final=True) + "\n", self._on_line)
 
     @property
     def text(self) -> str:
         """The last lines; whole lines if they fit."""
         tail = self._tail
-        if self._cut:
+        if self._truncated:
             first, newline, rest = tail.partition(b"\n")
             tail = rest if newline and rest else first.lstrip(bytes(range(0x80, 0xC0)))
         lines = tail.decode("utf-8", "replace").splitlines()
-        return "\n".join(lines[-KEPT_LINES:])
+        return "\n".join(lines[-MAX_TAIL_LINES:])
 
     def _emit_lines(self, text: str, on_line: Callable[[str], None]) -> None:
-        *lines, self._line = (self._line + text).split("\n")
-        if len(self._line) > _LONGEST_LINE:
-            lines.append(self._line)
-            self._line = ""
+        *lines, self._unfinished_line = (self._unfinished_line + text).split("\n")
+        if len(self._unfinished_line) > _MAX_LINE_LENGTH:
+            lines.append(self._unfinished_line)
+            self._unfinished_line = ""
         for line in lines:
             on_line(line.removesuffix("\r"))
 
@@ -74,9 +74,8 @@ else:
     from accord.wire.pipes import LoopReader as PipeReader
     from accord.wire.pipes import LoopWriter as PipeWriter
 
-_MAX_LEFTOVER: Final = 1024 * 1024
-"""How much is still read from the pipes of a dead child, because another process may go on writing to them.
-"""
+_MAX_UNREAD: Final = 1024 * 1024
+"""How many bytes are read from the pipes of a dead child. Another process may still write to them."""
 
 
 async def spawn(
@@ -141,14 +140,18 @@ class ProcessTransport:
         self._end: TransportEnd | None = None
         self._ending = False
         self._paused = False
-        self._output_has_ended = False
-        self._input_has_failed = False
+        self._output_ended = False
+        self._input_failed = False
         self._end_timer: Timer | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._writer, self._reader, self._errors = PipeWriter(fds[0]), PipeReader(fds[1]), PipeReader(fds[2])
-        self._writer.start(self._input_failed)
-        self._errors.start(stderr_tail.feed, stderr_tail.finish)
-        tree.on_exit(self._exited)
+        self._writer, self._reader, self._stderr_reader = (
+            PipeWriter(fds[0]),
+            PipeReader(fds[1]),
+            PipeReader(fds[2]),
+        )
+        self._writer.start(self._on_input_failure)
+        self._stderr_reader.start(stderr_tail.feed, stderr_tail.finish)
+        tree.on_exit(self._on_exit)
 
     @property
     def stderr(self) -> str:
@@ -160,8 +163,8 @@ class ProcessTransport:
         if self._end is not None:
             asyncio.get_running_loop().call_soon(receiver.ended, self._end)
         else:
-            self._reader.start(self._data, self._output_ended)
-            self._settle()
+            self._reader.start(self._receive, self._on_output_end)
+            self._finish_if_ended()
 
     def send(self, frame: bytes) -> None:
         self._writer.write(frame)
@@ -177,7 +180,7 @@ class ProcessTransport:
         if self._closing is None:
             self._paused = True
             self._reader.pause()
-            if self._end_timer is not None and not self._output_has_ended:
+            if self._end_timer is not None and not self._output_ended:
                 self._end_timer.cancel()
                 self._end_timer = None
 
@@ -185,7 +188,7 @@ class ProcessTransport:
         if self._closing is None:
             self._paused = False
             self._reader.resume()
-            self._settle()
+            self._finish_if_ended()
 
     async def aclose(self) -> None:
         if self._closing is None:
@@ -207,44 +210,42 @@ class ProcessTransport:
             raise
         finally:
             self._finish()
-            self._errors.close()
+            self._stderr_reader.close()
 
-    def _data(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         frames = self._framer.feed(data)
         if frames and self._receiver is not None and not self._paused:
             self._receiver.frames(frames)
 
-    def _output_ended(self) -> None:
-        self._output_has_ended = True
+    def _on_output_end(self) -> None:
+        self._output_ended = True
         try:
-            self._last_frame()
+            self._deliver_last_frame()
         finally:
-            self._settle()
+            self._finish_if_ended()
 
-    def _last_frame(self) -> None:
+    def _deliver_last_frame(self) -> None:
         frames = self._framer.finish()
         if frames and self._receiver is not None and not self._paused:
             self._receiver.frames(frames)
 
-    def _input_failed(self, error: OSError) -> None:
-        self._input_has_failed = True
-        self._settle()
+    def _on_input_failure(self, error: OSError) -> None:
+        self._input_failed = True
+        self._finish_if_ended()
 
-    def _exited(self, exit: ProcessExit) -> None:
+    def _on_exit(self, exit: ProcessExit) -> None:
         self._writer.close()  # wakes the callers of `drain`
-        self._settle()
+        self._finish_if_ended()
 
-    def _settle(self) -> None:
+    def _finish_if_ended(self) -> None:
         """End once the child and its output have ended, or a while after the first of the two."""
         if self._receiver is None or self._ending:
             return
-        if self.tree.exit is not None and self._output_has_ended:
+        if self.tree.exit is not None and self._output_ended:
             self._finish()
         elif self._end_timer is not None:
             return
-        elif self._output_has_ended or (
-            not self._paused and (self.tree.exit is not None or self._input_has_failed)
-        ):
+        elif self._output_ended or (not self._paused and (self.tree.exit is not None or self._input_failed)):
             self._end_timer = self._clock.call_later(self._timeouts.settle, self._finish)
 
     def _finish(self) -> None:
@@ -254,9 +255,9 @@ class ProcessTransport:
         if self._end_timer is not None:
             self._end_timer.cancel()
         try:
-            if not self._output_has_ended:
-                self._data(self._reader.read_available(_MAX_LEFTOVER))
-                self._last_frame()
+            if not self._output_ended:
+                self._receive(self._reader.read_available(_MAX_UNREAD))
+                self._deliver_last_frame()
         finally:
             self._reader.close()
             self._writer.close()
@@ -265,9 +266,9 @@ class ProcessTransport:
     def _report_end(self) -> None:
         exit = self.tree.exit
         if exit is not None:
-            self._stderr_tail.feed(self._errors.read_available(_MAX_LEFTOVER))
+            self._stderr_tail.feed(self._stderr_reader.read_available(_MAX_UNREAD))
         self._end = TransportEnd(
-            self._reason(exit),
+            self._end_reason(exit),
             exit_code=exit.code if exit else None,
             signal=exit.signal if exit else None,
             stderr=self._stderr_tail.text,
@@ -275,9 +276,9 @@ class ProcessTransport:
         if self._receiver is not None:
             self._receiver.ended(self._end)
 
-    def _reason(self, exit: ProcessExit | None) -> str:
+    def _end_reason(self, exit: ProcessExit | None) -> str:
         if self._closing is not None:
             return f"this side closed the connection to {self.name}"
         if exit is not None:
             return f"{self.name} {exit}"
-        return f"{self.name} closed its {'output' if self._output_has_ended else 'input'}"
+        return f"{self.name} closed its {'output' if self._output_ended else 'input'}"

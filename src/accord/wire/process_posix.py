@@ -44,41 +44,43 @@ def read_process(pid: int) -> ProcessEntry | None:
     return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def find_tree(leader: int, known: Iterable[ProcessEntry] = ()) -> dict[int, ProcessEntry]:
+def find_tree(leader: int, known_members: Iterable[ProcessEntry] = ()) -> dict[int, ProcessEntry]:
     """Return the living processes of the tree that `leader` started in its own session, the leader included.
 
-    `known` are members found earlier. They stay members when their parent has ended and another process
+    `known_members` were found earlier. They stay members when their parent has ended and another process
     adopted them. If one of them has ended, its group and session still identify its descendants.
     """
     members: dict[int, ProcessEntry] = {}
     ids = {leader}
-    for member in known:
-        now = read_process(member.pid)
-        if now is not None and now.start_time == member.start_time:
-            members[member.pid] = now
-        if now is None or now.start_time == member.start_time:
-            ids |= _ids(member)
-    rest = [found for number in _all_pids() if (found := read_process(number)) is not None]
-    grown = True
-    while grown:
-        grown = False
-        for one in rest:
-            if one.pid not in members and not ids.isdisjoint((one.pid, one.parent, one.group, one.session)):
-                members[one.pid] = one
-                ids |= _ids(one)
-                grown = True
+    for member in known_members:
+        process = read_process(member.pid)
+        if process is not None and process.start_time == member.start_time:
+            members[member.pid] = process
+        if process is None or process.start_time == member.start_time:
+            ids |= _tree_ids(member)
+    processes = [process for pid in _all_pids() if (process := read_process(pid)) is not None]
+    added = True
+    while added:
+        added = False
+        for process in processes:
+            if process.pid not in members and not ids.isdisjoint(
+                (process.pid, process.parent, process.group, process.session)
+            ):
+                members[process.pid] = process
+                ids |= _tree_ids(process)
+                added = True
     return members
 
 
-def _ids(member: ProcessEntry) -> set[int]:
+def _tree_ids(member: ProcessEntry) -> set[int]:
     # The tree started its own session, so every group and session of a member belongs to the tree.
     return {member.pid, member.group, member.session} - {0, 1}
 
 
 def is_alive(member: ProcessEntry) -> bool:
     """Return whether this process still runs; a later process with the same id does not count."""
-    now = read_process(member.pid)
-    return now is not None and now.start_time == member.start_time
+    process = read_process(member.pid)
+    return process is not None and process.start_time == member.start_time
 
 
 def send_signal(member: ProcessEntry, sig: signal.Signals) -> None:
@@ -150,8 +152,7 @@ exit 0
 
 
 class Watchdog:
-    """Ends our children when this process is killed: one small shell per process that starts
-    children.
+    """Ends the children of this process when it is killed. Runs one small shell.
 
     The shell blocks on a pipe whose other end only this process holds. When this process ends, even
     by SIGKILL, the pipe closes. The shell then terminates and kills the registered process groups, and
@@ -170,66 +171,66 @@ class Watchdog:
         """Start the shell, so that a group can be registered as soon as it exists."""
         with self._lock:
             if self._shell is None:
-                self._begin()
+                self._start_shell()
 
     def watch(self, group: int) -> None:
         """Register a group, to be ended when this process dies."""
         with self._lock:
             self._groups.add(group)
-            self._tell(f"+ {group}\n")
+            self._write_line(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
         """Unregister a group that has ended, before its id is reused."""
         with self._lock:
             self._groups.discard(group)
-            self._tell(f"- {group}\n")
+            self._write_line(f"- {group}\n")
 
     def release(self) -> None:
         """Close the pipe: the shell ends the registered groups, then itself."""
         with self._lock:
-            self._drop()
+            self._close_pipe()
 
     def after_fork(self) -> None:
         """Reset in a forked child: the groups and the pipe belong to the parent."""
         self._lock = threading.Lock()
         self._groups.clear()
-        self._drop()
+        self._close_pipe()
 
-    def _begin(self) -> None:
-        ours, theirs = -1, -1
+    def _start_shell(self) -> None:
+        write_end, read_end = -1, -1
         try:
-            theirs, ours = os.pipe()
+            read_end, write_end = os.pipe()
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _SCRIPT, "accord-watchdog"],
-                stdin=theirs,
+                stdin=read_end,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={"PATH": os.defpath},
                 start_new_session=True,
             )
-            self._pipe, ours = ours, -1
+            self._pipe, write_end = write_end, -1
         except OSError:
             # There is no shell: children still see the end of their stdin when we die, and most exit then.
             self._shell = None
         finally:
-            for fd in (ours, theirs):
+            for fd in (write_end, read_end):
                 if fd >= 0:
                     os.close(fd)
 
-    def _tell(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         if self._pipe < 0:
             return
         try:
             os.write(self._pipe, line.encode())
         except BrokenPipeError:
             # The shell was killed: start a new one and register all groups again.
-            self._drop()
-            self._begin()
+            self._close_pipe()
+            self._start_shell()
             if self._pipe >= 0:
                 with contextlib.suppress(OSError):
                     os.write(self._pipe, "".join(f"+ {group}\n" for group in sorted(self._groups)).encode())
 
-    def _drop(self) -> None:
+    def _close_pipe(self) -> None:
         if self._shell is None:
             return
         os.close(self._pipe)
@@ -248,9 +249,9 @@ if hasattr(os, "register_at_fork"):
 NEW_SESSION: Final = True
 CREATION_FLAGS: Final = 0
 
-_ROUNDS: Final = 8
-"""How often a tree is scanned for new members before it is killed."""
-_OFTEN_IGNORED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+_MAX_SCANS: Final = 8
+"""How often at most a tree is scanned for new members before it is killed."""
+_RESET_SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
 
 @contextmanager
@@ -263,19 +264,19 @@ def prepared_signals() -> Generator[None]:
     WATCHDOG.ready()
     ignored: list[signal.Signals] = []
     if threading.current_thread() is threading.main_thread():
-        ignored = [number for number in _OFTEN_IGNORED if signal.getsignal(number) is signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, _ignore)
+        ignored = [sig for sig in _RESET_SIGNALS if signal.getsignal(sig) is signal.SIG_IGN]
+    for sig in ignored:
+        signal.signal(sig, _ignore)
     blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        for number in ignored:
-            signal.signal(number, signal.SIG_IGN)
+        for sig in ignored:
+            signal.signal(sig, signal.SIG_IGN)
 
 
-def _ignore(number: int, frame: object) -> None:
+def _ignore(sig: int, frame: object) -> None:
     """Do nothing, like SIG_IGN."""
 
 
@@ -289,15 +290,15 @@ class ProcessGroup:
     def __init__(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = child
         self._members: dict[int, ProcessEntry] = {}
-        self._seen: dict[int, ProcessEntry] = {}
+        self._known_members: dict[int, ProcessEntry] = {}
         self._reaped = False
         WATCHDOG.watch(child.pid)
 
     def scan(self) -> None:
         """Find the members now: those that left the group cannot be found once their parent has ended."""
         if not self._reaped and sys.platform.startswith("linux"):
-            self._members = find_tree(self._child.pid, self._seen.values())
-            self._seen |= self._members
+            self._members = find_tree(self._child.pid, self._known_members.values())
+            self._known_members |= self._members
 
     def terminate(self) -> None:
         """Ask all members to end; wake stopped ones."""
@@ -306,10 +307,10 @@ class ProcessGroup:
 
     def kill(self) -> None:
         """Kill all members. They are stopped first, so that none forks or leaves the group unseen."""
-        for _ in range(_ROUNDS):
-            known = set(self._seen)
+        for _ in range(_MAX_SCANS):
+            members_before = set(self._known_members)
             self._send(signal.SIGSTOP)
-            if known >= self._seen.keys():
+            if members_before >= self._known_members.keys():
                 break
         self._send(signal.SIGKILL)
 

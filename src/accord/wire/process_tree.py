@@ -22,10 +22,10 @@ from accord.errors import NeverStarted
 
 if sys.platform == "win32":
     from accord.wire.process_windows import CREATION_FLAGS, NEW_SESSION, prepared_signals
-    from accord.wire.process_windows import Job as Tree
+    from accord.wire.process_windows import Job as PlatformProcessTree
 else:
     from accord.wire.process_posix import CREATION_FLAGS, NEW_SESSION, prepared_signals
-    from accord.wire.process_posix import ProcessGroup as Tree
+    from accord.wire.process_posix import ProcessGroup as PlatformProcessTree
 
 DEV_NULL: Final = subprocess.DEVNULL
 """For a stdin, stdout or stderr that is not used."""
@@ -89,8 +89,8 @@ def start_process(
     """
     environment = {**os.environ, **(env or {})}
     variables = {name: value for name, value in environment.items() if value is not None}
-    where = os.path.abspath(cwd) if cwd is not None else None
-    argv = [_program(command, where, variables), *command[1:]]
+    folder = os.path.abspath(cwd) if cwd is not None else None
+    argv = [_find_program(command, folder, variables), *command[1:]]
     if tty is not None:
         # The first terminal that a session leader opens becomes its controlling one: no code runs between
         # fork and exec.
@@ -102,13 +102,13 @@ def start_process(
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                cwd=where,
+                cwd=folder,
                 env=variables,
                 start_new_session=NEW_SESSION,
                 creationflags=CREATION_FLAGS,
             )
         except (OSError, ValueError) as error:
-            raise NeverStarted(_start_error(command[0], argv[0], error)) from error
+            raise NeverStarted(_explain_start_error(command[0], argv[0], error)) from error
     return ProcessTree(child)
 
 
@@ -117,11 +117,11 @@ class ProcessTree:
 
     def __init__(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = child
-        self._platform: PlatformTree = Tree(child)
+        self._platform: PlatformTree = PlatformProcessTree(child)
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[ProcessExit] = self._loop.create_future()
         self._pidfd = -1
-        self._watch()
+        self._watch_exit()
 
     @property
     def pid(self) -> int:
@@ -154,9 +154,7 @@ class ProcessTree:
         self._platform.kill()
 
     def scan(self) -> None:
-        """Find the members of the tree while the child still lives; those that left its group are found
-        through it.
-        """
+        """Find the members while the child runs: those that left its group are found only through it."""
         self._platform.scan()
 
     async def end(
@@ -178,7 +176,7 @@ class ProcessTree:
             self._platform.kill()
             raise
         finally:
-            self._note_exit()
+            self._check_exit()
             if self._exited.done():
                 self._platform.release()
         return self.exit
@@ -195,28 +193,28 @@ class ProcessTree:
             pause = min(pause * 2, 0.05)
         return True
 
-    def _watch(self) -> None:
+    def _watch_exit(self) -> None:
         try:
             self._pidfd = os.pidfd_open(self._child.pid)
         except (AttributeError, OSError):
-            threading.Thread(target=self._wait_in_thread, name="accord-child", daemon=True).start()
+            threading.Thread(target=self._wait_for_exit_in_thread, name="accord-child", daemon=True).start()
         else:
-            self._loop.add_reader(self._pidfd, self._note_exit)
+            self._loop.add_reader(self._pidfd, self._check_exit)
 
-    def _wait_in_thread(self) -> None:
+    def _wait_for_exit_in_thread(self) -> None:
         if hasattr(os, "waitid"):
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOWAIT)
         else:
             self._child.wait()
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            self._loop.call_soon_threadsafe(self._note_exit)
+            self._loop.call_soon_threadsafe(self._check_exit)
 
-    def _note_exit(self) -> None:
+    def _check_exit(self) -> None:
         """Check whether the child has ended, without reaping it."""
         if self._exited.done():
             return
-        found = self._status()
+        found = self._read_exit()
         if found is None:
             return
         if self._pidfd >= 0:
@@ -226,7 +224,7 @@ class ProcessTree:
             self._pidfd = -1
         self._exited.set_result(found)
 
-    def _status(self) -> ProcessExit | None:
+    def _read_exit(self) -> ProcessExit | None:
         if not hasattr(os, "waitid"):
             code = self._child.poll()
             return (
@@ -256,7 +254,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
+def _find_program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
     """Find the file to run as the child would; on Windows this also finds .cmd shims such as npx."""
     if not command or not command[0]:
         raise NeverStarted("there is no command to start; give the program and its arguments")
@@ -265,12 +263,12 @@ def _program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) ->
         raise NeverStarted(
             f"cannot start {name}: its folder {cwd} does not exist; create it or name another one"
         )
-    by_path = bool(os.path.dirname(name))
-    path = os.path.join(cwd or os.getcwd(), name) if by_path else name
+    is_path = bool(os.path.dirname(name))
+    path = os.path.join(cwd or os.getcwd(), name) if is_path else name
     found = shutil.which(path, path=env.get("PATH", os.defpath))
     if found is not None:
         return found
-    if not by_path:
+    if not is_path:
         raise NeverStarted(f"cannot start {name}: it is not on PATH; install it or give its full path")
     if os.path.isdir(path):
         raise NeverStarted(f"cannot start {name}: it is a folder; name the program inside it")
@@ -281,7 +279,7 @@ def _program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) ->
     raise NeverStarted(f"cannot start {name}: {path} does not exist; check the path")
 
 
-def _start_error(name: str, path: str, error: OSError | ValueError) -> str:
+def _explain_start_error(name: str, path: str, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
         return f"cannot start {name}: an argument or environment variable contains a null byte; remove it"
     if isinstance(error, FileNotFoundError):

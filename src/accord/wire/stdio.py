@@ -1,7 +1,7 @@
 """The transport over this program's own stdin and stdout, which are then reserved for the protocol.
 
-Both descriptors are moved away: whatever prints to stdout later (our code, a C library, a child) prints to
-stderr instead, and reading stdin returns its end. They are not moved back.
+Both descriptors are moved away: later output to stdout (of our code, a C library or a child) goes to stderr,
+and reading stdin returns its end. They are not moved back.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -18,8 +18,7 @@ from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, Transport
 
 
 class StdioTransport:
-    """Reads frames from stdin and writes frames to stdout. Takes both over when created, best before the
-    event loop runs.
+    """Reads frames from stdin, writes frames to stdout. Create it before the event loop runs if possible.
 
     After the end of stdin, `send` still writes until `aclose`, so that earlier requests are answered. `limit`
     is the longest accepted frame, `flush` how many seconds `aclose` waits for a client that does not read.
@@ -29,13 +28,13 @@ class StdioTransport:
         self, *, limit: int = DEFAULT_LIMIT, flush: float = 2.0, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._framer = LineFramer(limit)
-        self._flush = flush
+        self._flush_timeout = flush
         self._clock = clock
         self._receiver: Receiver | None = None
         self._end: TransportEnd | None = None
         self._paused = False
         self._closing: asyncio.Task[None] | None = None
-        self._reader, self._writer = take_over()
+        self._reader, self._writer = take_over_stdio()
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -44,11 +43,11 @@ class StdioTransport:
             loop.call_soon(receiver.ended, self._end)
             return
         if self._writer is not None:
-            self._writer.start(self._output_failed)
+            self._writer.start(self._on_output_failure)
         else:
             loop.call_soon(self._finish, "stdout is closed; responses cannot be sent")
         if self._reader is not None:
-            self._reader.start(self._data, self._input_ended)
+            self._reader.start(self._receive, self._on_input_end)
         else:
             loop.call_soon(self._finish, "stdin is closed; there is nothing to read")
 
@@ -82,24 +81,24 @@ class StdioTransport:
     async def _close(self) -> None:
         try:
             if self._writer is not None:
-                await within(self._clock, self._flush, self._writer.wait_below(1))
+                await within(self._clock, self._flush_timeout, self._writer.wait_below(1))
         finally:
             self._finish("this side closed the connection")
             if self._writer is not None:
                 self._writer.close()
 
-    def _data(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         frames = self._framer.feed(data)
         if frames and self._receiver is not None:
             self._receiver.frames(frames)
 
-    def _input_ended(self) -> None:
+    def _on_input_end(self) -> None:
         frames = self._framer.finish()
         if frames and self._receiver is not None:
             self._receiver.frames(frames)
         self._finish("the client closed stdin")
 
-    def _output_failed(self, error: OSError) -> None:
+    def _on_output_failure(self, error: OSError) -> None:
         self._finish(f"the client no longer reads our stdout ({error.strerror})")
 
     def _finish(self, reason: str) -> None:
@@ -112,7 +111,7 @@ class StdioTransport:
             self._receiver.ended(self._end)
 
 
-def take_over() -> tuple[PipeReader | None, PipeWriter | None]:
+def take_over_stdio() -> tuple[PipeReader | None, PipeWriter | None]:
     """Move stdin and stdout to private descriptors; None for one that was closed when the program started."""
     # If one was closed, its number may be in use by now, even by the event loop: leave it alone.
     has_stdin, has_stdout = sys.__stdin__ is not None, sys.__stdout__ is not None
@@ -161,8 +160,7 @@ def _writer(fd: int) -> PipeWriter:
 
 
 def _private_descriptor(fd: int, flags: int) -> int | None:
-    """Return a descriptor that can be made non-blocking without affecting other programs: `fd` or a
-    replacement.
+    """Return a descriptor, `fd` or a new one, whose non-blocking mode affects no other program.
 
     O_NONBLOCK belongs to the open file, which a terminal or `2>&1` shares with stderr and with other
     programs.

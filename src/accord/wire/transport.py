@@ -3,12 +3,13 @@
 A transport carries whole frames in both directions. It pushes received frames into a `Receiver`, one call per
 read, and queues frames to send without blocking. It does not know what the frames mean.
 
-Every implementation keeps these rules (tests/wire/transport_contract.py checks each of them): * frames arrive
-in the order they were sent, each exactly once, without their line end; * `ended` is called exactly once,
-after the last frame, no matter which side caused the end; * `send` never raises; after the end frames are
-dropped, or still go out if only the incoming direction ended; * `pause` stops deliveries (frames already read
-may still arrive), `resume` continues where it stopped; * `aclose` is bounded in time, may be called twice,
-and returns after `ended`; a paused reader misses the unfinished.
+Every implementation keeps these rules (tests/wire/transport_contract.py checks each of them):
+* Frames arrive in the order they were sent, each exactly once, without their line end.
+* `ended` is called exactly once, after the last frame, no matter which side caused the end.
+* `send` never raises. After the end frames are dropped, or still sent if only the incoming direction ended.
+* `pause` stops deliveries (frames already read may still arrive), `resume` continues where it stopped.
+* `aclose` is bounded in time, may be called twice, and returns after `ended`. If reading is paused, unread
+  frames are dropped.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -44,11 +45,11 @@ class Receiver(Protocol):
     """Receives from a transport. All calls come on the event loop, none after `ended`."""
 
     def frames(self, frames: list[Frame]) -> None:
-        """Take all frames that one read completed, in order."""
+        """Receive all frames that one read completed, in order."""
         ...
 
     def ended(self, end: TransportEnd) -> None:
-        """Take the end: no more frames will come."""
+        """Receive the end: no more frames follow."""
         ...
 
 
@@ -81,7 +82,7 @@ class Transport(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Flush, let the peer leave, then end it; each step is bounded in time."""
+        """Flush, wait for the peer to close, then end it; each step is bounded in time."""
         ...
 
 
@@ -137,21 +138,21 @@ class LineFramer:
         """Return the last line if the stream ended without a line end."""
         return self._finish_line(b"") if self._line else []
 
-    def _append(self, piece: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         line = self._line
-        line += piece
+        line += part
         if self._dropped:
             surplus = len(line) - OVERSIZED_SAMPLE - len(_CR)
             self._dropped += surplus
             del line[:surplus]
         elif len(line) > self._longest_line:
-            mark = len(_BOM) if line.startswith(_BOM) else 0
-            self._head = bytes(line[mark : mark + OVERSIZED_SAMPLE])
+            bom_length = len(_BOM) if line.startswith(_BOM) else 0
+            self._head = bytes(line[bom_length : bom_length + OVERSIZED_SAMPLE])
             self._line = line[-OVERSIZED_SAMPLE - len(_CR) :]
-            self._dropped = len(line) - mark - len(self._line)
+            self._dropped = len(line) - bom_length - len(self._line)
 
-    def _finish_line(self, piece: bytes) -> list[Frame]:
-        self._append(piece)
+    def _finish_line(self, part: bytes) -> list[Frame]:
+        self._append(part)
         line, dropped = self._line, self._dropped
         self._line, self._dropped = bytearray(), 0
         if not dropped:

@@ -13,7 +13,7 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.wire.remote.address import NetworkTimeouts, read_address
 from accord.wire.remote.streamable_http import StreamableHttpTransport
 
-QUICK = NetworkTimeouts(leave=0.3, pause=0.01, longest_pause=0.02)
+QUICK = NetworkTimeouts(close=0.3, retry_pause=0.01, max_retry_pause=0.02)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 INITIALIZE_RESPONSE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 
@@ -69,10 +69,10 @@ class HttpTestClient:
     """A client with the transport under test."""
 
     def __init__(
-        self, server: HttpTestServer, times: NetworkTimeouts, clock: Clock, limit: int, token: str | None
+        self, server: HttpTestServer, timeouts: NetworkTimeouts, clock: Clock, limit: int, token: str | None
     ) -> None:
         address = read_address(server.address, token=token)
-        self.transport = StreamableHttpTransport(address, times=times, clock=clock, limit=limit)
+        self.transport = StreamableHttpTransport(address, timeouts=timeouts, clock=clock, limit=limit)
         self.inbox = Inbox()
         self.transport.start(self.inbox)
 
@@ -115,14 +115,14 @@ async def http_test_server() -> AsyncGenerator[HttpTestServer]:
 async def initialized_client(
     server: HttpTestServer,
     *,
-    times: NetworkTimeouts = QUICK,
+    timeouts: NetworkTimeouts = QUICK,
     clock: Clock = SYSTEM_CLOCK,
     limit: int = 1 << 20,
     token: str | None = None,
     response: bytes = INITIALIZE_RESPONSE,
 ) -> AsyncGenerator[tuple[HttpTestClient, Exchange]]:
     """An initialized client, and the event stream of its connection."""
-    client = HttpTestClient(server, times, clock, limit, token)
+    client = HttpTestClient(server, timeouts, clock, limit, token)
     try:
         client.transport.send(INITIALIZE)
         request = await server.post(None)

@@ -15,7 +15,7 @@ from accord.wire.remote.streamable_http import StreamableHttpTransport
 from accord.wire.remote.websocket import open_websocket
 from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
 
-QUICK = NetworkTimeouts(leave=0.3)
+QUICK = NetworkTimeouts(close=0.3)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 INITIALIZE_RESPONSE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 
@@ -83,7 +83,7 @@ async def websocket_link() -> AsyncGenerator[Link]:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * 1024)
     port = listener.getsockname()[1]
     async with serve(echo, sock=listener, max_size=None, max_queue=(4, 1), compression=None, close_timeout=1):
-        near = link.transport = await open_websocket(read_address(f"ws://127.0.0.1:{port}/"), times=QUICK)
+        near = link.transport = await open_websocket(read_address(f"ws://127.0.0.1:{port}/"), timeouts=QUICK)
         assert near._socket is not None
         assert near._socket._transport is not None
         ours = near._socket._transport.get_extra_info("socket")
@@ -176,7 +176,7 @@ async def http_link() -> AsyncGenerator[Link]:
 
     async with run_http_server(handle) as address:
         link.transport = InitializedTransport(
-            StreamableHttpTransport(read_address(f"http://{address}/"), times=QUICK)
+            StreamableHttpTransport(read_address(f"http://{address}/"), timeouts=QUICK)
         )
         try:
             yield link

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.wire.remote.resume_buffer import ACK_FRAMES, MOST_BYTES, ResumeBuffer, ResumeFailed
+from accord.wire.remote.resume_buffer import ACK_FRAMES, MAX_KEPT_BYTES, ResumeBuffer, ResumeFailed
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 
@@ -25,7 +25,7 @@ def resume_response(received: Any) -> bytes:
 
 def resumable_ledger() -> ResumeBuffer:
     buffer = ResumeBuffer()
-    buffer.sent(INITIALIZE)
+    buffer.keep(INITIALIZE)
     assert buffer.receive([initialize_response()]) == [initialize_response()]
     assert buffer.resumable
     return buffer
@@ -44,18 +44,18 @@ def resumable_ledger() -> ResumeBuffer:
 )
 def test_nothing_is_kept_when_the_server_does_not_announce_resume(frame: bytes):
     buffer = ResumeBuffer()
-    buffer.sent(INITIALIZE)
+    buffer.keep(INITIALIZE)
     buffer.receive([frame])
-    buffer.sent(b"x" * 1000)
+    buffer.keep(b"x" * 1000)
     assert not buffer.resumable
     assert not buffer._kept
     assert buffer.receive([ack(1)]) == [ack(1)], "without resume support, acks go to the application"
-    assert buffer.confirmation() is None
+    assert buffer.take_confirmation() is None
 
 
 def test_only_the_initialize_response_can_announce_resume():
     buffer = ResumeBuffer()
-    buffer.sent(INITIALIZE)
+    buffer.keep(INITIALIZE)
     buffer.receive([b"noise", initialize_response(id=1), b'{"jsonrpc":"2.0","id":0,"method":"x"}'])
     assert not buffer.resumable
     buffer.receive([initialize_response()])
@@ -64,8 +64,8 @@ def test_only_the_initialize_response_can_announce_resume():
 
 def test_a_connection_that_does_not_start_with_initialize_is_never_resumable():
     buffer = ResumeBuffer()
-    buffer.sent(b"[1]")
-    buffer.sent(INITIALIZE)
+    buffer.keep(b"[1]")
+    buffer.keep(INITIALIZE)
     buffer.receive([initialize_response()])
     assert not buffer.resumable
 
@@ -74,7 +74,7 @@ def test_acks_are_not_counted_and_never_reach_the_application():
     buffer = resumable_ledger()
     assert buffer.receive([b"1", ack(1), b"2", ack("x"), ack(-1), ack(99)]) == [b"1", b"2"]
     assert buffer.received == 3
-    request = json.loads(buffer.request("c1"))
+    request = json.loads(buffer.resume_request("c1"))
     assert (request["id"], request["method"]) == ("accord-resume", "_accord/resume")
     assert request["params"] == {"connectionId": "c1", "received": 3}
 
@@ -89,12 +89,12 @@ def test_a_message_that_only_mentions_acks_reaches_the_application():
 def test_missed_frames_are_returned_in_order():
     buffer = resumable_ledger()
     for frame in (b"1", b"2", b"3", b"4"):
-        buffer.sent(frame)
+        buffer.keep(frame)
     buffer.receive([ack(2)])
-    assert buffer.missed(resume_response(3)) == [b"3", b"4"]
-    assert buffer.missed(resume_response(5)) == []
-    buffer.sent(b"5")
-    assert buffer.missed(resume_response(5)) == [b"5"]
+    assert buffer.frames_to_resend(resume_response(3)) == [b"3", b"4"]
+    assert buffer.frames_to_resend(resume_response(5)) == []
+    buffer.keep(b"5")
+    assert buffer.frames_to_resend(resume_response(5)) == [b"5"]
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_missed_frames_are_returned_in_order():
 )
 def test_a_resume_response_that_cannot_be_used_raises_a_reason(frame: bytes, why: str):
     buffer = resumable_ledger()
-    buffer.sent(b"1")
+    buffer.keep(b"1")
     buffer.receive([ack(2)])
     with pytest.raises(ResumeFailed, match=why) as caught:
-        buffer.missed(frame)
+        buffer.frames_to_resend(frame)
     assert "\x1b" not in str(caught.value)
 
 
@@ -124,19 +124,19 @@ def test_received_frames_are_acked_by_count_and_by_size():
     buffer = resumable_ledger()
     for number in range(ACK_FRAMES - 2):
         buffer.receive([b"%d" % number])
-        assert buffer.confirmation() is None
+        assert buffer.take_confirmation() is None
     buffer.receive([b"last"])
-    assert buffer.confirmation() == ack(ACK_FRAMES).replace(b" ", b"")
-    assert buffer.confirmation() is None
+    assert buffer.take_confirmation() == ack(ACK_FRAMES).replace(b" ", b"")
+    assert buffer.take_confirmation() is None
     buffer.receive([b"x" * (1 << 20)])
-    assert buffer.confirmation() == ack(ACK_FRAMES + 1).replace(b" ", b"")
+    assert buffer.take_confirmation() == ack(ACK_FRAMES + 1).replace(b" ", b"")
 
 
 def test_kept_frames_are_bounded_and_resume_fails_beyond_the_bound():
     buffer = resumable_ledger()
-    big = b"x" * (MOST_BYTES // 4)
+    big = b"x" * (MAX_KEPT_BYTES // 4)
     for _ in range(6):
-        buffer.sent(big)
-    assert buffer._kept_bytes <= MOST_BYTES
+        buffer.keep(big)
+    assert buffer._kept_bytes <= MAX_KEPT_BYTES
     with pytest.raises(ResumeFailed, match="3 messages that the server missed are no longer kept"):
-        buffer.missed(resume_response(0))
+        buffer.frames_to_resend(resume_response(0))

@@ -288,7 +288,7 @@ async def test_cookies_are_sent_with_every_request_and_the_next_connection():
     async with http_test_server() as server:
         address = read_address(server.address)
         for number in range(2):
-            transport, inbox = StreamableHttpTransport(address, times=QUICK), Inbox()
+            transport, inbox = StreamableHttpTransport(address, timeouts=QUICK), Inbox()
             transport.start(inbox)
             transport.send(INITIALIZE)
             request = await server.post(None)
@@ -387,7 +387,7 @@ async def test_a_stream_with_keep_alives_ends_after_silence():
     clock = FakeClock()
     async with (
         http_test_server() as server,
-        initialized_client(server, clock=clock, times=NetworkTimeouts(silence=60)) as (client, stream),
+        initialized_client(server, clock=clock, timeouts=NetworkTimeouts(silence=60)) as (client, stream),
     ):
         await stream.chunk(b":\n\n" + event({"method": "a"}))
         await client.inbox.count(2)
@@ -401,7 +401,7 @@ async def test_a_stream_without_keep_alives_may_be_silent():
     clock = FakeClock()
     async with (
         http_test_server() as server,
-        initialized_client(server, clock=clock, times=NetworkTimeouts(silence=60)) as (client, stream),
+        initialized_client(server, clock=clock, timeouts=NetworkTimeouts(silence=60)) as (client, stream),
     ):
         await clock.advance(600)
         await stream.chunk(event({"method": "a"}))

@@ -123,7 +123,7 @@ async def test_a_silent_server_is_pinged_and_then_the_connection_ends():
     clock = FakeClock()
     async with (
         websocket_test_server() as server,
-        connected_client(server, clock=clock, times=NetworkTimeouts(ping=20)) as (client, socket),
+        connected_client(server, clock=clock, timeouts=NetworkTimeouts(ping=20)) as (client, socket),
     ):
         await initialize(client, socket, NOT_RESUMABLE)
         pings = Pings(socket, answered=False)
@@ -140,7 +140,7 @@ async def test_the_connection_stays_open_while_the_server_answers_pings():
     clock = FakeClock()
     async with (
         websocket_test_server() as server,
-        connected_client(server, clock=clock, times=NetworkTimeouts(ping=20)) as (client, socket),
+        connected_client(server, clock=clock, timeouts=NetworkTimeouts(ping=20)) as (client, socket),
     ):
         await initialize(client, socket, NOT_RESUMABLE)
         pings = Pings(socket, answered=True)
@@ -165,7 +165,7 @@ async def test_a_refused_handshake_raises_a_reason(status: int, reason: str):
     async with websocket_test_server() as server:
         server.refuse = [status]
         with pytest.raises(NeverStarted, match=f"^{server.address}: cannot connect: .*{reason}"):
-            await open_websocket(read_address(server.address), times=QUICK)
+            await open_websocket(read_address(server.address), timeouts=QUICK)
 
 
 async def test_connecting_fails_without_a_server_or_to_another_kind_of_server():
@@ -178,12 +178,12 @@ async def test_connecting_fails_without_a_server_or_to_another_kind_of_server():
 
     async with run_http_server(page) as address:
         with pytest.raises(NeverStarted, match=r"HTTP 200\)$"):
-            await open_websocket(read_address(f"ws://{address}"), times=QUICK)
+            await open_websocket(read_address(f"ws://{address}"), timeouts=QUICK)
     with pytest.raises(NeverStarted, match="nothing listens there"):
-        await open_websocket(read_address(f"ws://{address}"), times=QUICK)
+        await open_websocket(read_address(f"ws://{address}"), timeouts=QUICK)
     async with run_http_server(not_http) as address:
         with pytest.raises(NeverStarted, match="no ACP server over WebSocket"):
-            await open_websocket(read_address(f"ws://{address}"), times=QUICK)
+            await open_websocket(read_address(f"ws://{address}"), timeouts=QUICK)
 
 
 async def test_a_handshake_without_an_answer_times_out():
@@ -195,7 +195,7 @@ async def test_a_handshake_without_an_answer_times_out():
 
     async with run_http_server(never_answer) as address:
         opening = asyncio.ensure_future(
-            open_websocket(read_address(f"ws://{address}"), times=NetworkTimeouts(connect=20), clock=clock)
+            open_websocket(read_address(f"ws://{address}"), timeouts=NetworkTimeouts(connect=20), clock=clock)
         )
         async with asyncio.timeout(30):
             await asked.wait()
@@ -206,7 +206,7 @@ async def test_a_handshake_without_an_answer_times_out():
 
 async def test_an_end_before_start_is_reported_at_start():
     async with websocket_test_server() as server:
-        transport = await open_websocket(read_address(server.address), times=QUICK)
+        transport = await open_websocket(read_address(server.address), timeouts=QUICK)
         socket = await server.next()
         transport.send(INITIALIZE)
         await expect_frames(socket, INITIALIZE)

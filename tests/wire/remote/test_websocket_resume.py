@@ -144,8 +144,11 @@ async def test_a_permanent_refusal_ends_the_retries():
 
 
 async def test_resume_retries_are_bounded():
-    times = NetworkTimeouts(leave=0.3, pause=0.01, longest_pause=0.01, back=0.0)
-    async with websocket_test_server() as server, connected_client(server, times=times) as (client, first):
+    timeouts = NetworkTimeouts(close=0.3, retry_pause=0.01, max_retry_pause=0.01, resume=0.0)
+    async with (
+        websocket_test_server() as server,
+        connected_client(server, timeouts=timeouts) as (client, first),
+    ):
         await initialize(client, first)
         server.refuse = [503] * 100
         first.transport.abort()
@@ -168,7 +171,7 @@ async def test_a_drop_during_resume_is_retried():
 
 
 async def test_closing_during_resume_reports_one_end():
-    async with websocket_test_server() as server, connected_client(server, times=QUICK) as (client, first):
+    async with websocket_test_server() as server, connected_client(server, timeouts=QUICK) as (client, first):
         await initialize(client, first)
         first.transport.abort()
         second = await server.next()

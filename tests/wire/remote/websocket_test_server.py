@@ -14,7 +14,7 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.wire.remote.address import NetworkTimeouts, read_address
 from accord.wire.remote.websocket import WebSocketTransport, open_websocket
 
-QUICK = NetworkTimeouts(leave=0.3, pause=0.01, longest_pause=0.02)
+QUICK = NetworkTimeouts(close=0.3, retry_pause=0.01, max_retry_pause=0.02)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 NOT_RESUMABLE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 RESUMABLE = json.dumps(
@@ -106,14 +106,14 @@ class WebSocketTestClient:
 async def connected_client(
     server: WebSocketTestServer,
     *,
-    times: NetworkTimeouts = QUICK,
+    timeouts: NetworkTimeouts = QUICK,
     limit: int = 1 << 20,
     clock: Clock = SYSTEM_CLOCK,
     token: str | None = None,
 ) -> AsyncGenerator[tuple[WebSocketTestClient, ServerConnection]]:
     """A client, and the server's end of its first socket."""
     address = read_address(server.address, token=token)
-    client = WebSocketTestClient(await open_websocket(address, times=times, limit=limit, clock=clock))
+    client = WebSocketTestClient(await open_websocket(address, timeouts=timeouts, limit=limit, clock=clock))
     try:
         yield client, await server.next()
     finally:

@@ -1,3 +1,1 @@
-"""Transports to agents on other machines: WebSocket and streamable HTTP. `dial.py` is the way in; the rest
-loads with use.
-"""
+"""Transports to agents on other machines: WebSocket and streamable HTTP. Start with `address.py`."""

@@ -61,7 +61,7 @@ class AgentAddress:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Sent with every request; includes the token."""
     tls: Tls | None = field(default=None, repr=False)
-    cookies: "CookieJar" = field(default_factory=lambda: _empty_jar(), repr=False)
+    cookies: "CookieJar" = field(default_factory=lambda: _make_cookie_jar(), repr=False)
     """The cookies that the server set; sent again, also on the next connection."""
 
     def __str__(self) -> str:
@@ -99,14 +99,14 @@ class AgentAddress:
         try:
             return ssl.create_default_context(cafile=None if self.tls is None else os.fspath(self.tls))
         except (OSError, ssl.SSLError) as error:
-            why = error.strerror if isinstance(error, FileNotFoundError) else "it contains no certificates"
-            raise UsageError(f"cannot use {os.fspath(self.tls or '')!r} for TLS: {why}") from None
+            reason = error.strerror if isinstance(error, FileNotFoundError) else "it contains no certificates"
+            raise UsageError(f"cannot use {os.fspath(self.tls or '')!r} for TLS: {reason}") from None
 
 
 def is_address(text: str) -> bool:
     """Return whether this is the address of a remote agent, not a program."""
-    scheme, mark, _ = text.partition("://")
-    return bool(mark) and scheme.lower() in SCHEMES
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme.lower() in SCHEMES
 
 
 def read_address(
@@ -135,18 +135,18 @@ def read_address(
     return AgentAddress(
         url=urlunsplit((parts.scheme, netloc, path, parts.query, "")),
         shown=urlunsplit((parts.scheme, netloc, path, "", "")),
-        headers=tuple(_headers(token or token_in_fragment or None, headers or {})),
+        headers=tuple(_make_headers(token or token_in_fragment or None, headers or {})),
         tls=tls,
     )
 
 
-def _empty_jar() -> "CookieJar":
+def _make_cookie_jar() -> "CookieJar":
     from http.cookiejar import CookieJar  # slow to import, and local agents do not need it
 
     return CookieJar()
 
 
-def _headers(token: str | None, headers: Mapping[str, str]) -> list[tuple[str, str]]:
+def _make_headers(token: str | None, headers: Mapping[str, str]) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
@@ -174,24 +174,24 @@ class NetworkTimeouts(Struct, frozen=True):
 
     connect: float = 20.0
     """For a connection; also for each attempt to reconnect."""
-    leave: float = 2.0
+    close: float = 2.0
     """For unsent messages and for the server's close, when this side closes."""
     ping: float = 20.0
     """Silence before a ping is sent; after the same time again, the connection counts as lost."""
     silence: float = 60.0
     """Silence before an event stream with keep-alive comments counts as lost."""
-    back: float = 120.0
+    resume: float = 120.0
     """How long to try to resume a dropped connection."""
-    pause: float = 0.1
+    retry_pause: float = 0.1
     """Before the second attempt; it doubles for each further one."""
-    longest_pause: float = 5.0
+    max_retry_pause: float = 5.0
 
     def pause_before(self, number: int) -> float:
         """Return the pause before an attempt: none before the first, then doubling with random jitter."""
         if number == 0:
             return 0.0
-        longest = min(self.pause * 2.0 ** (number - 1), self.longest_pause)
-        return longest * random.uniform(0.5, 1.0)
+        max_pause = min(self.retry_pause * 2.0 ** (number - 1), self.max_retry_pause)
+        return max_pause * random.uniform(0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class RemoteLauncher:
     """
 
     address: AgentAddress
-    times: NetworkTimeouts = field(default_factory=NetworkTimeouts)
+    timeouts: NetworkTimeouts = field(default_factory=NetworkTimeouts)
     clock: Clock = SYSTEM_CLOCK
 
     def __str__(self) -> str:
@@ -214,7 +214,7 @@ class RemoteLauncher:
         if self.address.websocket:
             from accord.wire.remote.websocket import open_websocket
 
-            return await open_websocket(self.address, limit=limit, times=self.times, clock=self.clock)
+            return await open_websocket(self.address, limit=limit, timeouts=self.timeouts, clock=self.clock)
         from accord.wire.remote.streamable_http import StreamableHttpTransport
 
-        return StreamableHttpTransport(self.address, limit=limit, times=self.times, clock=self.clock)
+        return StreamableHttpTransport(self.address, limit=limit, timeouts=self.timeouts, clock=self.clock)

@@ -1,5 +1,4 @@
-"""Single requests of streamable HTTP: post, event stream, delete. HTTP/2 if the server offers it, else
-HTTP/1.1.
+"""Single requests of streamable HTTP: post, event stream, delete. Uses HTTP/2 if the server offers it.
 
 Imported on first use: it loads httpx2.
 """
@@ -18,7 +17,7 @@ from accord.wire.remote.network_errors import error_sentence, status_sentence
 
 CONNECTION_ID: Final = "Acp-Connection-Id"
 SESSION_ID: Final = "Acp-Session-Id"
-BODY_SHOWN: Final = 8 * 1024
+MAX_ERROR_BODY: Final = 8 * 1024
 """How much of the body of an error is read."""
 
 # At debug level these libraries log every header, including the token and the cookies.
@@ -78,9 +77,9 @@ class HttpClient:
     streams.
     """
 
-    def __init__(self, address: AgentAddress, times: NetworkTimeouts) -> None:
+    def __init__(self, address: AgentAddress, timeouts: NetworkTimeouts) -> None:
         self._address = address
-        self._times = times
+        self._timeouts = timeouts
         self._url = address.url
         self._tls = address.tls_context() if address.secure else False
         self._client = self._new_client()
@@ -107,13 +106,18 @@ class HttpClient:
                 ("User-Agent", "accord"),
                 *address.headers,
             ],
-            timeout=httpx2.Timeout(None, connect=self._times.connect),
+            timeout=httpx2.Timeout(None, connect=self._timeouts.connect),
             trust_env=False,
             follow_redirects=False,
         )
 
     async def post(
-        self, frame: bytes, ids: dict[str, str], on_sent: Callable[[], None], *, longest: int = BODY_SHOWN
+        self,
+        frame: bytes,
+        ids: dict[str, str],
+        on_sent: Callable[[], None],
+        *,
+        max_bytes: int = MAX_ERROR_BODY,
     ) -> PostResponse:
         """Post a message; `on_sent` is called when its bytes are written. Raises NetworkFailure."""
         headers = {
@@ -124,11 +128,11 @@ class HttpClient:
         }
         with _network_errors():
             request = self._client.build_request(
-                "POST", self._url, content=_body(frame, on_sent), headers=headers
+                "POST", self._url, content=_stream_body(frame, on_sent), headers=headers
             )
             response = await self._client.send(request, stream=True)
             try:
-                body = await _read_start(response, longest)
+                body = await _read_at_most(response, max_bytes)
             finally:
                 await response.aclose()
         json = response.headers.get("content-type", "").startswith("application/json")
@@ -144,7 +148,9 @@ class HttpClient:
             with _network_errors():
                 async with client.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != 200:
-                        raise StreamRejected(response.status_code, await _read_start(response, BODY_SHOWN))
+                        raise StreamRejected(
+                            response.status_code, await _read_at_most(response, MAX_ERROR_BODY)
+                        )
                     yield EventResponse(response)
 
     async def delete(self, ids: dict[str, str]) -> None:
@@ -165,12 +171,12 @@ class _network_errors:  # noqa: N801 - used as a statement
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-            raise NetworkFailure(_reason(error), sent=False) from None
+            raise NetworkFailure(_innermost_reason(error), sent=False) from None
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError | httpx2.InvalidURL):
-            raise NetworkFailure(_reason(error), sent=True) from None
+            raise NetworkFailure(_innermost_reason(error), sent=True) from None
 
 
-def _reason(error: Exception) -> str:
+def _innermost_reason(error: Exception) -> str:
     """Return the innermost error, which the libraries wrap several times."""
     current: BaseException | None = error
     innermost: OSError | None = None
@@ -188,17 +194,17 @@ def _reason(error: Exception) -> str:
     return error_sentence(error)
 
 
-async def _body(frame: bytes, on_sent: Callable[[], None]) -> AsyncGenerator[bytes]:
+async def _stream_body(frame: bytes, on_sent: Callable[[], None]) -> AsyncGenerator[bytes]:
     yield frame
     on_sent()
 
 
-async def _read_start(response: httpx2.Response, longest: int) -> bytes:
+async def _read_at_most(response: httpx2.Response, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
         parts.append(part)
         size += len(part)
-        if size > longest:
+        if size > max_bytes:
             break
-    return b"".join(parts)[: longest + 1]
+    return b"".join(parts)[: max_bytes + 1]

@@ -22,10 +22,10 @@ from accord.wire.pipes import WriteBacklog
 
 MessageKind: TypeAlias = Literal["request", "notification", "response", "other"]
 
-UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update",'
+UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 """How the most frequent message begins; it needs no parsing."""
 
-SESSION_OPENING: Final = frozenset(("session/load", "session/resume"))
+SESSION_OPENING_METHODS: Final = frozenset(("session/load", "session/resume"))
 """Requests that name a session which the connection may not know yet."""
 
 
@@ -52,23 +52,23 @@ class _SessionMember(Struct):
     session: str | None = msgspec.field(name="sessionId", default=None)
 
 
-_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
-_SESSION_MEMBER: Final = msgspec.json.Decoder(_SessionMember)
+_ENVELOPE_DECODER: Final = msgspec.json.Decoder(_Envelope)
+_SESSION_DECODER: Final = msgspec.json.Decoder(_SessionMember)
 _OTHER: Final = PostedMessage()
 
 
 def read_message(frame: bytes) -> PostedMessage:
     """Read kind, id and session; a frame that is not a message is `other`."""
     try:
-        envelope = _ENVELOPE.decode(frame)
+        envelope = _ENVELOPE_DECODER.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _OTHER
     id = b"" if envelope.id is UNSET else bytes(envelope.id).strip()
     if envelope.method is not UNSET:
         kind: MessageKind = "notification" if envelope.id is UNSET else "request"
-        return PostedMessage(kind, envelope.method, id, _session_of(envelope.params))
+        return PostedMessage(kind, envelope.method, id, _read_session(envelope.params))
     if envelope.id is not UNSET and (envelope.result is not UNSET or envelope.error is not UNSET):
-        return PostedMessage("response", "", id, _session_of(envelope.result))
+        return PostedMessage("response", "", id, _read_session(envelope.result))
     return _OTHER
 
 
@@ -78,11 +78,11 @@ def encode_failed_call(id: bytes, message: str, data: Any) -> bytes:
     return encode({"jsonrpc": "2.0", "id": Raw(id), "error": error})
 
 
-def _session_of(value: Raw | UnsetType) -> str | None:
+def _read_session(value: Raw | UnsetType) -> str | None:
     if value is UNSET or b'"sessionId"' not in bytes(value):
         return None
     try:
-        return _SESSION_MEMBER.decode(value).session
+        return _SESSION_DECODER.decode(value).session
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -141,9 +141,9 @@ class PostQueue:
         """Note that the bytes of a post have left, or never will."""
         if not post.written:
             post.written = True
-            self.backlog.sent(len(post.frame))
+            self.backlog.remove_written(len(post.frame))
 
-    async def all_posted(self) -> None:
+    async def wait_all_posted(self) -> None:
         """Wait until all messages are posted."""
         await self._idle.wait()
 
@@ -179,14 +179,14 @@ class PostQueue:
     async def _wait_for_earlier(self, post: QueuedPost, other: deque[QueuedPost]) -> None:
         """Wait for an earlier post of the other queue, for at most `MAX_ORDER_DELAY`."""
         while other and other[0].number < post.number:
-            before = other[0]
-            started = self._clock.now() if before.started is None else before.started
-            left = started + MAX_ORDER_DELAY - self._clock.now()
-            if left <= 0:
+            earlier = other[0]
+            started = self._clock.now() if earlier.started is None else earlier.started
+            remaining = started + MAX_ORDER_DELAY - self._clock.now()
+            if remaining <= 0:
                 return
-            waiting = asyncio.ensure_future(before.done.wait())
+            waiting = asyncio.ensure_future(earlier.done.wait())
             try:
-                done = await within(self._clock, left, waiting)
+                done = await within(self._clock, remaining, waiting)
             finally:
                 waiting.cancel()
             if not done:

@@ -20,12 +20,12 @@ ACK_FRAMES: Final = 64
 ACK_BYTES: Final = 1024 * 1024
 """Received frames are confirmed after this many frames or bytes."""
 
-MOST_FRAMES: Final = 65_536
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_KEPT_FRAMES: Final = 65_536
+MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 """The most that is kept. Beyond it the oldest frames are dropped, and the connection may not be resumable."""
 
-_ACK_MARK: Final = ACK.encode()
-_LONGEST_ACK: Final = 512
+_ACK_METHOD_BYTES: Final = ACK.encode()
+_MAX_ACK_BYTES: Final = 512
 
 
 class ResumeFailed(Exception):
@@ -37,116 +37,120 @@ class ResumeBuffer:
 
     def __init__(self) -> None:
         self.received: int = 0
-        self._decided = False  # whether the server has announced what it supports
-        self._announced = False
-        self._initialize: Any = None  # the id of the `initialize` request
+        self._announcement_read = False  # whether the server has announced what it supports
+        self._resumable = False
+        self._initialize_id: Any = None  # the id of the `initialize` request
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
-        self._first = 0  # the number of the first kept frame
-        self._unconfirmed = 0  # frames received since the last confirmation, and their bytes
+        self._first_kept_number = 0  # the number of the first kept frame
+        self._unconfirmed_frames = 0  # frames received since the last confirmation, and their bytes
         self._unconfirmed_bytes = 0
 
     @property
     def resumable(self) -> bool:
         """Whether the server has announced that connections can be resumed."""
-        return self._announced
+        return self._resumable
 
-    def sent(self, frame: bytes) -> None:
+    def keep(self, frame: bytes) -> None:
         """Keep a frame that goes to the server, now or later."""
-        if not self._announced:
-            if self._decided:
+        if not self._resumable:
+            if self._announcement_read:
                 return
-            if self._initialize is None:
-                self._initialize = _id_of_initialize(frame)
-                self._decided = self._initialize is None
-                if self._decided:
+            if self._initialize_id is None:
+                self._initialize_id = _id_of_initialize(frame)
+                self._announcement_read = self._initialize_id is None
+                if self._announcement_read:
                     return
         self._kept.append(frame)
         self._kept_bytes += len(frame)
-        while len(self._kept) > MOST_FRAMES or self._kept_bytes > MOST_BYTES:
+        while len(self._kept) > MAX_KEPT_FRAMES or self._kept_bytes > MAX_KEPT_BYTES:
             self._drop_oldest()
 
     def receive(self, frames: list[bytes]) -> list[bytes]:
         """Count frames from the server; return those that are for the application."""
-        if not self._decided:
+        if not self._announcement_read:
             for frame in frames:
                 self._read_announcement(frame)
-        if not self._announced:
+        if not self._resumable:
             self.received += len(frames)
             return frames
-        for_application = [frame for frame in frames if not self._is_ack(frame)]
-        self.received += len(for_application)
-        self._unconfirmed += len(for_application)
-        self._unconfirmed_bytes += sum(map(len, for_application))
-        return for_application
+        messages = [frame for frame in frames if not self._is_ack(frame)]
+        self.received += len(messages)
+        self._unconfirmed_frames += len(messages)
+        self._unconfirmed_bytes += sum(map(len, messages))
+        return messages
 
-    def confirmation(self) -> bytes | None:
+    def take_confirmation(self) -> bytes | None:
         """Return the confirmation for the server when one is due, else None."""
-        if not self._announced or (self._unconfirmed < ACK_FRAMES and self._unconfirmed_bytes < ACK_BYTES):
+        if not self._resumable or (
+            self._unconfirmed_frames < ACK_FRAMES and self._unconfirmed_bytes < ACK_BYTES
+        ):
             return None
-        self._unconfirmed = self._unconfirmed_bytes = 0
+        self._unconfirmed_frames = self._unconfirmed_bytes = 0
         return encode({"jsonrpc": "2.0", "method": ACK, "params": {"received": self.received}})
 
-    def request(self, connection_id: str) -> bytes:
+    def resume_request(self, connection_id: str) -> bytes:
         """Return the resume request, the first frame on a new socket."""
         params = {"connectionId": connection_id, "received": self.received}
-        self._unconfirmed = self._unconfirmed_bytes = 0
+        self._unconfirmed_frames = self._unconfirmed_bytes = 0
         return encode({"jsonrpc": "2.0", "id": RESUME_ID, "method": RESUME, "params": params})
 
-    def missed(self, response: bytes) -> list[bytes]:
-        """Return the frames that the server missed, by its response to `request`. Raises ResumeFailed."""
+    def frames_to_resend(self, response: bytes) -> list[bytes]:
+        """Return the frames that the server missed, according to its response. Raises ResumeFailed."""
         message = _parse(response)
         if message.get("id") != RESUME_ID:
             raise ResumeFailed("the server did not answer the resume request")
         if "error" in message:
             reason = one_line(str(_member(message["error"], "message")))
             raise ResumeFailed(f"the server no longer has the connection: {reason}")
-        received = _count(message.get("result"))
-        if received is None or received > self._first + len(self._kept):
+        received = _read_received(message.get("result"))
+        if received is None or received > self._first_kept_number + len(self._kept):
             raise ResumeFailed("the server sent an invalid count of received messages")
-        if received < self._first:
-            raise ResumeFailed(f"{self._first - received} messages that the server missed are no longer kept")
+        if received < self._first_kept_number:
+            raise ResumeFailed(
+                f"{self._first_kept_number - received} messages that the server missed are no longer kept"
+            )
         self._drop_confirmed(received)
         return list(self._kept)
 
     def _is_ack(self, frame: bytes) -> bool:
-        if len(frame) > _LONGEST_ACK or _ACK_MARK not in frame:
+        if len(frame) > _MAX_ACK_BYTES or _ACK_METHOD_BYTES not in frame:
             return False
         message = _parse(frame)
         if message.get("method") != ACK or "id" in message:
             return False
-        received = _count(message.get("params"))
-        if received is not None and received <= self._first + len(self._kept):
+        received = _read_received(message.get("params"))
+        if received is not None and received <= self._first_kept_number + len(self._kept):
             self._drop_confirmed(received)
         return True
 
     def _drop_confirmed(self, received: int) -> None:
-        while self._first < received:
+        while self._first_kept_number < received:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         self._kept_bytes -= len(self._kept.popleft())
-        self._first += 1
+        self._first_kept_number += 1
 
     def _read_announcement(self, frame: bytes) -> None:
-        if self._decided:
+        if self._announcement_read:
             return
         message = _parse(frame)
-        if "method" in message or message.get("id") != self._initialize:
+        if "method" in message or message.get("id") != self._initialize_id:
             return
-        self._decided = True
-        self._announced = _announces(message)
-        if not self._announced:
+        self._announcement_read = True
+        self._resumable = _announces_resume(message)
+        if not self._resumable:
             self._kept.clear()
             self._kept_bytes = 0
 
 
 def announces_resume(response: bytes) -> bool:
     """Return whether the response to `initialize` announces that connections can be resumed."""
-    return _announces(_parse(response))
+    return _announces_resume(_parse(response))
 
 
-def _announces(message: dict[str, Any]) -> bool:
+def _announces_resume(message: dict[str, Any]) -> bool:
     value: Any = message.get("result")
     for name in ("agentCapabilities", "_meta", "accord", "resume", "version"):
         value = _member(value, name)
@@ -165,7 +169,7 @@ def _member(value: Any, name: str) -> Any:
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
 
 
-def _count(value: Any) -> int | None:
+def _read_received(value: Any) -> int | None:
     number = _member(value, "received")
     return number if type(number) is int and number >= 0 else None
 

@@ -21,9 +21,9 @@ from accord.wire.remote.http_client import (
 from accord.wire.transport import DEFAULT_LIMIT, OVERSIZED_SAMPLE, Frame, OversizedFrame
 
 _BOM: Final = b"\xef\xbb\xbf"
-_LONGEST_ID: Final = 1024
-_FIELD_NAME: Final = 16
-"""Room for the name of a field and the space behind it."""
+_MAX_ID_BYTES: Final = 1024
+_MAX_FIELD_NAME: Final = 16
+"""The longest name of a known field, with its colon and the space after it."""
 
 
 class EventParser:
@@ -68,27 +68,27 @@ class EventParser:
                 return []
         self._after_cr = data.endswith(b"\r")
         lines = data.splitlines(keepends=True)
-        rest = b"" if data.endswith((b"\n", b"\r")) else lines.pop()
+        unfinished = b"" if data.endswith((b"\n", b"\r")) else lines.pop()
         frames: list[Frame] = []
         for line in lines:
             text = line.rstrip(b"\r\n")
-            if self._line or len(text) > self._limit + _FIELD_NAME:
+            if self._line or len(text) > self._limit + _MAX_FIELD_NAME:
                 self._append(text)
                 self._finish_line(frames)
             else:
-                self._field(text, frames)
-        if rest:
-            self._append(rest)
+                self._parse_field(text, frames)
+        if unfinished:
+            self._append(unfinished)
         return frames
 
-    def _append(self, piece: bytes) -> None:
-        self._line += piece
+    def _append(self, part: bytes) -> None:
+        self._line += part
         if self._oversized.size:
-            self._oversized.size += len(piece)
+            self._oversized.size += len(part)
             del self._line[:-OVERSIZED_SAMPLE]
-        elif len(self._line) > self._limit + _FIELD_NAME:
+        elif len(self._line) > self._limit + _MAX_FIELD_NAME:
             self._oversized = _OversizedLine(
-                len(self._line), bytes(self._line[: OVERSIZED_SAMPLE + _FIELD_NAME])
+                len(self._line), bytes(self._line[: OVERSIZED_SAMPLE + _MAX_FIELD_NAME])
             )
             del self._line[:-OVERSIZED_SAMPLE]
 
@@ -96,36 +96,36 @@ class EventParser:
         line, oversized = bytes(self._line), self._oversized
         self._line, self._oversized = bytearray(), _OversizedLine()
         if not oversized.size:
-            self._field(line, frames)
+            self._parse_field(line, frames)
             return
-        name, mark, value = oversized.head.partition(b":")
-        if name == b"data" and mark:
+        name, separator, value = oversized.head.partition(b":")
+        if name == b"data" and separator:
             head = value.removeprefix(b" ")
             size = oversized.size - (len(oversized.head) - len(head))
             self._data.append(OversizedFrame(size, head[:OVERSIZED_SAMPLE], line[-OVERSIZED_SAMPLE:]))
 
-    def _field(self, line: bytes, frames: list[Frame]) -> None:
+    def _parse_field(self, line: bytes, frames: list[Frame]) -> None:
         if not self._first_line_read:
             self._first_line_read = True
             line = line.removeprefix(_BOM)
         if not line:
-            self._dispatch(frames)
+            self._finish_event(frames)
         elif line.startswith(b":"):
             self.comments += 1
         else:
             name, _, value = line.partition(b":")
             if name == b"data":
                 self._data.append(value.removeprefix(b" "))
-            elif name == b"id" and b"\0" not in value and len(value) <= _LONGEST_ID:
+            elif name == b"id" and b"\0" not in value and len(value) <= _MAX_ID_BYTES:
                 self._id = value.removeprefix(b" ").decode(errors="replace")
 
-    def _dispatch(self, frames: list[Frame]) -> None:
+    def _finish_event(self, frames: list[Frame]) -> None:
         data, self._data = self._data, []
         if self._id is not None:
             self.last_id, self._id = self._id, None
         if not data:
             return
-        frame = data[0] if len(data) == 1 else _joined(data)
+        frame = data[0] if len(data) == 1 else _join_data(data)
         if isinstance(frame, bytes) and len(frame) > self._limit:
             frame = OversizedFrame(len(frame), frame[:OVERSIZED_SAMPLE], frame[-OVERSIZED_SAMPLE:])
         if isinstance(frame, OversizedFrame) or frame.strip():
@@ -142,7 +142,7 @@ class _OversizedLine:
         self.head = head
 
 
-def _joined(data: list[bytes | OversizedFrame]) -> bytes | OversizedFrame:
+def _join_data(data: list[bytes | OversizedFrame]) -> bytes | OversizedFrame:
     if all(isinstance(part, bytes) for part in data):
         return b"\n".join(part for part in data if isinstance(part, bytes))
     size = len(data) - 1 + sum(part.size if isinstance(part, OversizedFrame) else len(part) for part in data)
@@ -156,7 +156,7 @@ _RETRY_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 """Temporary refusals: the server may not have noticed yet that the previous stream broke."""
 
 
-_GONE: Final = 410
+_HTTP_GONE: Final = 410
 
 
 class EventsLost(Exception):
@@ -171,11 +171,11 @@ class SseReceiver(Protocol):
         ...
 
     def receive(self, stream: "SseStream", frames: list[Frame]) -> None:
-        """Take all frames that one read completed, in order."""
+        """Receive all frames that one read completed, in order."""
         ...
 
     def stream_ended(self, stream: "SseStream", reason: str, status: int | None) -> None:
-        """Take the final end of a stream; `status` is set if the server refused it."""
+        """Receive the final end of a stream; `status` is set if the server refused it."""
         ...
 
 
@@ -189,7 +189,7 @@ class SseStream:
         client: HttpClient,
         *,
         limit: int,
-        times: NetworkTimeouts,
+        timeouts: NetworkTimeouts,
         clock: Clock,
         numbered: bool = False,
     ) -> None:
@@ -201,13 +201,13 @@ class SseStream:
         self._receiver = receiver
         self._client = client
         self._limit = limit
-        self._times = times
+        self._timeouts = timeouts
         self._clock = clock
-        self._numbered = numbered
+        self._events_numbered = numbered
         self._parser = EventParser(limit)
-        self._reading = True  # False while the receiver is not ready
+        self._receiver_ready = True  # False while the receiver is not ready
         self._silence_timer: Timer | None = None
-        self._cutting: asyncio.Task[None] | None = None
+        self._cut_task: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -218,11 +218,11 @@ class SseStream:
     def start(self, connection_id: dict[str, str]) -> None:
         """Open the stream and follow it."""
         ids = dict(connection_id) if self.session is None else {**connection_id, SESSION_ID: self.session}
-        self._task = asyncio.ensure_future(self._run(ids))
+        self._task = asyncio.ensure_future(self._follow_with_retries(ids))
 
     async def stop(self) -> None:
         """Stop following the stream."""
-        tasks = [task for task in (self._task, self._cutting) if task is not None]
+        tasks = [task for task in (self._task, self._cut_task) if task is not None]
         for task in tasks:
             task.cancel()
         if not self.opened.done():
@@ -230,32 +230,32 @@ class SseStream:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run(self, ids: dict[str, str]) -> None:
-        number, until, status = 0, self._clock.now() + self._times.connect, None
+    async def _follow_with_retries(self, ids: dict[str, str]) -> None:
+        attempt, deadline, status = 0, self._clock.now() + self._timeouts.connect, None
         while True:
             reads, started = self.reads, self._clock.now()
             try:
-                await self._follow(ids)
+                await self._read_stream(ids)
                 reason = "the server ended the stream"
             except StreamRejected as rejected:
                 reason, status = str(rejected), rejected.status
                 if rejected.status not in _RETRY_STATUSES:
                     break
             except EventsLost as lost:
-                reason, status = str(lost), _GONE
+                reason, status = str(lost), _HTTP_GONE
                 break
-            except NetworkFailure as unreachable:
-                reason = f"the stream broke: {unreachable}"
+            except NetworkFailure as failure:
+                reason = f"the stream broke: {failure}"
                 if not self.opened.done():
-                    reason = str(unreachable)
+                    reason = str(failure)
                     break
             if self.opened.done() and self._parser.last_id is None:
                 break
-            if self.reads != reads or self._clock.now() - started > self._times.back:
-                number, status, until = 0, None, self._clock.now() + self._times.back
-            number += 1
-            pause = self._times.pause_before(number)
-            if self._clock.now() + pause > until:
+            if self.reads != reads or self._clock.now() - started > self._timeouts.resume:
+                attempt, status, deadline = 0, None, self._clock.now() + self._timeouts.resume
+            attempt += 1
+            pause = self._timeouts.pause_before(attempt)
+            if self._clock.now() + pause > deadline:
                 break
             await self._clock.sleep(pause)
         if not self.opened.done():
@@ -265,44 +265,44 @@ class SseStream:
             self.opened.exception()  # mark it as retrieved
         self._receiver.stream_ended(self, reason, status)
 
-    async def _follow(self, ids: dict[str, str]) -> None:
+    async def _read_stream(self, ids: dict[str, str]) -> None:
         last_id = self._parser.last_id
         self._parser = EventParser(self._limit)
         self._parser.last_id = last_id
         async with self._client.events(ids, last_id) as events:
             if not self.opened.done():
                 self.opened.set_result(None)
-            self._check_alive(events, -1)
+            self._cut_if_silent(events, -1)
             try:
                 async for data in events:
-                    self._reading = False
+                    self._receiver_ready = False
                     await self._receiver.ready()
-                    self._reading = True
+                    self._receiver_ready = True
                     self.reads += 1
-                    before = self._parser.last_id
+                    last_id_before = self._parser.last_id
                     frames = self._parser.feed(data)
-                    if self._numbered and before is not None:
-                        _check_complete(before, self._parser.last_id, len(frames))
+                    if self._events_numbered and last_id_before is not None:
+                        _check_complete(last_id_before, self._parser.last_id, len(frames))
                     if frames:
                         self._receiver.receive(self, frames)
             finally:
                 if self._silence_timer is not None:
                     self._silence_timer.cancel()
 
-    def _check_alive(self, events: EventResponse, reads: int) -> None:
+    def _cut_if_silent(self, events: EventResponse, reads: int) -> None:
         """Cut a stream that had keep-alive comments and has been silent for too long."""
-        if reads == self.reads and self._reading and self._parser.comments:
-            self._cutting = asyncio.ensure_future(events.cut())
+        if reads == self.reads and self._receiver_ready and self._parser.comments:
+            self._cut_task = asyncio.ensure_future(events.cut())
             return
-        now = self.reads
+        current_reads = self.reads
         self._silence_timer = self._clock.call_later(
-            self._times.silence, lambda: self._check_alive(events, now)
+            self._timeouts.silence, lambda: self._cut_if_silent(events, current_reads)
         )
 
 
-def _check_complete(before: str, after: str | None, count: int) -> None:
+def _check_complete(last_id_before: str, last_id: str | None, count: int) -> None:
     """Raise EventsLost if the event numbers show that events are missing."""
-    if before.isdecimal() and after is not None and after.isdecimal():
-        missing = int(after) - int(before) - count
+    if last_id_before.isdecimal() and last_id is not None and last_id.isdecimal():
+        missing = int(last_id) - int(last_id_before) - count
         if missing > 0:
             raise EventsLost(f"{missing} messages were lost that the server no longer has")

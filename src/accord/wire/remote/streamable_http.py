@@ -17,8 +17,8 @@ from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.wire.pipes import HIGH_WATER
 from accord.wire.remote.address import AgentAddress, NetworkTimeouts
 from accord.wire.remote.http_client import (
-    BODY_SHOWN,
     CONNECTION_ID,
+    MAX_ERROR_BODY,
     SESSION_ID,
     HttpClient,
     NetworkFailure,
@@ -28,8 +28,8 @@ from accord.wire.remote.http_client import (
 from accord.wire.remote.network_errors import FINAL_STATUSES, status_sentence
 from accord.wire.remote.post_queue import (
     MAX_ORDER_DELAY,
-    SESSION_OPENING,
-    UPDATE,
+    SESSION_OPENING_METHODS,
+    UPDATE_PREFIX,
     PostQueue,
     QueuedPost,
     encode_failed_call,
@@ -39,10 +39,10 @@ from accord.wire.remote.resume_buffer import announces_resume
 from accord.wire.remote.server_sent_events import SseStream
 from accord.wire.transport import DEFAULT_LIMIT, Frame, Receiver, TransportEnd
 
-_QUIET_SECONDS: Final = 0.1
-_QUIET_ROUNDS: Final = 50
-"""A response that ends a replay on another stream waits until the session's stream is quiet, for so many
-rounds.
+_QUIET_CHECK_SECONDS: Final = 0.1
+_MAX_QUIET_CHECKS: Final = 50
+"""A response that ends a replay on another stream waits until the session's stream is quiet: at most this
+many checks.
 """
 
 
@@ -61,25 +61,25 @@ class StreamableHttpTransport:
         address: AgentAddress,
         *,
         limit: int = DEFAULT_LIMIT,
-        times: NetworkTimeouts | None = None,
+        timeouts: NetworkTimeouts | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._address = address
         self._limit = limit
-        self._times = times or NetworkTimeouts()
+        self._timeouts = timeouts or NetworkTimeouts()
         self._clock = clock
-        self._client = HttpClient(address, self._times)
+        self._client = HttpClient(address, self._timeouts)
         self._posts = PostQueue(clock, self._post)
         self._ids: dict[str, str] = {}  # the header with the connection id, once there is one
-        self._numbered = False
+        self._events_numbered = False
         self._streams: dict[str | None, SseStream] = {}
-        self._unknown: set[str] = set()  # sessions that the server did not know
+        self._unknown_sessions: set[str] = set()  # sessions that the server did not know
         self._calls: dict[bytes, _Call] = {}
         self._agent_requests: dict[bytes, str | None] = {}  # by id: the session whose stream brought it
         self._receiver: Receiver | None = None
-        self._reading = asyncio.Event()
-        self._reading.set()
-        self._discard = False
+        self._reading_allowed = asyncio.Event()
+        self._reading_allowed.set()
+        self._discard_received = False
         self._end: TransportEnd | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -108,10 +108,10 @@ class StreamableHttpTransport:
 
     def pause(self) -> None:
         if self._closing is None:
-            self._reading.clear()
+            self._reading_allowed.clear()
 
     def resume(self) -> None:
-        self._reading.set()
+        self._reading_allowed.set()
 
     async def aclose(self) -> None:
         if self._closing is None:
@@ -119,11 +119,11 @@ class StreamableHttpTransport:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self._discard = not self._reading.is_set()
-        self._reading.set()
+        self._discard_received = not self._reading_allowed.is_set()
+        self._reading_allowed.set()
         if self._end is None and self._receiver is not None:
-            posted = asyncio.ensure_future(self._posts.all_posted())
-            await within(self._clock, self._times.leave, posted)
+            posted = asyncio.ensure_future(self._posts.wait_all_posted())
+            await within(self._clock, self._timeouts.close, posted)
             posted.cancel()
         self._finish(f"this side closed the connection to {self._address}")
         if self._release_task is not None:
@@ -145,25 +145,27 @@ class StreamableHttpTransport:
             if session is not None and not await self._stream_is_open(session, post):
                 return
         ids = self._ids
-        if session is not None and not (session in self._unknown and message.method in SESSION_OPENING):
+        if session is not None and not (
+            session in self._unknown_sessions and message.method in SESSION_OPENING_METHODS
+        ):
             ids = {**ids, SESSION_ID: session}
         try:
             response = await self._client.post(post.frame, ids, lambda: self._posts.mark_written(post))
-        except NetworkFailure as unreachable:
-            self._finish(f"{self._address}: the connection broke: {unreachable}")
+        except NetworkFailure as failure:
+            self._finish(f"{self._address}: the connection broke: {failure}")
         else:
-            self._posted(post, session, response)
+            self._handle_post_response(post, session, response)
 
     async def _initialize(self, post: QueuedPost) -> None:
         try:
             response = await self._client.post(
-                post.frame, {}, lambda: self._posts.mark_written(post), longest=self._limit
+                post.frame, {}, lambda: self._posts.mark_written(post), max_bytes=self._limit
             )
-        except NetworkFailure as unreachable:
-            self._cannot_connect(str(unreachable))
+        except NetworkFailure as failure:
+            self._cannot_connect(str(failure))
             return
         if response.status != 200:
-            self._cannot_connect(status_sentence(response.status, response.body[:BODY_SHOWN]))
+            self._cannot_connect(status_sentence(response.status, response.body[:MAX_ERROR_BODY]))
         elif not response.json or len(response.body) > self._limit:
             self._cannot_connect("there is no ACP server at this address")
         elif response.connection_id is None:
@@ -172,39 +174,44 @@ class StreamableHttpTransport:
             self._finish(f"{self._address}: the server opened no connection")
         else:
             self._ids = {CONNECTION_ID: response.connection_id}
-            self._numbered = announces_resume(response.body)
-            stream = self._open(None)
+            self._events_numbered = announces_resume(response.body)
+            stream = self._open_stream(None)
             await asyncio.wait([stream.opened])
             self._deliver([response.body])
 
-    def _cannot_connect(self, why: str) -> None:
-        self._finish(f"{self._address}: cannot connect: {why}", connected=False)
+    def _cannot_connect(self, reason: str) -> None:
+        self._finish(f"{self._address}: cannot connect: {reason}", connected=False)
 
-    def _posted(self, post: QueuedPost, session: str | None, response: PostResponse) -> None:
+    def _handle_post_response(self, post: QueuedPost, session: str | None, response: PostResponse) -> None:
         status = response.status
         if status < 300:
-            if status == 200 and response.json and response.body.strip() and len(response.body) <= BODY_SHOWN:
-                self._take(None, [response.body])
-        elif status in FINAL_STATUSES and not (status == 404 and session in self._unknown):
+            if (
+                status == 200
+                and response.json
+                and response.body.strip()
+                and len(response.body) <= MAX_ERROR_BODY
+            ):
+                self._receive_frames(None, [response.body])
+        elif status in FINAL_STATUSES and not (status == 404 and session in self._unknown_sessions):
             self._finish(f"{self._address}: {status_sentence(status, response.body, connected=True)}")
         else:
             if status == 409 and session is not None:
-                self._forget(session, status_sentence(status, response.body))
-            self._fail(post.message.id, status_sentence(status, response.body), status, response.body)
+                self._fail_session(session, status_sentence(status, response.body))
+            self._fail_call(post.message.id, status_sentence(status, response.body), status, response.body)
 
-    def _fail(self, id: bytes, why: str, status: int | None = None, body: bytes = b"") -> None:
+    def _fail_call(self, id: bytes, reason: str, status: int | None = None, body: bytes = b"") -> None:
         """Answer one of our requests that could not be posted with an error."""
         if self._calls.pop(id, None) is not None:
             data = (
                 None
                 if status is None
-                else {"status": status, "body": body[:BODY_SHOWN].decode(errors="replace")}
+                else {"status": status, "body": body[:MAX_ERROR_BODY].decode(errors="replace")}
             )
-            self._deliver([encode_failed_call(id, f"{self._address}: {why}", data)])
+            self._deliver([encode_failed_call(id, f"{self._address}: {reason}", data)])
 
     # -- streams ----------------------------------------------------------------------------------
 
-    def _open(self, session: str | None) -> SseStream:
+    def _open_stream(self, session: str | None) -> SseStream:
         stream = self._streams.get(session)
         if stream is None:
             stream = SseStream(
@@ -212,38 +219,38 @@ class StreamableHttpTransport:
                 self,
                 self._client,
                 limit=self._limit,
-                times=self._times,
+                timeouts=self._timeouts,
                 clock=self._clock,
-                numbered=self._numbered,
+                numbered=self._events_numbered,
             )
             self._streams[session] = stream
             stream.start(self._ids)
         return stream
 
     async def _stream_is_open(self, session: str, post: QueuedPost) -> bool:
-        """Return whether a message of a session may be posted: its stream is open, or the server does not
-        know it yet.
-        """
-        stream = self._open(session)
+        """Return whether a session's messages can be posted: its stream is open, or the server lacks it."""
+        stream = self._open_stream(session)
         await asyncio.wait([stream.opened])
         error = None if stream.opened.cancelled() else stream.opened.exception()
         if stream.opened.cancelled() or self._end is not None:
             return False
         if error is None:
-            self._unknown.discard(session)
+            self._unknown_sessions.discard(session)
             return True
         if isinstance(error, StreamRejected) and error.status == 404:
-            self._unknown.add(session)
+            self._unknown_sessions.add(session)
             return True
-        self._fail(post.message.id, str(error), error.status if isinstance(error, StreamRejected) else None)
+        self._fail_call(
+            post.message.id, str(error), error.status if isinstance(error, StreamRejected) else None
+        )
         return False
 
     async def ready(self) -> None:
-        if not self._reading.is_set():
-            await self._reading.wait()
+        if not self._reading_allowed.is_set():
+            await self._reading_allowed.wait()
 
     def receive(self, stream: SseStream, frames: list[Frame]) -> None:
-        self._take(stream.session, frames)
+        self._receive_frames(stream.session, frames)
 
     def stream_ended(self, stream: SseStream, reason: str, status: int | None) -> None:
         session = stream.session
@@ -254,59 +261,65 @@ class StreamableHttpTransport:
         if session is None or status in FINAL_STATUSES - {404}:
             self._finish(f"{self._address}: {reason}")
         elif stream.was_open:
-            self._start_task(self._fail_later(self._calls_of(session), f"the session {session}: {reason}"))
+            self._start_task(
+                self._fail_calls_later(self._calls_of(session), f"the session {session}: {reason}")
+            )
 
-    def _forget(self, session: str, why: str) -> None:
+    def _fail_session(self, session: str, reason: str) -> None:
         """Fail the calls of a session that the server has lost."""
         stream = self._streams.pop(session, None)
         if stream is not None:
             self._start_task(stream.stop())
         for id in self._calls_of(session):
-            self._fail(id, f"the session {session}: {why}")
+            self._fail_call(id, f"the session {session}: {reason}")
 
-    async def _fail_later(self, ids: list[bytes], why: str) -> None:
+    async def _fail_calls_later(self, ids: list[bytes], reason: str) -> None:
         """Fail calls of an ended stream after a moment: if the server ended, the connection fails first."""
         await self._clock.sleep(MAX_ORDER_DELAY)
         for id in ids:
-            self._fail(id, why)
+            self._fail_call(id, reason)
 
     def _calls_of(self, session: str) -> list[bytes]:
         return [id for id, call in self._calls.items() if call.session == session]
 
     # -- receiving --------------------------------------------------------------------------------
 
-    def _take(self, carrier: str | None, frames: list[Frame]) -> None:
+    def _receive_frames(self, stream_session: str | None, frames: list[Frame]) -> None:
         """Pass on the frames of one read; keep track of the agent's requests and of responses to ours."""
-        kept: list[Frame] = []
+        forwarded: list[Frame] = []
         for frame in frames:
-            if not isinstance(frame, bytes) or frame.startswith(UPDATE):
-                kept.append(frame)
+            if not isinstance(frame, bytes) or frame.startswith(UPDATE_PREFIX):
+                forwarded.append(frame)
                 continue
             message = read_message(frame)
             if message.kind == "request":
-                self._agent_requests[message.id] = carrier
+                self._agent_requests[message.id] = stream_session
             elif message.kind == "response":
                 call = self._calls.pop(message.id, None)
                 if message.session is not None and self._ids and call is not None:
-                    self._open(message.session)
-                if call is not None and call.method in SESSION_OPENING and carrier != call.session:
+                    self._open_stream(message.session)
+                if (
+                    call is not None
+                    and call.method in SESSION_OPENING_METHODS
+                    and stream_session != call.session
+                ):
                     self._start_task(self._deliver_when_quiet(frame, call.session))
                     continue
-            kept.append(frame)
-        self._deliver(kept)
+            forwarded.append(frame)
+        self._deliver(forwarded)
 
     async def _deliver_when_quiet(self, frame: bytes, session: str | None) -> None:
         """Deliver a response after the replay on the session's stream, because it came on another stream."""
-        for _ in range(_QUIET_ROUNDS):
+        for _ in range(_MAX_QUIET_CHECKS):
             stream = self._streams.get(session)
             reads = 0 if stream is None else stream.reads
-            await self._clock.sleep(_QUIET_SECONDS)
+            await self._clock.sleep(_QUIET_CHECK_SECONDS)
             if stream is None or stream.reads == reads:
                 break
         self._deliver([frame])
 
     def _deliver(self, frames: list[Frame]) -> None:
-        if frames and self._receiver is not None and self._end is None and not self._discard:
+        if frames and self._receiver is not None and self._end is None and not self._discard_received:
             self._receiver.frames(frames)
 
     # -- the end ----------------------------------------------------------------------------------
@@ -333,11 +346,11 @@ class StreamableHttpTransport:
         streams = list(self._streams.values())
         if streams:
             stopping = asyncio.gather(*(stream.stop() for stream in streams))
-            await within(self._clock, self._times.leave, stopping)
+            await within(self._clock, self._timeouts.close, stopping)
         if self._ids:
-            leaving = asyncio.ensure_future(self._delete())
-            if not await within(self._clock, self._times.leave, leaving):
-                leaving.cancel()
+            deleting = asyncio.ensure_future(self._delete())
+            if not await within(self._clock, self._timeouts.close, deleting):
+                deleting.cancel()
         await self._client.aclose()
 
     async def _delete(self) -> None:

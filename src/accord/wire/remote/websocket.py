@@ -1,8 +1,8 @@
 """The transport over a WebSocket: one message per text frame.
 
-If the server announces it, a dropped connection is resumed over a new socket: both sides send what the other
-missed, once and in order, and the layers above do not notice. With any other server a dropped connection has
-ended.
+If the server announces it, a dropped connection is resumed over a new socket: both sides send the messages
+that the other missed, once and in order, and the layers above do not notice. With any other server a dropped
+connection has ended.
 
 Imported on first use: it loads websockets.
 """
@@ -27,11 +27,11 @@ async def open_websocket(
     address: AgentAddress,
     *,
     limit: int = DEFAULT_LIMIT,
-    times: NetworkTimeouts | None = None,
+    timeouts: NetworkTimeouts | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "WebSocketTransport":
     """Connect to a server. Raises NeverStarted if no WebSocket can be opened."""
-    transport = WebSocketTransport(address, limit, times or NetworkTimeouts(), clock)
+    transport = WebSocketTransport(address, limit, timeouts or NetworkTimeouts(), clock)
     try:
         await transport.open()
     except WebSocketRefused as refused:
@@ -42,23 +42,22 @@ async def open_websocket(
 class WebSocketTransport:
     """One connection over one or more sockets, one after the other; created by `open_websocket`."""
 
-    def __init__(self, address: AgentAddress, limit: int, times: NetworkTimeouts, clock: Clock) -> None:
+    def __init__(self, address: AgentAddress, limit: int, timeouts: NetworkTimeouts, clock: Clock) -> None:
         self._address = address
         self._limit = limit
-        self._times = times
+        self._timeouts = timeouts
         self._clock = clock
         self._resume_buffer = ResumeBuffer()
         self._connection_id: str | None = None
         self._receiver: Receiver | None = None
         self._socket: WebSocketConnection | None = None
-        self._candidate: WebSocketConnection | None = (
-            None  # a new socket whose resume request is not answered yet
-        )
+        # A new socket whose resume request is not answered yet.
+        self._candidate: WebSocketConnection | None = None
         self._resume_response: asyncio.Future[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
-        self._waiting = 0  # bytes to send while there is no socket
+        self._waiting_bytes = 0  # bytes to send while there is no socket
         self._paused = False
-        self._discard = False  # drop further messages
+        self._discard_received = False  # drop further messages
         self._end: TransportEnd | None = None
         self._closing: asyncio.Task[None] | None = None
         self._below_high_water = asyncio.Event()
@@ -73,22 +72,22 @@ class WebSocketTransport:
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        asyncio.get_running_loop().call_soon(self._begin)
+        asyncio.get_running_loop().call_soon(self._start_reading)
 
     def send(self, frame: bytes) -> None:
         if self._end is not None or self._closing is not None:
             return
-        self._resume_buffer.sent(frame)
+        self._resume_buffer.keep(frame)
         if self._socket is not None:
             self._socket.send(frame)
         else:
-            self._waiting += len(frame)
-            if self._waiting >= HIGH_WATER:
+            self._waiting_bytes += len(frame)
+            if self._waiting_bytes >= HIGH_WATER:
                 self._below_high_water.clear()
 
     @property
     def unsent(self) -> int:
-        return self._waiting + (self._socket.unsent if self._socket is not None else 0)
+        return self._waiting_bytes + (self._socket.unsent if self._socket is not None else 0)
 
     async def drain(self) -> None:
         await self._below_high_water.wait()
@@ -115,11 +114,11 @@ class WebSocketTransport:
         socket = self._socket
         if socket is not None:
             # The server's close frame has to be read, even if the messages before it are dropped.
-            self._discard = self._paused or self._receiver is None
+            self._discard_received = self._paused or self._receiver is None
             socket.close()
             socket.resume()
             try:
-                await within(self._clock, self._times.leave, socket.closed)
+                await within(self._clock, self._timeouts.close, socket.closed)
             finally:
                 socket.abort()
         self._finish(f"this side closed the connection to {self._address}")
@@ -132,9 +131,9 @@ class WebSocketTransport:
         elif socket is not self._socket:
             return
         received = self._resume_buffer.receive(messages)
-        if self._socket is not None and (confirmation := self._resume_buffer.confirmation()) is not None:
+        if self._socket is not None and (confirmation := self._resume_buffer.take_confirmation()) is not None:
             self._socket.send(confirmation)
-        if received and self._receiver is not None and not self._discard and self._end is None:
+        if received and self._receiver is not None and not self._discard_received and self._end is None:
             frames: list[Frame] = list(received)
             self._receiver.frames(frames)
 
@@ -166,35 +165,35 @@ class WebSocketTransport:
 
     # -- resuming ---------------------------------------------------------------------------------
 
-    async def _resume_connection(self, why: str) -> None:
-        deadline = self._clock.now() + self._times.back
+    async def _resume_connection(self, reason: str) -> None:
+        deadline = self._clock.now() + self._timeouts.resume
         attempt = 0
         while True:
             try:
-                await self._resume_once()
+                await self._try_to_resume()
             except (ResumeFailed, UsageError) as error:
-                self._finish(f"{self._address}: {why}; {error}")
+                self._finish(f"{self._address}: {reason}; {error}")
                 return
             except WebSocketRefused as refused:
                 attempt += 1
-                pause = self._times.pause_before(attempt)
+                pause = self._timeouts.pause_before(attempt)
                 if refused.final or self._clock.now() + pause > deadline:
-                    self._finish(f"{self._address}: {why}; resuming failed: {refused}")
+                    self._finish(f"{self._address}: {reason}; resuming failed: {refused}")
                     return
                 await self._clock.sleep(pause)
             else:
                 return
 
-    async def _resume_once(self) -> None:
+    async def _try_to_resume(self) -> None:
         """Open a new socket and send the resume request. Raises ResumeFailed, WebSocketRefused."""
         assert self._connection_id is not None, "a connection without an id cannot be resumed"
         socket = await self._new_socket()
         self._resume_response = response = asyncio.get_running_loop().create_future()
         self._candidate = socket
         try:
-            socket.send(self._resume_buffer.request(self._connection_id))
+            socket.send(self._resume_buffer.resume_request(self._connection_id))
             socket.resume()
-            if not await within(self._clock, self._times.connect, response):
+            if not await within(self._clock, self._timeouts.connect, response):
                 raise WebSocketRefused("the resume request was not answered", final=False)
             await response
         finally:
@@ -205,21 +204,19 @@ class WebSocketTransport:
     def _handle_resume_response(
         self, socket: WebSocketConnection, response: "asyncio.Future[None]", messages: list[bytes]
     ) -> list[bytes]:
-        """Handle the first message on a new socket, the response to the resume request; return the missed
-        messages.
-        """
+        """Handle the response to the resume request, the first message on a new socket; return the rest."""
         if response.done():
             return []
         try:
-            missed = self._resume_buffer.missed(messages[0])
+            frames_to_resend = self._resume_buffer.frames_to_resend(messages[0])
         except ResumeFailed as error:
             response.set_exception(error)
             return []
         self._candidate = self._resume_response = None
         self._socket = socket
-        self._waiting = 0
+        self._waiting_bytes = 0
         self._below_high_water.set()
-        for frame in missed:
+        for frame in frames_to_resend:
             socket.send(frame)
         if self._paused:
             socket.pause()
@@ -227,11 +224,13 @@ class WebSocketTransport:
         return messages[1:]
 
     async def _new_socket(self) -> WebSocketConnection:
-        return await open_socket(self._address, self, limit=self._limit, times=self._times, clock=self._clock)
+        return await open_socket(
+            self._address, self, limit=self._limit, timeouts=self._timeouts, clock=self._clock
+        )
 
     # -- begin and end ----------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _start_reading(self) -> None:
         if self._end is not None:
             self._report_end()
         elif self._socket is not None and not self._paused:
@@ -240,7 +239,7 @@ class WebSocketTransport:
     def _finish(self, reason: str) -> None:
         if self._end is None:
             self._end = TransportEnd(reason)
-            self._waiting = 0
+            self._waiting_bytes = 0
             self._below_high_water.set()
             if self._receiver is not None:
                 self._report_end()

@@ -37,12 +37,12 @@ def cookie_header(address: AgentAddress) -> str | None:
 
 def keep_cookies(address: AgentAddress, headers: Iterable[tuple[str, str]]) -> None:
     """Keep the cookies that the server set in its response."""
-    error_found = Message()
+    set_cookies = Message()
     for name, value in headers:
         if name.lower() == "set-cookie":
-            error_found[name] = value
+            set_cookies[name] = value
     address.cookies.extract_cookies(
-        cast(HTTPResponse, _ResponseHeaders(error_found)), Request(address.http_url)
+        cast(HTTPResponse, _ResponseHeaders(set_cookies)), Request(address.http_url)
     )
 
 
@@ -71,16 +71,16 @@ class WebSocketRefused(Exception):
         self.final: bool = final
 
 
-def refusal_of(websocket: ClientProtocol, error: Exception | None) -> WebSocketRefused:
+def explain_refusal(websocket: ClientProtocol, error: Exception | None) -> WebSocketRefused:
     """Explain why the handshake failed."""
-    error_found = websocket.handshake_exc
-    if isinstance(error_found, InvalidStatus):
-        status = error_found.response.status_code
+    failure = websocket.handshake_exc
+    if isinstance(failure, InvalidStatus):
+        status = failure.response.status_code
         final = status < 500 and status != 429
-        return WebSocketRefused(status_sentence(status, bytes(error_found.response.body or b"")), final=final)
-    if isinstance(error_found, InvalidHandshake) and not isinstance(error_found.__cause__, EOFError):
+        return WebSocketRefused(status_sentence(status, bytes(failure.response.body or b"")), final=final)
+    if isinstance(failure, InvalidHandshake) and not isinstance(failure.__cause__, EOFError):
         return WebSocketRefused(
-            f"there is no ACP server over WebSocket at this address: {error_sentence(error_found)}",
+            f"there is no ACP server over WebSocket at this address: {error_sentence(failure)}",
             final=True,
         )
     if error is not None:
@@ -88,16 +88,16 @@ def refusal_of(websocket: ClientProtocol, error: Exception | None) -> WebSocketR
     return WebSocketRefused("the server closed the connection before a WebSocket was opened", final=False)
 
 
-def loss_of(websocket: ClientProtocol, error: Exception | None) -> WebSocketLoss:
+def explain_loss(websocket: ClientProtocol, error: Exception | None) -> WebSocketLoss:
     """Explain why the socket was lost."""
-    error_found = websocket.parser_exc
-    if isinstance(error_found, PayloadTooBig):
+    failure = websocket.parser_exc
+    if isinstance(failure, PayloadTooBig):
         return WebSocketLoss(
             f"the server sent a message over the limit of {websocket.max_message_size} bytes", final=True
         )
-    if error_found is not None and not isinstance(error_found, EOFError):
+    if failure is not None and not isinstance(failure, EOFError):
         return WebSocketLoss(
-            f"the server broke the WebSocket protocol: {error_sentence(error_found)}", final=True
+            f"the server broke the WebSocket protocol: {error_sentence(failure)}", final=True
         )
     close_frame = websocket.close_rcvd
     if close_frame is not None:
@@ -110,7 +110,7 @@ def loss_of(websocket: ClientProtocol, error: Exception | None) -> WebSocketLoss
 
 _MAX_JOINED: Final = 64 * 1024
 """Messages of one loop iteration are written early at this many bytes."""
-_SILENT: Final = logging.Logger("accord.websocket", logging.CRITICAL + 1)
+_SILENT_LOGGER: Final = logging.Logger("accord.websocket", logging.CRITICAL + 1)
 """Not part of the logger tree, because at debug level it would log the token."""
 
 
@@ -118,25 +118,23 @@ class WebSocketListener(Protocol):
     """Receives the events of a socket."""
 
     def messages(self, socket: "WebSocketConnection", messages: list[bytes]) -> None:
-        """Take all messages that one read completed, in order."""
+        """Receive all messages that one read completed, in order."""
         ...
 
     def lost(self, socket: "WebSocketConnection", loss: WebSocketLoss) -> None:
-        """Take the loss of the socket; called once, after the last message."""
+        """Receive the loss of the socket; called once, after the last message."""
         ...
 
     def writable(self, socket: "WebSocketConnection", writable: bool) -> None:
-        """Take whether the write buffer is below its limit."""
+        """Receive whether the write buffer is below its limit."""
         ...
 
 
 async def open_socket(
-    address: AgentAddress, listener: WebSocketListener, *, limit: int, times: NetworkTimeouts, clock: Clock
+    address: AgentAddress, listener: WebSocketListener, *, limit: int, timeouts: NetworkTimeouts, clock: Clock
 ) -> "WebSocketConnection":
-    """Connect and make the handshake. Messages are read only after `resume`. Raises WebSocketRefused,
-    UsageError.
-    """
-    socket = WebSocketConnection(address, listener, limit, times, clock)
+    """Connect; messages are read only after `resume`. Raises WebSocketRefused, UsageError."""
+    socket = WebSocketConnection(address, listener, limit, timeouts, clock)
     context = address.tls_context() if address.secure else None
     if context is not None:
         context.set_alpn_protocols(["http/1.1"])
@@ -150,11 +148,11 @@ async def open_socket(
         )
     )
     try:
-        if not await within(clock, times.connect, connecting):
-            raise WebSocketRefused(f"it does not respond within {times.connect:g} s", final=False)
+        if not await within(clock, timeouts.connect, connecting):
+            raise WebSocketRefused(f"it does not respond within {timeouts.connect:g} s", final=False)
         await connecting
-        if not await within(clock, times.connect, socket.opened):
-            raise WebSocketRefused(f"no WebSocket was opened within {times.connect:g} s", final=False)
+        if not await within(clock, timeouts.connect, socket.opened):
+            raise WebSocketRefused(f"no WebSocket was opened within {timeouts.connect:g} s", final=False)
         await socket.opened
     except OSError as error:
         raise WebSocketRefused(error_sentence(error), final=False) from None
@@ -173,7 +171,7 @@ class WebSocketConnection(asyncio.Protocol):
         address: AgentAddress,
         listener: WebSocketListener,
         limit: int,
-        times: NetworkTimeouts,
+        timeouts: NetworkTimeouts,
         clock: Clock,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -182,15 +180,15 @@ class WebSocketConnection(asyncio.Protocol):
         self.connection_id: str | None = None
         self._address = address
         self._listener = listener
-        self._times = times
+        self._timeouts = timeouts
         self._clock = clock
         self._loop = loop
-        self._websocket = ClientProtocol(parse_uri(address.url), max_size=limit, logger=_SILENT)
+        self._websocket = ClientProtocol(parse_uri(address.url), max_size=limit, logger=_SILENT_LOGGER)
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._parts: list[bytes] = []  # of a message in several frames
-        self._text = False  # whether those are text
-        self._early: list[bytes] = []  # received with the handshake
+        self._message_parts: list[bytes] = []  # of a message in several frames
+        self._is_text = False  # whether those are text
+        self._early_messages: list[bytes] = []  # received with the handshake
         self._started = False
         self._queued: list[bytes] = []  # messages of this loop iteration
         self._queued_bytes = 0
@@ -238,9 +236,9 @@ class WebSocketConnection(asyncio.Protocol):
         if not self._started:
             self._started = True
             self._check_alive()
-        if self._early:
-            early, self._early = self._early, []
-            self._listener.messages(self, early)
+        if self._early_messages:
+            early_messages, self._early_messages = self._early_messages, []
+            self._listener.messages(self, early_messages)
 
     def close(self) -> None:
         """Send a close frame; `closed` is done when the server has closed or did not in time."""
@@ -248,7 +246,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self.is_open:
             self._websocket.send_close(1000)
             self._write()
-            self._await_close()
+            self._abort_unless_closed()
 
     def abort(self) -> None:
         """Close at once."""
@@ -274,17 +272,17 @@ class WebSocketConnection(asyncio.Protocol):
         messages: list[bytes] = []
         for event in self._websocket.events_received():
             if isinstance(event, Frame):
-                self._take_frame(event, messages)
+                self._receive_frame(event, messages)
             elif isinstance(event, Response):
-                self._handshake_response(event)
+                self._handle_handshake_response(event)
         self._write()
         if self._websocket.close_expected():
-            self._await_close()
+            self._abort_unless_closed()
         if messages:
             if self._started:
                 self._listener.messages(self, messages)
             else:
-                self._early += messages
+                self._early_messages += messages
 
     def eof_received(self) -> None:
         self._websocket.receive_eof()
@@ -296,11 +294,11 @@ class WebSocketConnection(asyncio.Protocol):
         self._queued.clear()
         self._queued_bytes = 0
         if not self.opened.done():
-            self.opened.set_exception(refusal_of(self._websocket, exc))
+            self.opened.set_exception(explain_refusal(self._websocket, exc))
             self.opened.exception()  # mark it as retrieved
             self.closed.set_result(None)
             return
-        self._listener.lost(self, self._loss or loss_of(self._websocket, exc))
+        self._listener.lost(self, self._loss or explain_loss(self._websocket, exc))
         self.closed.set_result(None)
 
     def pause_writing(self) -> None:
@@ -311,7 +309,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     # -- the handshake ----------------------------------------------------------------------------
 
-    def _handshake_response(self, response: Response) -> None:
+    def _handle_handshake_response(self, response: Response) -> None:
         keep_cookies(self._address, response.headers.raw_items())
         if self._websocket.handshake_exc is not None:
             return  # `connection_lost` reports it
@@ -323,17 +321,17 @@ class WebSocketConnection(asyncio.Protocol):
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def _take_frame(self, frame: Frame, messages: list[bytes]) -> None:
+    def _receive_frame(self, frame: Frame, messages: list[bytes]) -> None:
         if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
-            self._text = frame.opcode is Opcode.TEXT
+            self._is_text = frame.opcode is Opcode.TEXT
         elif frame.opcode is not Opcode.CONT:
             return
-        if not self._text:
+        if not self._is_text:
             return  # binary messages are ignored
         if not frame.fin:
-            self._parts.append(bytes(frame.data))
-        elif self._parts:
-            parts, self._parts = self._parts, []
+            self._message_parts.append(bytes(frame.data))
+        elif self._message_parts:
+            parts, self._message_parts = self._message_parts, []
             messages.append(b"".join((*parts, frame.data)))
         else:
             messages.append(bytes(frame.data))
@@ -351,18 +349,18 @@ class WebSocketConnection(asyncio.Protocol):
             self._write()
 
     def _write(self) -> None:
-        pieces = self._websocket.data_to_send()
+        chunks = self._websocket.data_to_send()
         transport = self._transport
-        if not pieces or transport is None or transport.is_closing():
+        if not chunks or transport is None or transport.is_closing():
             return
-        over = not pieces[-1]
-        if over:
-            pieces.pop()
-        if len(pieces) == 1:
-            transport.write(pieces[0])
-        elif pieces:
-            transport.writelines(pieces)
-        if over:
+        ends = not chunks[-1]
+        if ends:
+            chunks.pop()
+        if len(chunks) == 1:
+            transport.write(chunks[0])
+        elif chunks:
+            transport.writelines(chunks)
+        if ends:
             transport.close()
 
     # -- pings and the end ------------------------------------------------------------------------
@@ -373,18 +371,18 @@ class WebSocketConnection(asyncio.Protocol):
         if self._reads != reads or self._paused:
             self._last_check = (self._reads, False)
         elif pinged:
-            self._loss = WebSocketLoss(f"the server did not respond for {2 * self._times.ping:g} s")
+            self._loss = WebSocketLoss(f"the server did not respond for {2 * self._timeouts.ping:g} s")
             self.abort()
             return
         elif self.is_open:
             self._last_check = (reads, True)
             self._websocket.send_ping(b"")
             self._write()
-        self._timer = self._clock.call_later(self._times.ping, self._check_alive)
+        self._timer = self._clock.call_later(self._timeouts.ping, self._check_alive)
 
-    def _await_close(self) -> None:
+    def _abort_unless_closed(self) -> None:
         self._stop_timer()
-        self._timer = self._clock.call_later(self._times.leave, self.abort)
+        self._timer = self._clock.call_later(self._timeouts.close, self.abort)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
