@@ -301,7 +301,7 @@ class SessionRuntime:
     async def _wait_for_servers(self) -> None:
         servers = self.session.mcp
         if servers is not None:
-            await servers.settled(self.session.resources.config.mcp.start_seconds)
+            await servers.wait_started(self.session.resources.config.mcp.start_seconds)
 
     async def aclose(self) -> None:
         """End the background jobs and the sandbox."""

@@ -176,8 +176,8 @@ async def run_mcp(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandRe
 
 def _server_line(state: "ServerState") -> str:
     line = f"- `{one_line(state.name, 60)}` ({state.transport}): {state.status}"
-    if state.why:
-        line += f": {one_line(state.why, 300)}"
+    if state.reason:
+        line += f": {one_line(state.reason, 300)}"
     counts = ((state.tools, "tool"), (state.prompts, "prompt"), (state.resources, "resource"))
     offered = [f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
     return f"{line}; {', '.join(offered)}" if offered else line

@@ -41,7 +41,7 @@ class McpSession:
         await self.host.aclose()
 
     async def ready(self) -> "McpSession":
-        await self.host.settled(50)
+        await self.host.wait_started(50)
         return self
 
     # -- hooks -----------------------------------------------------------------------------------------------
@@ -49,8 +49,8 @@ class McpSession:
     def changed(self) -> None:
         self._news.set()
 
-    def failed(self, name: str, why: str) -> None:
-        self.failures.append((name, why))
+    def failed(self, name: str, reason: str) -> None:
+        self.failures.append((name, reason))
         self._news.set()
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:

@@ -203,7 +203,7 @@ async def test_server_that_never_gets_ready_is_not_waited_for(tmp_path: Path) ->
     silent = McpServerStdio("deaf", sys.executable, ["-c", script, str(tmp_path / "mark")], [])
     async with McpSession([silent], tmp_path, clock=clock) as session:
         await wait_for_text(tmp_path / "mark", "up")
-        waiting = asyncio.create_task(session.host.settled(5))
+        waiting = asyncio.create_task(session.host.wait_started(5))
         await clock.advance(5)
         await waiting
         assert session.status == {"deaf": "connecting"}

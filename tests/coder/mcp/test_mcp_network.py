@@ -149,15 +149,17 @@ async def test_headers_are_sent_and_never_shown(tmp_path: Path, caplog: pytest.L
         async with McpSession(servers, tmp_path) as session:
             await session.ready()
     assert "Bearer s3cr3t-t0k3n" in seen
-    why = dict(session.failures)
+    reason = dict(session.failures)
     assert (
-        why["a"] == why["b"] == "it refused the request with HTTP 401; check its headers, such as the token"
+        reason["a"]
+        == reason["b"]
+        == "it refused the request with HTTP 401; check its headers, such as the token"
     )
-    assert why["d"] == "its address is not an http or https URL; correct it"
+    assert reason["d"] == "its address is not an http or https URL; correct it"
     assert "s3cr3t" not in repr(session.failures)
     ours = [record for record in caplog.records if not record.name.startswith(("uvicorn", "httpcore2"))]
     assert not [record.getMessage() for record in ours if "s3cr3t" in record.getMessage()]
-    assert set(why) >= {"a", "b", "d", "e"}
+    assert set(reason) >= {"a", "b", "d", "e"}
 
 
 async def test_endless_response_fails_the_server(tmp_path: Path) -> None:

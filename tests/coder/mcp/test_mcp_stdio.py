@@ -135,10 +135,10 @@ async def test_servers_start_in_parallel_and_failures_are_isolated(tmp_path: Pat
         assert session.status == dict.fromkeys(("gone", "every", "crash", "every-2"), "connecting")
         await session.ready()
         assert session.status == {"gone": "failed", "every": "ready", "crash": "failed", "every-2": "ready"}
-        why = dict(session.failures)
-        assert why["gone"].startswith("cannot start no-such-program-here: it is not on PATH")
-        assert "exited with code 2; its last line on stderr: " in why["crash"]
-        assert [state.why for state in session.host.states] == [why["gone"], "", why["crash"], ""]
+        reason = dict(session.failures)
+        assert reason["gone"].startswith("cannot start no-such-program-here: it is not on PATH")
+        assert "exited with code 2; its last line on stderr: " in reason["crash"]
+        assert [state.reason for state in session.host.states] == [reason["gone"], "", reason["crash"], ""]
         assert await session.done("every__echo", text="1") == "1"
         assert await session.done("every-2__echo", text="2") == "2"
 

@@ -25,18 +25,18 @@ def test_tool_names_are_valid_unique_and_stable(
     offers: list[tuple[str, str]],
 ) -> None:
     names = FeatureNames("__")
-    assigned = [names.of(*offer) for offer in offers]
+    assigned = [names.name_for(*offer) for offer in offers]
     assert all(FIT.fullmatch(name) for name in assigned)
     assert len(set(assigned)) == len(offers)
-    assert [names.of(*offer) for offer in reversed(offers)] == assigned[::-1]
+    assert [names.name_for(*offer) for offer in reversed(offers)] == assigned[::-1]
 
 
 def test_ordinary_names_are_kept() -> None:
     names = FeatureNames("__")
-    assert names.of("git", "list-commits") == "git__list-commits"
-    assert names.of("a__b", "c") == "a__b__c"
-    assert re.fullmatch(r"a__b__c_[0-9a-f]{6}", names.of("a", "b__c"))
-    assert names.of("9 lives", "é") == "_9_lives__unnamed"
+    assert names.name_for("git", "list-commits") == "git__list-commits"
+    assert names.name_for("a__b", "c") == "a__b__c"
+    assert re.fullmatch(r"a__b__c_[0-9a-f]{6}", names.name_for("a", "b__c"))
+    assert names.name_for("9 lives", "é") == "_9_lives__unnamed"
 
 
 @given(st.text(st.characters(codec=None)), st.integers(20, 300))
@@ -92,7 +92,7 @@ def test_host_needs_no_heavy_imports_and_names_the_missing_extra() -> None:
             told.extend(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))
             sys.modules["mcp"] = None
             host.start()
-            await host.settled(30)
+            await host.wait_started(30)
             await host.aclose()
 
         asyncio.run(main())

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from accord.coder.coder_session import CoderSession
 
 
-_MAX_NAME: Final = 64
-_INVALID: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_MAX_NAME_CHARS: Final = 64
+_INVALID_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _HASH_DIGITS: Final = 6
-_MAX_SERVER_NAME: Final = 40
+_MAX_SERVER_NAME_CHARS: Final = 40
 _RESOURCE_TOOLS: Final = frozenset(("list_mcp_resources", "read_mcp_resource"))
 
 
@@ -55,30 +55,30 @@ class FeatureNames:
         self._names: dict[tuple[str, str], str] = {}
         self._taken = set(taken)
 
-    def of(self, server: str, offered: str) -> str:
+    def name_for(self, server: str, feature: str) -> str:
         """Return our name for a feature of a server; always the same one."""
-        name = self._names.get((server, offered))
+        name = self._names.get((server, feature))
         if name is None:
-            name = self._names[server, offered] = self._new(server, offered)
+            name = self._names[server, feature] = self._new_name(server, feature)
             self._taken.add(name)
         return name
 
-    def _new(self, server: str, offered: str) -> str:
-        plain = f"{_valid(server)}{self._separator}{_valid(offered)}"
-        if len(plain) <= _MAX_NAME and plain not in self._taken:
-            return plain
+    def _new_name(self, server: str, feature: str) -> str:
+        joined = f"{_valid_name(server)}{self._separator}{_valid_name(feature)}"
+        if len(joined) <= _MAX_NAME_CHARS and joined not in self._taken:
+            return joined
         number = 0
         while True:
-            digest = hashlib.sha256(f"{number}\0{server}\0{offered}".encode(errors="replace")).hexdigest()
-            name = f"{plain[: _MAX_NAME - _HASH_DIGITS - 1]}_{digest[:_HASH_DIGITS]}"
+            digest = hashlib.sha256(f"{number}\0{server}\0{feature}".encode(errors="replace")).hexdigest()
+            name = f"{joined[: _MAX_NAME_CHARS - _HASH_DIGITS - 1]}_{digest[:_HASH_DIGITS]}"
             if name not in self._taken:
                 return name
             number += 1
 
 
-def _valid(name: str) -> str:
+def _valid_name(name: str) -> str:
     """Replace characters that are not allowed."""
-    valid = _INVALID.sub("_", name).strip("_-") or "unnamed"
+    valid = _INVALID_CHARACTERS.sub("_", name).strip("_-") or "unnamed"
     return valid if valid[0].isalpha() else f"_{valid}"
 
 
@@ -102,7 +102,7 @@ class McpHost:
         self._tool_limits = tool_limits or ToolLimits()
         self._servers: dict[str, SessionMcpServer] = {}
         for server in servers:
-            name = self._unique(server.name)
+            name = self._unique_name(server.name)
             server_context = ServerContext(
                 name=name,
                 cwd=cwd,
@@ -113,13 +113,13 @@ class McpHost:
                 environment=environment,
                 secrets=_secrets(server),
                 acp=acp,
-                lost=_no_connection,
-                stale=_no_connection,
+                on_lost=_no_connection,
+                on_features_changed=_no_connection,
             )
             self._servers[name] = SessionMcpServer(server, server_context)
         self._tool_names = FeatureNames("__", _RESOURCE_TOOLS)
         self._command_names = FeatureNames(":")
-        self._resources = Resources(self._with_resources)
+        self._resources = Resources(self._servers_with_resources)
 
     def start(self) -> None:
         """Start all servers in the background."""
@@ -135,11 +135,11 @@ class McpHost:
             server.restart()
         return server is not None
 
-    async def settled(self, seconds: float) -> None:
+    async def wait_started(self, seconds: float) -> None:
         """Wait until every server is ready or has failed, at most `seconds`."""
         deadline = self._clock.now() + seconds
         for server in self._servers.values():
-            if not await server.settled(deadline - self._clock.now()):
+            if not await server.wait_started(deadline - self._clock.now()):
                 return
 
     @property
@@ -147,10 +147,10 @@ class McpHost:
         """The current tools of all servers, by names that are stable during the session."""
         tools: dict[str, Tool] = {}
         for server in self._servers.values():
-            for offered in server.features.tools:
-                name = self._tool_names.of(server.name, offered.name)
-                tools[name] = McpTool(name, server, offered)
-        if self._with_resources():
+            for feature in server.features.tools:
+                name = self._tool_names.name_for(server.name, feature.name)
+                tools[name] = McpTool(name, server, feature)
+        if self._servers_with_resources():
             tools.update((tool.name, tool) for tool in self._resources.tools)
         return tools
 
@@ -159,15 +159,15 @@ class McpHost:
         """The prompts of all servers, for use as slash commands."""
         return [
             McpPrompt(
-                self._command_names.of(server.name, offered.name),
-                offered.description,
+                self._command_names.name_for(server.name, feature.name),
+                feature.description,
                 server,
-                offered,
+                feature,
                 self._tool_limits.output_chars,
                 self._tool_limits.image_bytes,
             )
             for server in self._servers.values()
-            for offered in server.features.prompts
+            for feature in server.features.prompts
         ]
 
     @property
@@ -188,14 +188,14 @@ class McpHost:
         """End all connections and processes, in bounded time. Can be called twice."""
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
-    def _with_resources(self) -> Mapping[str, SessionMcpServer]:
+    def _servers_with_resources(self) -> Mapping[str, SessionMcpServer]:
         return {name: server for name, server in self._servers.items() if server.features.has_resources}
 
-    def _unique(self, name: str) -> str:
-        shown = clean_line(name, _MAX_SERVER_NAME) or "server"
-        unique, number = shown, 2
+    def _unique_name(self, name: str) -> str:
+        cleaned = clean_line(name, _MAX_SERVER_NAME_CHARS) or "server"
+        unique, number = cleaned, 2
         while unique in self._servers:
-            unique, number = f"{shown}-{number}", number + 1
+            unique, number = f"{cleaned}-{number}", number + 1
         return unique
 
 
@@ -212,7 +212,7 @@ def _no_connection(*_: object) -> None:
 
 
 def start_servers(session: "CoderSession") -> McpHost:
-    """Start them all; the session goes on meanwhile."""
+    """Start the MCP servers of a session in the background."""
     agent_session = session.agent_session
     host = McpHost(
         agent_session.mcp_servers,
@@ -234,16 +234,16 @@ class _Hooks:
 
     def changed(self) -> None:
         """Update the slash commands: they include the prompts of the servers."""
-        self._session.spawn(self._offer())
+        self._session.spawn(self._send_commands())
 
-    async def _offer(self) -> None:
+    async def _send_commands(self) -> None:
         runtime = self._session.existing_runtime
         if runtime is not None:
             await runtime.offer_commands()
 
-    def failed(self, name: str, why: str) -> None:
+    def failed(self, name: str, reason: str) -> None:
         """Show the user a notice. The session goes on."""
-        notice = self._session.agent_session.notice(f"MCP server {name} failed", why, severity="warning")
+        notice = self._session.agent_session.notice(f"MCP server {name} failed", reason, severity="warning")
         self._session.spawn(notice)
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:

@@ -49,17 +49,17 @@ class ConnectionTask:
         self.closing: bool = False
         """Whether we are closing it."""
         self._wake = asyncio.Event()
-        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when it is connected or has failed."""
+        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the connection is ready or has failed."""
         self.connection: ServerConnection | None = None
         """The connection, while it is open."""
-        self.why: str = ""
+        self.reason: str = ""
         """Why it ended, in one line; empty before."""
         self.task: asyncio.Task[None] = asyncio.create_task(self._run(), name=f"mcp {self._context.name}")
 
     @property
-    def over(self) -> bool:
-        """Whether it can no longer be used."""
+    def is_over(self) -> bool:
+        """Whether the connection can no longer be used."""
         return self._lost is not None or self.closing or self.task.done()
 
     async def ready(self) -> "ServerConnection":
@@ -67,15 +67,15 @@ class ConnectionTask:
 
         Raises McpServerFailure.
         """
-        await asyncio.shield(self.settled)
-        if self.connection is None or self.over:
-            raise McpServerFailure(self.why or self._lost or "it is closed")
+        await asyncio.shield(self.started)
+        if self.connection is None or self.is_over:
+            raise McpServerFailure(self.reason or self._lost or "it is closed")
         return self.connection
 
-    def lost(self, why: str) -> None:
+    def lost(self, reason: str) -> None:
         """Record why the connection was lost. The first reason counts."""
         if self._lost is None:
-            self._lost = why
+            self._lost = reason
             self._wake.set()
 
     def stale(self) -> None:
@@ -87,7 +87,7 @@ class ConnectionTask:
         """Close it in order."""
         self.closing = True
         self._wake.set()
-        if not self.settled.done():
+        if not self.started.done():
             self.task.cancel()
 
     async def _run(self) -> None:
@@ -95,30 +95,29 @@ class ConnectionTask:
         timer = self._clock.call_later(limit, self._connect_timeout)
         try:
             await self._connect()
-            self.why = self._lost or "it was closed"
+            self.reason = self._lost or "it was closed"
         except asyncio.CancelledError:
-            self.why = self._lost or "it was closed"
+            self.reason = self._lost or "it was closed"
         except AccordError as error:
-            self.why = self._lost or str(error)
+            self.reason = self._lost or str(error)
         except Exception as error:  # noqa: BLE001  (the top of a task: one server must not stop the others)
             _LOG.error(
                 "the connection to %s failed because of an internal error", self._context.name, exc_info=error
             )
-            self.why = f"the connection failed because of an internal error ({type(error).__name__})"
+            self.reason = f"the connection failed because of an internal error ({type(error).__name__})"
         finally:
             timer.cancel()
             self.connection = None
             if self._lost is None:
-                self._lost = self.why
-            if not self.settled.done():
-                self.settled.set_result(None)
+                self._lost = self.reason
+            if not self.started.done():
+                self.started.set_result(None)
             self._on_end(self)
 
     async def _connect(self) -> None:
         connection_type = await server_connection_type()
-        # Some older servers exit if the first message is not the `initialize` that they know. Such a process
-        # is
-        # started again, with the older handshake.
+        # Some older servers exit if the first message is not the `initialize` that they know. Their process
+        # is started again, with the older handshake.
         retry = self._mode == "auto" and isinstance(self._server, McpServerStdio)
         for mode in (self._mode, "legacy") if retry else (self._mode,):
             self._lost = None
@@ -127,13 +126,13 @@ class ConnectionTask:
                     await self._serve(connection)
                 return
             except McpServerFailure as failure:
-                if self.settled.done() or mode == "legacy" or self._lost is None or self.closing:
+                if self.started.done() or mode == "legacy" or self._lost is None or self.closing:
                     raise McpServerFailure(self._lost or str(failure)) from None
 
     async def _serve(self, connection: "ServerConnection") -> None:
         features = await self._list_features(connection)
         self.connection = connection
-        self.settled.set_result(None)
+        self.started.set_result(None)
         self._on_features(self, features)
         listen_task = asyncio.create_task(connection.listen())
         listed_at = self._clock.now()
@@ -168,7 +167,7 @@ class ConnectionTask:
         raise McpServerFailure(f"it did not list its features within {self._limits.list_seconds:g} s")
 
     def _connect_timeout(self) -> None:
-        if not self.settled.done():
+        if not self.started.done():
             self.lost(f"it was not ready within {self._limits.connect_seconds:g} s")
             self.task.cancel()
 
@@ -198,7 +197,7 @@ class SessionMcpServer:
         self._connection_task: ConnectionTask | None = None
         self._mode: Mode = "auto"
         self._losses = 0  # lost connections in a row
-        self._why = ""
+        self._reason = ""
         self._closed = False
         self._calls: set[asyncio.Future[Any]] = set()
 
@@ -209,7 +208,7 @@ class SessionMcpServer:
             self.name,
             _transport(self._server),
             self._status,
-            self._why if self._status == "failed" else "",
+            self._reason if self._status == "failed" else "",
             len(features.tools),
             len(features.prompts),
             len(features.resources),
@@ -219,12 +218,12 @@ class SessionMcpServer:
     def _status(self) -> Status:
         if self._closed:
             return "closed"
-        if self._connection_task is not None and self._connection_task.why:
+        if self._connection_task is not None and self._connection_task.reason:
             return "failed"
         return (
             "ready"
             if self._connection_task is not None
-            and not self._connection_task.over
+            and not self._connection_task.is_over
             and self._connection_task.connection
             else "connecting"
         )
@@ -247,11 +246,11 @@ class SessionMcpServer:
         )
         return self._connection_task
 
-    async def settled(self, seconds: float) -> bool:
+    async def wait_started(self, seconds: float) -> bool:
         """Wait at most `seconds` until it is ready or has failed, and return whether it is."""
-        if self._connection_task is None or self._connection_task.settled.done():
+        if self._connection_task is None or self._connection_task.started.done():
             return self._connection_task is not None
-        return seconds > 0 and await within(self._context.clock, seconds, self._connection_task.settled)
+        return seconds > 0 and await within(self._context.clock, seconds, self._connection_task.started)
 
     async def aclose(self) -> None:
         """Close the connection, in bounded time."""
@@ -267,7 +266,7 @@ class SessionMcpServer:
             call.cancel()
 
     def _context_of(self, connection_task: ConnectionTask) -> ServerContext:
-        return replace(self._context, lost=connection_task.lost, stale=connection_task.stale)
+        return replace(self._context, on_lost=connection_task.lost, on_features_changed=connection_task.stale)
 
     def _features_listed(self, connection_task: ConnectionTask, features: OfferedFeatures) -> None:
         self.features = features
@@ -277,10 +276,10 @@ class SessionMcpServer:
         if self._closed or connection_task.closing or connection_task is not self._connection_task:
             return
         self._losses += 1
-        self._why = connection_task.why
+        self._reason = connection_task.reason
         if self._gave_up:
             self.features = OfferedFeatures()
-        self._notify(self._context.hooks.failed, self.name, connection_task.why)
+        self._notify(self._context.hooks.failed, self.name, connection_task.reason)
         self._notify(self._context.hooks.changed)
 
     def _notify(self, hook: Callable[..., None], *args: str) -> None:
@@ -298,12 +297,12 @@ class SessionMcpServer:
         if self._closed:
             raise McpServerFailure(f"{self.name} is closed")
         connection_task = self._connection_task
-        if connection_task is None or connection_task.over:
+        if connection_task is None or connection_task.is_over:
             if connection_task is not None:
                 await asyncio.wait({connection_task.task})  # the old process ends before a new one starts
             if self._gave_up:
                 raise McpServerFailure(
-                    f"{self.name} is not started again because it failed too often: {self._why}"
+                    f"{self.name} is not started again because it failed too often: {self._reason}"
                 )
             if connection_task is not self._connection_task and self._connection_task is not None:
                 connection_task = self._connection_task  # another call has reconnected meanwhile
@@ -317,17 +316,17 @@ class SessionMcpServer:
         self._mode = connection.mode
         return connection_task, connection
 
-    async def use(self, ask: "ServerCall[T]") -> T:
+    async def request(self, call: "ServerCall[T]") -> T:
         """Send a request. Raises McpServerFailure. A cancel is also sent to the server."""
         try:
-            return await self._use_once(ask)
+            return await self._request_once(call)
         except SessionExpired:
-            return await self._use_once(ask)
+            return await self._request_once(call)
 
-    async def _use_once(self, ask: "ServerCall[T]") -> T:
+    async def _request_once(self, call: "ServerCall[T]") -> T:
         connection_task, connection = await self._open_connection()
         try:
-            result = await self._call_with_limits(connection, ask)
+            result = await self._call_with_limits(connection, call)
         except SessionExpired:
             connection_task.close()
             self._losses += 1
@@ -337,42 +336,38 @@ class SessionMcpServer:
             await within(self._context.clock, 2 * self._limits.leave_seconds, connection_task.task)
             if self._closed:
                 raise McpServerFailure(f"{self.name} was closed before it answered") from None
-            again = "not be used again" if self._gave_up else "be started again for the next call"
+            outcome = "not be used again" if self._gave_up else "be started again for the next call"
             raise McpServerFailure(
                 f"{self.name} ended before it answered; the call may or may not have had effects: "
-                f"{connection_task.why or failure}. It will {again}."
+                f"{connection_task.reason or failure}. It will {outcome}."
             ) from None
         except McpServerFailure as failure:
             raise McpServerFailure(f"{self.name}: {failure}") from None
         self._losses = 0
         return result
 
-    async def _call_with_limits(self, connection: "ServerConnection", ask: "ServerCall[T]") -> T:
+    async def _call_with_limits(self, connection: "ServerConnection", call: "ServerCall[T]") -> T:
         clock, limits = self._context.clock, self._limits
-        started = last_sign = clock.now()
+        started_at = last_progress = clock.now()
 
-        def alive() -> None:
-            nonlocal last_sign
-            last_sign = clock.now()
+        def on_progress() -> None:
+            nonlocal last_progress
+            last_progress = clock.now()
 
-        call_task = asyncio.ensure_future(ask(connection, alive))
+        def deadline() -> float:
+            return min(last_progress + limits.call_seconds, started_at + limits.max_call_seconds)
+
+        call_task = asyncio.ensure_future(call(connection, on_progress))
         self._calls.add(call_task)
         call_task.add_done_callback(self._call_done)
         try:
-            while not await within(
-                clock,
-                max(
-                    min(last_sign + limits.call_seconds, started + limits.most_call_seconds) - clock.now(),
-                    0.0,
-                ),
-                call_task,
-            ):
+            while not await within(clock, max(deadline() - clock.now(), 0.0), call_task):
                 if connection.waits_for_user:  # the time of the user does not count
-                    started = last_sign = clock.now()
-                elif clock.now() >= min(last_sign + limits.call_seconds, started + limits.most_call_seconds):
+                    started_at = last_progress = clock.now()
+                elif clock.now() >= deadline():
                     await self._cancel_call(call_task)
                     raise McpServerFailure(
-                        f"no response for {clock.now() - last_sign:g} s; the call was cancelled"
+                        f"no response for {clock.now() - last_progress:g} s; the call was cancelled"
                     )
         except asyncio.CancelledError:
             await self._cancel_call(call_task)

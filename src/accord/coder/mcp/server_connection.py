@@ -29,7 +29,13 @@ from pydantic import FileUrl, ValidationError
 
 from accord import __version__
 from accord.agent.elicitation import looks_secret
-from accord.coder.mcp.server_content import ContentLimits, FeatureListing, contents, outcome, prompt_parts
+from accord.coder.mcp.server_content import (
+    ContentLimits,
+    FeatureListing,
+    prompt_parts,
+    resource_outcome,
+    tool_outcome,
+)
 from accord.coder.mcp.server_interface import (
     McpServerFailure,
     OfferedFeatures,
@@ -84,26 +90,26 @@ class ServerRequests:
         self.open += 1
         try:
             if isinstance(params, ElicitRequestFormParams):
-                return await self._form(message, params)
-            return await self._page(message, params)
+                return await self._show_form(message, params)
+            return await self._ask_to_open(message, params)
         except Exception as error:  # noqa: BLE001  (an error in the session declines the question)
             _LOG.error("a question of %s could not be asked (%s)", self._context.name, type(error).__name__)
             return _DECLINE
         finally:
             self.open -= 1
 
-    async def _form(self, message: str, params: ElicitRequestFormParams) -> ElicitResult:
+    async def _show_form(self, message: str, params: ElicitRequestFormParams) -> ElicitResult:
         schema = clean_schema(params.requested_schema, _MAX_QUESTION)
-        refused = form_problem(schema, params.message)
-        if refused is not None:
-            _LOG.warning("a form of %s was declined without showing it: %s", self._context.name, refused)
+        reason = form_refusal_reason(schema, params.message)
+        if reason is not None:
+            _LOG.warning("a form of %s was declined without showing it: %s", self._context.name, reason)
             return _DECLINE
         action, content = await self._context.hooks.elicit_form(message, schema)
         if action == "accept" and isinstance(content, dict):
             return ElicitResult(action="accept", content=content)
         return ElicitResult(action="cancel") if action == "cancel" else _DECLINE
 
-    async def _page(self, message: str, params: ElicitRequestURLParams) -> ElicitResult:
+    async def _ask_to_open(self, message: str, params: ElicitRequestURLParams) -> ElicitResult:
         if not is_openable(params.url):
             _LOG.warning("%s asked to open an invalid address; declined", self._context.name)
             return _DECLINE
@@ -120,13 +126,13 @@ class ServerRequests:
         )
 
 
-def form_problem(schema: dict[str, Any], message: str) -> str | None:
+def form_refusal_reason(schema: dict[str, Any], message: str) -> str | None:
     """Return why a form is not shown: it is not flat, or it asks for a secret. None if it is fine."""
     fields = cast(dict[str, Any], schema["properties"])
     if len(fields) > _MAX_FIELDS:
         return "it has too many fields"
-    for name, described in fields.items():
-        field = cast(dict[str, Any], described) if isinstance(described, dict) else {}
+    for name, schema_of_field in fields.items():
+        field = cast(dict[str, Any], schema_of_field) if isinstance(schema_of_field, dict) else {}
         if field.get("type") not in _FIELD_TYPES:
             return "it is not a flat form"
         if field["type"] != "string" or "enum" in field or "oneOf" in field:
@@ -161,35 +167,35 @@ def explain_error(
     error: BaseException, server_context: ServerContext, clients: HttpClients | None
 ) -> McpServerFailure:
     """Convert an error to a McpServerFailure: one line without secrets and without the server's name."""
-    leaf = _leaf(error)
-    if isinstance(leaf, McpServerFailure):
-        return leaf
-    why = clean_line(server_context.secrets.masked(_reason(leaf, clients)), _MAX_REASON)
-    if isinstance(leaf, MCPError) and leaf.code == types.CONNECTION_CLOSED:
-        return ServerConnectionLost(why)
-    if isinstance(leaf, MCPError) and clients is not None and clients.forgotten:
-        return SessionExpired(why)
-    return McpServerFailure(why)
+    inner = _first_error(error)
+    if isinstance(inner, McpServerFailure):
+        return inner
+    reason = clean_line(server_context.secrets.masked(_describe_error(inner, clients)), _MAX_REASON)
+    if isinstance(inner, MCPError) and inner.code == types.CONNECTION_CLOSED:
+        return ServerConnectionLost(reason)
+    if isinstance(inner, MCPError) and clients is not None and clients.session_expired:
+        return SessionExpired(reason)
+    return McpServerFailure(reason)
 
 
-def _leaf(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """Return the first single error of a group."""
     while isinstance(error, BaseExceptionGroup):
-        inside = cast(BaseExceptionGroup[BaseException], error).exceptions
-        error = next((one for one in inside if isinstance(one, Exception)), inside[0])
+        errors = cast(BaseExceptionGroup[BaseException], error).exceptions
+        error = next((inner for inner in errors if isinstance(inner, Exception)), errors[0])
     return error
 
 
-def _reason(error: BaseException, clients: HttpClients | None) -> str:
+def _describe_error(error: BaseException, clients: HttpClients | None) -> str:
     match error:
         case MCPError():
-            if error.message == _ERROR_RESPONSE and clients is not None and clients.refused is not None:
-                return _status(clients.refused)
+            if error.message == _ERROR_RESPONSE and clients is not None and clients.error_status is not None:
+                return _describe_status(clients.error_status)
             return error.message or f"it answered with error {error.code}"
         case NeverStarted():
             return str(error)
         case httpx2.HTTPStatusError():
-            return _status(error.response.status_code)
+            return _describe_status(error.response.status_code)
         case ResponseTooLarge():
             return "its answer is too large"
         case httpx2.ConnectError():
@@ -199,21 +205,20 @@ def _reason(error: BaseException, clients: HttpClients | None) -> str:
         case httpx2.HTTPError() | httpx2.InvalidURL():
             return f"the connection failed ({type(error).__name__})"
         case ValidationError():
-            return (
-                f"its answer does not follow MCP ({error.error_count()} errors, the first: {_first(error)})"
-            )
+            first = _describe_first_fault(error)
+            return f"its answer does not follow MCP ({error.error_count()} errors, the first: {first})"
         case UnicodeError():
             return "its address or a header has characters that cannot be sent"
         case _:
             return f"{type(error).__name__}: {error}"
 
 
-def _first(error: ValidationError) -> str:
+def _describe_first_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return f"{'.'.join(map(str, fault['loc'][-3:]))}: {fault['msg']}"
 
 
-def _status(status: int) -> str:
+def _describe_status(status: int) -> str:
     if status in (401, 403):
         return f"it refused the request with HTTP {status}; check its headers, such as the token"
     if status == 404:
@@ -272,7 +277,7 @@ class ServerConnection:
             client_info=types.Implementation(name="accord", version=__version__),
             elicitation_callback=requests.elicit,
             list_roots_callback=requests.roots,
-            logging_callback=_Log(server_context),
+            logging_callback=_ServerLog(server_context),
             log_level="info",
             message_handler=_ChangeHandler(server_context),
         )
@@ -294,20 +299,20 @@ class ServerConnection:
     async def listen(self) -> None:
         """Subscribe to changes of its features until cancelled. Older servers report them without that."""
         capabilities = self._client.server_capabilities
-        changing = [
+        reports_changes = [
             bool(kind and kind.list_changed)
             for kind in (capabilities.tools, capabilities.prompts, capabilities.resources)
         ]
-        if self.mode == "legacy" or not any(changing):
+        if self.mode == "legacy" or not any(reports_changes):
             return
-        tools, prompts, resources = changing
+        tools, prompts, resources = reports_changes
         for attempt in range(_LISTEN_ATTEMPTS):
             try:
                 async with self._client.listen(
                     tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
                 ) as events:
                     if attempt:
-                        self._context.stale()  # changes may have been missed
+                        self._context.on_features_changed()  # changes may have been missed
                     async for _ in events:
                         pass  # `_ChangeHandler` handles them
             except (MCPError, SubscriptionLost, TimeoutError) as error:
@@ -331,26 +336,26 @@ class ServerConnection:
             raise McpServerFailure(await self._open_urls(error)) from None
         except Exception as error:  # noqa: BLE001  (such as results that break the server's own schema)
             raise explain_error(error, self._context, self._clients) from None
-        return outcome(result, context)
+        return tool_outcome(result, context)
 
     async def read(self, uri: str, context: ToolContext) -> ToolOutcome:
         """Read a resource. Raises McpServerFailure."""
         result = await self._explain_errors(self._client.read_resource(uri))
-        return contents(result.contents, context)
+        return resource_outcome(result.contents, context)
 
-    async def prompt(self, name: str, arguments: dict[str, str], bounds: ContentLimits) -> tuple[Part, ...]:
+    async def prompt(self, name: str, arguments: dict[str, str], limits: ContentLimits) -> tuple[Part, ...]:
         """Return the parts of a prompt. Raises McpServerFailure."""
         result = await self._explain_errors(self._client.get_prompt(name, arguments or None))
-        return prompt_parts(result.messages, bounds)
+        return prompt_parts(result.messages, limits)
 
     async def _open_urls(self, error: MCPError) -> str:
         """Ask the user to open the pages that a call requires. Return the message for the model."""
         error_data: Any = error.data
         data = cast(dict[str, Any], error_data) if isinstance(error_data, dict) else {}
         actions: list[str] = []
-        for wanted in list(data.get("elicitations") or ())[:_MAX_URLS]:
+        for elicitation in list(data.get("elicitations") or ())[:_MAX_URLS]:
             try:
-                params = types.ElicitRequestURLParams.model_validate(wanted)
+                params = types.ElicitRequestURLParams.model_validate(elicitation)
             except ValueError:
                 continue
             actions.append((await self._requests.answer(params)).action)
@@ -384,21 +389,21 @@ def _streams(
 async def _watched(
     streams: AbstractAsyncContextManager[tuple[Any, Any]], server_context: ServerContext
 ) -> AsyncGenerator[tuple[Any, Any], None]:
-    async with streams as (reading, writing):
-        yield WatchedStream(reading, lambda: server_context.lost("it closed the connection")), writing
+    async with streams as (incoming, outgoing):
+        yield WatchedStream(incoming, lambda: server_context.on_lost("it closed the connection")), outgoing
 
 
-class _Log:
+class _ServerLog:
     """Writes log messages of a server to our log, up to a limit."""
 
     def __init__(self, server_context: ServerContext) -> None:
         self._context = server_context
-        self._left = server_context.limits.log_lines
+        self._remaining_messages = server_context.limits.log_lines
 
     async def __call__(self, params: types.LoggingMessageNotificationParams) -> None:
         level = logging.DEBUG if params.level == "debug" else logging.INFO
-        if self._left > 0 and _LOG.isEnabledFor(level):
-            self._left -= 1
+        if self._remaining_messages > 0 and _LOG.isEnabledFor(level):
+            self._remaining_messages -= 1
             text = clean_line(self._context.secrets.masked(str(params.data)[:_MAX_LOG_TEXT]), _MAX_LOG_TEXT)
             _LOG.log(level, "%s, %s: %s", self._context.name, params.level, text)
 
@@ -416,4 +421,4 @@ class _ChangeHandler:
             | types.PromptListChangedNotification
             | types.ResourceListChangedNotification,
         ):
-            self._context.stale()
+            self._context.on_features_changed()

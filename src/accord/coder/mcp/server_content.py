@@ -68,19 +68,19 @@ class ContentLimits:
 class _ContentBuilder:
     """Collects the parts and blocks of an answer within the limits."""
 
-    bounds: ContentLimits
+    limits: ContentLimits
     parts: list[Part] = field(default_factory=list[Part])
     blocks: list[ContentBlock] = field(default_factory=list[ContentBlock])
     chars: int = 0
-    taken: int = 0
+    data_bytes: int = 0
     images: int = 0
 
     def text(self, text: str, *, show: bool = True) -> str:
         """Add text up to the limit. Return the added text."""
         text = clean_result(text)
-        kept = TruncatedText(max(self.bounds.chars - self.chars, 0))
-        kept.add(text)
-        shown = kept.text()
+        truncated = TruncatedText(max(self.limits.chars - self.chars, 0))
+        truncated.add(text)
+        shown = truncated.text()
         self.chars += min(len(text), len(shown))
         if shown:
             self.parts.append(TextPart(shown))
@@ -94,29 +94,29 @@ class _ContentBuilder:
 
     def data(self, encoded: str) -> bytes | None:
         """Decode base64 data. Return None if it is invalid or exceeds the limit."""
-        if self.taken + len(encoded) * 3 // 4 > 2 * self.bounds.image_bytes:
+        if self.data_bytes + len(encoded) * 3 // 4 > 2 * self.limits.image_bytes:
             return None
         try:
             decoded = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             return None
-        if len(decoded) > self.bounds.image_bytes:
+        if len(decoded) > self.limits.image_bytes:
             return None
-        self.taken += len(decoded)
+        self.data_bytes += len(decoded)
         return decoded
 
     def image(self, decoded: bytes, mime_type: str) -> None:
         """Add an image for the model, or a note if the model does not accept it."""
         self.images += 1
-        if self.bounds.sees_images and mime_type in _IMAGE_TYPES and self.images <= _MAX_IMAGES:
+        if self.limits.sees_images and mime_type in _IMAGE_TYPES and self.images <= _MAX_IMAGES:
             self.parts.append(ImagePart(decoded, mime_type))
         else:
             self.note(f"image: {mime_type}")
 
 
-def outcome(result: types.CallToolResult, context: ToolContext) -> ToolOutcome:
+def tool_outcome(result: types.CallToolResult, context: ToolContext) -> ToolOutcome:
     """Convert the result of a tool call."""
-    builder = _build(result.content, ContentLimits.of(context))
+    builder = _build_content(result.content, ContentLimits.of(context))
     structured = result.structured_content
     raw = _bounded_json(structured, context.limits.output_chars)
     if structured is not None and not builder.parts:
@@ -130,44 +130,44 @@ def outcome(result: types.CallToolResult, context: ToolContext) -> ToolOutcome:
     )
 
 
-def contents(
+def resource_outcome(
     found: Sequence[types.TextResourceContents | types.BlobResourceContents], context: ToolContext
 ) -> ToolOutcome:
     """Convert the contents of a resource."""
     builder = _ContentBuilder(ContentLimits.of(context))
     for resource in found[:_MAX_BLOCKS]:
-        _resource(builder, resource)
+        _add_resource(builder, resource)
     if not builder.parts:
         builder.note("empty", show=True)
     raw = {"contents": [_summary(block) for block in builder.blocks]}
     return ToolOutcome(tuple(builder.parts), tuple(Content(block) for block in builder.blocks), raw)
 
 
-def prompt_parts(messages: Iterable[types.PromptMessage], bounds: ContentLimits) -> tuple[Part, ...]:
+def prompt_parts(messages: Iterable[types.PromptMessage], limits: ContentLimits) -> tuple[Part, ...]:
     """Convert the messages of a prompt to parts of one user message."""
-    builder = _ContentBuilder(bounds)
+    builder = _ContentBuilder(limits)
     for message in list(messages)[:_MAX_BLOCKS]:
         if message.role == "assistant":
             builder.note("the assistant said before:")
-        _block(builder, message.content)
+        _add_block(builder, message.content)
     return tuple(builder.parts)
 
 
-def _build(blocks: Sequence[Block], bounds: ContentLimits) -> _ContentBuilder:
-    builder = _ContentBuilder(bounds)
+def _build_content(blocks: Sequence[Block], limits: ContentLimits) -> _ContentBuilder:
+    builder = _ContentBuilder(limits)
     for block in blocks[:_MAX_BLOCKS]:
-        _block(builder, block)
+        _add_block(builder, block)
     if len(blocks) > _MAX_BLOCKS:
         builder.note(f"{len(blocks) - _MAX_BLOCKS} more blocks left out", show=True)
     return builder
 
 
-def _block(builder: _ContentBuilder, block: Block) -> None:
+def _add_block(builder: _ContentBuilder, block: Block) -> None:
     match block:
         case types.TextContent():
             builder.text(block.text)
         case types.ImageContent():
-            mime_type = _name(block.mime_type)
+            mime_type = _clean_name(block.mime_type)
             decoded = builder.data(block.data)
             if decoded is None:
                 builder.note(f"image: {mime_type}, unusable or too large", show=True)
@@ -175,34 +175,34 @@ def _block(builder: _ContentBuilder, block: Block) -> None:
                 builder.blocks.append(ImageContent(block.data, mime_type))
                 builder.image(decoded, mime_type)
         case types.AudioContent():
-            mime_type = _name(block.mime_type)
+            mime_type = _clean_name(block.mime_type)
             if builder.data(block.data) is None:
                 builder.note(f"audio: {mime_type}, unusable or too large", show=True)
             else:
                 builder.blocks.append(AudioContent(block.data, mime_type))
                 builder.note(f"audio: {mime_type}")
         case types.ResourceLink():
-            link = ResourceLink(_name(block.title or block.name), _name(block.uri))
+            link = ResourceLink(_clean_name(block.title or block.name), _clean_name(block.uri))
             if block.mime_type:
-                link.mime_type = _name(block.mime_type)
+                link.mime_type = _clean_name(block.mime_type)
             if block.description:
-                link.description = _name(block.description)
+                link.description = _clean_name(block.description)
             builder.blocks.append(link)
             builder.note(
                 f"resource {link.uri}: {link.name}{f', {link.description}' if link.description else ''}"
             )
         case types.EmbeddedResource():
-            _resource(builder, block.resource)
+            _add_resource(builder, block.resource)
 
 
-def _resource(
+def _add_resource(
     builder: _ContentBuilder, resource: types.TextResourceContents | types.BlobResourceContents
 ) -> None:
-    uri, mime_type = _name(resource.uri), _name(resource.mime_type or "")
+    uri, mime_type = _clean_name(resource.uri), _clean_name(resource.mime_type or "")
     if isinstance(resource, types.TextResourceContents):
         builder.note(f"resource {uri}")
         shown = builder.text(resource.text, show=False)
-        inside = TextResourceContents(uri, shown)
+        embedded = TextResourceContents(uri, shown)
     else:
         decoded = builder.data(resource.blob)
         if decoded is None:
@@ -211,13 +211,13 @@ def _resource(
         builder.note(f"resource {uri}: {mime_type or 'binary'}, {len(decoded):,} bytes")
         if mime_type in _IMAGE_TYPES:
             builder.image(decoded, mime_type)
-        inside = BlobResourceContents(uri, resource.blob)
+        embedded = BlobResourceContents(uri, resource.blob)
     if mime_type:
-        inside.mime_type = mime_type
-    builder.blocks.append(EmbeddedResource(inside))
+        embedded.mime_type = mime_type
+    builder.blocks.append(EmbeddedResource(embedded))
 
 
-def _name(text: str) -> str:
+def _clean_name(text: str) -> str:
     return clean_line(text, _MAX_NAME)
 
 
@@ -235,7 +235,7 @@ def _summary(block: ContentBlock) -> dict[str, Any]:
             return {"type": "resource", "uri": block.resource.uri}
 
 
-def _bounded_json(value: Any, most: int) -> Any:
+def _bounded_json(value: Any, max_bytes: int) -> Any:
     if value is None:
         return None
     try:
@@ -243,7 +243,9 @@ def _bounded_json(value: Any, most: int) -> Any:
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
         return {"truncated": "it is not valid JSON"}
     return (
-        value if len(text) <= 2 * most else {"truncated": clean_result(text[:most].decode("utf-8", "ignore"))}
+        value
+        if len(text) <= 2 * max_bytes
+        else {"truncated": clean_result(text[:max_bytes].decode("utf-8", "ignore"))}
     )
 
 
@@ -266,57 +268,61 @@ class FeatureListing:
 
     async def features(self) -> OfferedFeatures:
         """Return all features. Raises only if the list of tools fails: the other lists are optional."""
-        can = self._client.server_capabilities
+        capabilities = self._client.server_capabilities
         client, limits = self._client, self._limits
         tools = prompts = resources = templates = ()
-        if can.tools is not None:
-            tools = await self._paged(client.list_tools, lambda page: page.tools, limits.tools)
-        if can.prompts is not None:
-            prompts = await self._optional(client.list_prompts, lambda page: page.prompts, limits.prompts)
-        if can.resources is not None:
-            resources = await self._optional(
+        if capabilities.tools is not None:
+            tools = await self._list_all(client.list_tools, lambda page: page.tools, limits.tools)
+        if capabilities.prompts is not None:
+            prompts = await self._list_optional(
+                client.list_prompts, lambda page: page.prompts, limits.prompts
+            )
+        if capabilities.resources is not None:
+            resources = await self._list_optional(
                 client.list_resources, lambda page: page.resources, limits.resources
             )
-            templates = await self._optional(
+            templates = await self._list_optional(
                 client.list_resource_templates, lambda page: page.resource_templates, limits.resources
             )
         return OfferedFeatures(
             tuple(found for tool in tools if (found := self._tool(tool)) is not None),
             tuple(self._prompt(prompt) for prompt in prompts if len(prompt.name) <= _MAX_LISTED_NAME),
-            tuple(found for one in (*resources, *templates) if (found := self._resource(one)) is not None),
+            tuple(found for item in (*resources, *templates) if (found := self._resource(item)) is not None),
             clean(client.instructions or "", limits.description_chars),
-            can.resources is not None,
+            capabilities.resources is not None,
         )
 
-    async def _optional(
-        self, ask: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], most: int
+    async def _list_optional(
+        self, list_page: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], max_items: int
     ) -> tuple[T, ...]:
         try:
-            return await self._paged(ask, items, most)
+            return await self._list_all(list_page, items, max_items)
         except Exception as error:  # noqa: BLE001  (many servers advertise lists that they do not have)
             _LOG.debug(
                 "%s did not send a list that it advertises (%s)", self._context.name, type(error).__name__
             )
             return ()
 
-    async def _paged(
-        self, ask: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], most: int
+    async def _list_all(
+        self, list_page: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], max_items: int
     ) -> tuple[T, ...]:
         found: list[T] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
-            page = await ask(cursor=cursor)
+            page = await list_page(cursor=cursor)
             found += items(page)
-            if page.next_cursor is None or page.next_cursor == cursor or len(found) > most:
+            if page.next_cursor is None or page.next_cursor == cursor or len(found) > max_items:
                 break
             cursor = page.next_cursor
-        if len(found) > most:
-            _LOG.warning("%s lists more than %d of a kind; the rest is left out", self._context.name, most)
-        return tuple(found[:most])
+        if len(found) > max_items:
+            _LOG.warning(
+                "%s lists more than %d of a kind; the rest is left out", self._context.name, max_items
+            )
+        return tuple(found[:max_items])
 
     def _tool(self, tool: types.Tool) -> OfferedTool | None:
         hints = tool.annotations
-        shown = clean_line(tool.name, _MAX_TITLE)
+        name = clean_line(tool.name, _MAX_TITLE)
         try:
             if len(tool.name) > _MAX_LISTED_NAME:
                 raise ValueError("its name is too long")
@@ -325,12 +331,12 @@ class FeatureListing:
                 raise ValueError("its schema is too large")
             tool.name.encode()
         except (ValueError, RecursionError) as error:
-            _LOG.warning("tool %s of %s is left out: %s", shown, self._context.name, error)
+            _LOG.warning("tool %s of %s is left out: %s", name, self._context.name, error)
             return None
         title = tool.title or (hints.title if hints is not None else None) or tool.name
         return OfferedTool(
             tool.name,
-            clean_line(title, _MAX_TITLE) or shown or "tool",
+            clean_line(title, _MAX_TITLE) or name or "tool",
             clean(tool.description or "", self._limits.description_chars) or clean_line(title, _MAX_TITLE),
             schema,
             hints is not None and hints.read_only_hint is True,
@@ -338,12 +344,14 @@ class FeatureListing:
 
     def _prompt(self, prompt: types.Prompt) -> OfferedPrompt:
         arguments = tuple(
-            PromptArgument(one.name, clean_line(one.description or "", _MAX_TITLE), bool(one.required))
-            for one in (prompt.arguments or ())[:_MAX_ARGUMENTS]
+            PromptArgument(
+                argument.name, clean_line(argument.description or "", _MAX_TITLE), bool(argument.required)
+            )
+            for argument in (prompt.arguments or ())[:_MAX_ARGUMENTS]
         )
         title = clean_line(prompt.title or prompt.name, _MAX_TITLE)
-        described = clean_line(prompt.description or "", self._limits.description_chars) or title
-        return OfferedPrompt(prompt.name, title, described, arguments)
+        description = clean_line(prompt.description or "", self._limits.description_chars) or title
+        return OfferedPrompt(prompt.name, title, description, arguments)
 
     def _resource(self, resource: types.Resource | types.ResourceTemplate) -> OfferedResource | None:
         template = isinstance(resource, types.ResourceTemplate)

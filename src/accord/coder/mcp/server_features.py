@@ -76,11 +76,11 @@ class McpTool:
 
     name: str
     server: SessionMcpServer
-    offered: OfferedTool
+    definition: OfferedTool
 
     @property
     def kind(self) -> ToolKind:
-        return "read" if self.offered.read_only else "other"
+        return "read" if self.definition.read_only else "other"
 
     @property
     def category(self) -> Category:
@@ -88,40 +88,40 @@ class McpTool:
 
     @property
     def description(self) -> str:
-        return self.offered.description
+        return self.definition.description
 
     @property
     def schema(self) -> dict[str, Any]:
-        return self.offered.schema
+        return self.definition.schema
 
     async def prepare(self, arguments: Any, context: ToolContext) -> PreparedCall:
-        read = read_object(self.name, arguments)
+        call_arguments = read_object(self.name, arguments)
 
         async def run(report: Report) -> ToolOutcome:
             reporter = _ProgressReporter(report)
 
-            async def ask(
+            async def call(
                 connection: "ServerConnection", report_progress: "Callable[[], None]"
             ) -> ToolOutcome:
                 async def on_progress(progress: float, total: float | None, message: str | None) -> None:
                     report_progress()
                     await reporter.show(progress, total, message)
 
-                return await connection.call(self.offered.name, read, context, on_progress)
+                return await connection.call(self.definition.name, call_arguments, context, on_progress)
 
             try:
-                return await self.server.use(ask)
+                return await self.server.request(call)
             except McpServerFailure as failure:
                 return text_outcome(str(failure), failed=True)
             finally:
-                reporter.over = True
+                reporter.is_over = True
 
         return PreparedCall(
-            title=one_line(f"{self.server.name}: {self.offered.title}"),
-            subject=CallSubject(read_only=self.offered.read_only),
+            title=one_line(f"{self.server.name}: {self.definition.title}"),
+            subject=CallSubject(read_only=self.definition.read_only),
             run=run,
             category="external",
-            arguments=read,
+            arguments=call_arguments,
         )
 
 
@@ -130,20 +130,20 @@ class _ProgressReporter:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._newest: str | None = None
+        self._latest: str | None = None
         self._busy = False
-        self.over = False
+        self.is_over = False
 
     async def show(self, progress: float, total: float | None, message: str | None) -> None:
         position = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
         text = clean_line(message or "", 300)
-        self._newest = f"{text} ({position})" if text else position
+        self._latest = f"{text} ({position})" if text else position
         if self._busy:
             return
         self._busy = True
         try:
-            while self._newest is not None and not self.over:
-                text, self._newest = self._newest, None
+            while self._latest is not None and not self.is_over:
+                text, self._latest = self._latest, None
                 await self._report(ToolProgress((Content(TextContent(text)),)))
         finally:
             self._busy = False
@@ -186,7 +186,7 @@ class Resources:
         )
 
     async def _prepare_list(self, arguments: ListArguments, context: ToolContext) -> PreparedCall:
-        servers = [self._named(arguments.server)] if arguments.server else [*self._servers().values()]
+        servers = [self._find_server(arguments.server)] if arguments.server else [*self._servers().values()]
 
         async def run(report: Report) -> ToolOutcome:
             return _resource_list(servers, context.limits.output_chars)
@@ -195,21 +195,21 @@ class Resources:
         return PreparedCall(title=one_line(title), subject=CallSubject(read_only=True), run=run)
 
     async def _prepare_read(self, arguments: ReadArguments, context: ToolContext) -> PreparedCall:
-        server = self._named(arguments.server)
+        server = self._find_server(arguments.server)
 
-        async def ask(connection: "ServerConnection", report_progress: Callable[[], None]) -> ToolOutcome:
+        async def call(connection: "ServerConnection", report_progress: Callable[[], None]) -> ToolOutcome:
             return await connection.read(arguments.uri, context)
 
         async def run(report: Report) -> ToolOutcome:
             try:
-                return await server.use(ask)
+                return await server.request(call)
             except McpServerFailure as failure:
                 return text_outcome(str(failure), failed=True)
 
         title = one_line(f"{server.name}: read {arguments.uri}")
         return PreparedCall(title=title, subject=CallSubject(read_only=True), run=run)
 
-    def _named(self, name: str) -> SessionMcpServer:
+    def _find_server(self, name: str) -> SessionMcpServer:
         servers = self._servers()
         if name not in servers:
             raise ToolFailure(
@@ -219,21 +219,21 @@ class Resources:
         return servers[name]
 
 
-def _resource_list(servers: list[SessionMcpServer], most: int) -> ToolOutcome:
+def _resource_list(servers: list[SessionMcpServer], max_chars: int) -> ToolOutcome:
     lines: list[str] = []
     found: list[dict[str, str]] = []
     for server in servers:
-        for one in server.features.resources:
-            about = ", ".join(filter(None, (one.name, one.mime_type, one.description)))
-            kind = " (template)" if one.template else ""
-            lines.append(f"{server.name}: {one.uri}{kind}: {about}")
-            found.append({"server": server.name, "uri": one.uri, "name": one.name})
+        for resource in server.features.resources:
+            description = ", ".join(filter(None, (resource.name, resource.mime_type, resource.description)))
+            kind = " (template)" if resource.template else ""
+            lines.append(f"{server.name}: {resource.uri}{kind}: {description}")
+            found.append({"server": server.name, "uri": resource.uri, "name": resource.name})
     return text_outcome(
-        capped("\n".join(lines) or "There are no resources.", most), raw={"resources": found[:200]}
+        capped("\n".join(lines) or "There are no resources.", max_chars), raw={"resources": found[:200]}
     )
 
 
-_NAMED: Final = re.compile(r"([^\s=]+)=(.*)", re.DOTALL)
+_NAMED_ARGUMENT: Final = re.compile(r"([^\s=]+)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -244,38 +244,38 @@ class McpPrompt:
     """The name of the command, without its slash."""
     description: str
     server: SessionMcpServer
-    offered: OfferedPrompt
-    chars: int
+    definition: OfferedPrompt
+    max_chars: int
     """The maximum length of the text."""
-    picture_bytes: int
+    max_image_bytes: int
 
     @property
     def hint(self) -> str:
         """The arguments that can follow the command; empty if there are none."""
         return " ".join(
             argument.name if argument.required else f"[{argument.name}]"
-            for argument in self.offered.arguments
+            for argument in self.definition.arguments
         )
 
     async def parts(self, text: str, *, sees_images: bool = False) -> tuple[Part, ...]:
         """Return the parts of the prompt. Raises McpServerFailure."""
         arguments = self._arguments(text.strip())
 
-        async def ask(
+        async def call(
             connection: "ServerConnection", report_progress: "Callable[[], None]"
         ) -> tuple[Part, ...]:
             from accord.coder.mcp.server_content import ContentLimits
 
-            bounds = ContentLimits(self.chars, self.picture_bytes, sees_images)
-            return await connection.prompt(self.offered.name, arguments, bounds)
+            limits = ContentLimits(self.max_chars, self.max_image_bytes, sees_images)
+            return await connection.prompt(self.definition.name, arguments, limits)
 
-        parts = await self.server.use(ask)
+        parts = await self.server.request(call)
         if not parts:
-            raise McpServerFailure(f"{self.server.name}: its prompt {self.offered.title} is empty")
+            raise McpServerFailure(f"{self.server.name}: its prompt {self.definition.title} is empty")
         return parts
 
     def _arguments(self, text: str) -> dict[str, str]:
-        declared = self.offered.arguments
+        declared = self.definition.arguments
         values = _parse_arguments(text, declared) if text and declared else {}
         missing = [
             argument.name for argument in declared if argument.required and argument.name not in values
@@ -289,19 +289,21 @@ def _parse_arguments(text: str, declared: tuple[PromptArgument, ...]) -> dict[st
     """Parse the arguments: `name=value` anywhere, other words in order. The last argument gets the rest."""
     names = [argument.name for argument in declared]
     if len(names) == 1:
-        named = _NAMED.fullmatch(text)
+        named = _NAMED_ARGUMENT.fullmatch(text)
         return {names[0]: named[2] if named and named[1] == names[0] else text}
     values: dict[str, str] = {}
-    loose: list[str] = []
+    positional: list[str] = []
     for word in _words(text):
-        named = _NAMED.fullmatch(word)
+        named = _NAMED_ARGUMENT.fullmatch(word)
         if named and named[1] in names:
             values[named[1]] = named[2]
         else:
-            loose.append(word)
+            positional.append(word)
     open_names = [name for name in names if name not in values]
     for position, name in enumerate(open_names):
-        words = loose[position:] if position == len(open_names) - 1 else loose[position : position + 1]
+        words = (
+            positional[position:] if position == len(open_names) - 1 else positional[position : position + 1]
+        )
         if words:
             values[name] = " ".join(words)
     return values

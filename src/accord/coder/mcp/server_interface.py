@@ -1,4 +1,4 @@
-"""Types between a session and its MCP servers: hooks, limits, states and features.
+"""The types that a session and its MCP servers share: hooks, limits, states and features.
 
 Also cleans the text of servers.
 """
@@ -36,8 +36,8 @@ class McpHooks(Protocol):
         """Tools, prompts or states have changed."""
         ...
 
-    def failed(self, name: str, why: str) -> None:
-        """A server failed, at its start or later. `why` is one line, without the name."""
+    def failed(self, name: str, reason: str) -> None:
+        """A server failed, at its start or later. `reason` is one line, without the name."""
         ...
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -70,7 +70,7 @@ class McpLimits:
     """From the start to the list of tools. The first start by `npx` or `uvx` downloads the server."""
     call_seconds: float = 300
     """The longest time without progress. The time in which the user answers a question does not count."""
-    most_call_seconds: float = 3600
+    max_call_seconds: float = 3600
     list_seconds: float = 30
     cancel_seconds: float = 0.5
     """The time to send the cancellation of a call."""
@@ -100,7 +100,7 @@ class ServerState:
     """The cleaned name, unique in its session, as tools and commands show it."""
     transport: str
     status: Status
-    why: str = ""
+    reason: str = ""
     """One line, if it failed."""
     tools: int = 0
     prompts: int = 0
@@ -165,12 +165,12 @@ class OfferedFeatures:
 # Text of servers is untrusted. Names and descriptions are shortened and lose invisible characters (controls,
 # direction marks, tags). Results lose only terminal controls.
 _INVISIBLE: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn"))
-_JOINERS: Final = "\u200c\u200d"
+_JOINER_CHARACTERS: Final = "\u200c\u200d"
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|"
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_MIN_SECRET: Final = 6
+_MIN_SECRET_CHARS: Final = 6
 _MAX_DEPTH: Final = 40
 
 
@@ -179,8 +179,10 @@ def clean(text: str, limit: int) -> str:
     if len(text) > 4 * limit:
         text = text[: 2 * limit] + text[-2 * limit :]
     text = _ESCAPES.sub("", text)
-    seen = "".join(c for c in text if c in "\n\t" + _JOINERS or unicodedata.category(c) not in _INVISIBLE)
-    return capped(seen.strip(), limit).strip()
+    visible = "".join(
+        c for c in text if c in "\n\t" + _JOINER_CHARACTERS or unicodedata.category(c) not in _INVISIBLE
+    )
+    return capped(visible.strip(), limit).strip()
 
 
 def clean_line(text: str, limit: int) -> str:
@@ -199,7 +201,7 @@ def clean_schema(schema: dict[str, Any], limit: int) -> dict[str, Any]:
 
     Raises ValueError if it nests too deep.
     """
-    cleaned = cast(dict[str, Any], _cleaned(schema, limit, 0))
+    cleaned = cast(dict[str, Any], _clean_value(schema, limit, 0))
     if cleaned.get("type") != "object":
         cleaned["type"] = "object"
     if not isinstance(cleaned.get("properties"), dict):
@@ -207,19 +209,19 @@ def clean_schema(schema: dict[str, Any], limit: int) -> dict[str, Any]:
     return cleaned
 
 
-def _cleaned(value: Any, limit: int, depth: int) -> Any:
+def _clean_value(value: Any, limit: int, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise ValueError("it nests too deep")
     if isinstance(value, dict):
-        found = cast(dict[str, Any], value)
+        members = cast(dict[str, Any], value)
         return {
             name: clean(inner, limit)
             if name in ("description", "title") and isinstance(inner, str)
-            else _cleaned(inner, limit, depth + 1)
-            for name, inner in found.items()
+            else _clean_value(inner, limit, depth + 1)
+            for name, inner in members.items()
         }
     if isinstance(value, list):
-        return [_cleaned(inner, limit, depth + 1) for inner in cast(list[Any], value)]
+        return [_clean_value(inner, limit, depth + 1) for inner in cast(list[Any], value)]
     return value
 
 
@@ -227,13 +229,18 @@ class Secrets:
     """Secret values in the configuration of a server. Masks them in text."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        pieces = {piece for value in values for piece in (value, *value.split()) if len(piece) >= _MIN_SECRET}
-        self._pieces = sorted(pieces, key=len, reverse=True)
+        secrets = {
+            secret
+            for value in values
+            for secret in (value, *value.split())
+            if len(secret) >= _MIN_SECRET_CHARS
+        }
+        self._secrets = sorted(secrets, key=len, reverse=True)
 
     def masked(self, text: str) -> str:
         """Return the text with the secrets masked."""
-        for piece in self._pieces:
-            text = text.replace(piece, "***")
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         return text
 
 
@@ -241,10 +248,10 @@ def secrets_of_url(url: str) -> list[str]:
     """Return the parts of a URL that may be credentials: user, password and query values."""
     try:
         parts = urlsplit(url)
-        found = [parts.username or "", parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+        values = [parts.username or "", parts.password or "", *(value for _, value in parse_qsl(parts.query))]
     except ValueError:
         return [url]
-    return [*found, *map(unquote, found), parts.query]
+    return [*values, *map(unquote, values), parts.query]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +267,7 @@ class ServerContext:
     environment: Mapping[str, str] | None
     secrets: Secrets
     acp: AcpRequest | None
-    lost: Callable[[str], None]
+    on_lost: Callable[[str], None]
     """Call when the connection is lost, with the reason in one line without the name."""
-    stale: Callable[[], None]
+    on_features_changed: Callable[[], None]
     """Call when the features of the server have changed."""

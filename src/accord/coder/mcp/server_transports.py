@@ -66,16 +66,16 @@ class ResponseTooLarge(httpx2.StreamError):
 class _BoundedStream(httpx2.AsyncByteStream):
     """A response body with a size limit."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner
-        self._left = most
+        self._remaining_bytes = max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._inner:
-            self._left -= len(piece)
-            if self._left < 0:
+        async for chunk in self._inner:
+            self._remaining_bytes -= len(chunk)
+            if self._remaining_bytes < 0:
                 raise ResponseTooLarge("the answer is too large")
-            yield piece
+            yield chunk
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -85,32 +85,32 @@ class HttpClients:
     """Creates the HTTP client of one connection, and records the last error status."""
 
     def __init__(self, server: McpServerHttp | McpServerSse, server_context: ServerContext) -> None:
-        self.refused: int | None = None
-        self.forgotten: bool = False
+        self.error_status: int | None = None
+        """The last HTTP status that was an error."""
+        self.session_expired: bool = False
         """Whether the server no longer knows its session."""
         self._url = server.url
         self._headers = {header.name: header.value for header in server.headers}
-        self._most = server_context.limits.message_bytes
+        self._max_bytes = server_context.limits.message_bytes
 
     def __call__(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
         # No compression: a small response could expand to any size. No read timeout: calls have their own
-        # limits.
-        # No proxy for servers on this machine.
+        # limits. No proxy for servers on this machine.
         return httpx2.AsyncClient(
             headers={**self._headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(_HTTP_SECONDS, read=None),
-            event_hooks={"response": [self._bound]},
+            event_hooks={"response": [self._limit_response]},
             trust_env=not _is_local(self._url),
         )
 
-    async def _bound(self, response: httpx2.Response) -> None:
+    async def _limit_response(self, response: httpx2.Response) -> None:
         if response.status_code >= 400:
-            self.refused = response.status_code
+            self.error_status = response.status_code
         if response.status_code == 404 and response.request.method == "POST":
-            self.forgotten = "mcp-session-id" in response.request.headers
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "text/event-stream" and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, self._most)
+            self.session_expired = "mcp-session-id" in response.request.headers
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "text/event-stream" and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _BoundedStream(response.stream, self._max_bytes)
 
 
 @asynccontextmanager
@@ -118,7 +118,7 @@ async def http_streams(
     server: McpServerHttp, clients: HttpClients, server_context: ServerContext
 ) -> AsyncGenerator[tuple[Any, Any], None]:
     """Open the streams to a server over streamable HTTP."""
-    _check(server.url)
+    _check_url(server.url)
     async with (
         clients() as client,
         streamable_http_client(
@@ -131,18 +131,18 @@ async def http_streams(
 @asynccontextmanager
 async def sse_streams(server: McpServerSse, clients: HttpClients) -> AsyncGenerator[tuple[Any, Any], None]:
     """Open the streams to a server over server-sent events."""
-    _check(server.url)
+    _check_url(server.url)
     async with sse_client(server.url, httpx_client_factory=clients) as streams:
         yield streams
 
 
-def _check(url: str) -> None:
+def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
-        fine = False
-    if not fine:
+        valid = False
+    if not valid:
         raise McpServerFailure("its address is not an http or https URL; correct it")
 
 
@@ -155,39 +155,37 @@ def _is_local(url: str) -> bool:
 
 
 _LOG: Final = logging.getLogger("accord.coder.mcp")
-_OBJECT: Final = {"type": "object"}
+_OBJECT_SCHEMA: Final = {"type": "object"}
 
 
 def repair_tool_list(item: SessionMessage | Exception) -> SessionMessage | Exception:
-    """Repair the entries of a list of tools and drop unusable ones, so that one bad entry does not break the
-    list.
-    """
+    """Repair the entries of a list of tools. Drop unusable ones, so that one bad entry does not break it."""
     if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
         result = item.message.result
         tools = result.get("tools")
         if isinstance(tools, list):
-            result["tools"] = [tool for entry in cast(list[Any], tools) if (tool := _tool(entry)) is not None]
+            result["tools"] = [
+                tool for entry in cast(list[Any], tools) if (tool := _repair_tool(entry)) is not None
+            ]
     return item
 
 
-def _tool(entry: Any) -> dict[str, Any] | None:
+def _repair_tool(entry: Any) -> dict[str, Any] | None:
     tool = cast(dict[str, Any], entry) if isinstance(entry, dict) else {}
     if not isinstance(tool.get("name"), str):
         _LOG.warning("a tool without a name was left out of a list")
         return None
     schema = tool.get("inputSchema")
-    complete = {
-        **tool,
-        "inputSchema": {**cast(dict[str, Any], schema), **_OBJECT} if isinstance(schema, dict) else _OBJECT,
-    }
+    members = cast(dict[str, Any], schema) if isinstance(schema, dict) else {}
+    complete = {**tool, "inputSchema": {**members, **_OBJECT_SCHEMA}}
     # Accept results that do not match the declared schema: the work is already done.
     complete.pop("outputSchema", None)
     try:
         types.Tool.model_validate(complete, by_name=False)
     except ValidationError:
-        kept = {"name": tool["name"], "inputSchema": complete["inputSchema"]}
-        described = tool.get("description")
-        return {**kept, "description": described} if isinstance(described, str) else kept
+        minimal = {"name": tool["name"], "inputSchema": complete["inputSchema"]}
+        description = tool.get("description")
+        return {**minimal, "description": description} if isinstance(description, str) else minimal
     return complete
 
 
@@ -332,7 +330,7 @@ class ProcessStreams(OutgoingMessages):
 
 
 class WatchedStream:
-    """A stream of repair_tool_list messages that reports its end."""
+    """A stream of received messages that repairs lists of tools and reports its end."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
         self._inner = inner
@@ -381,16 +379,16 @@ class AcpStreams(OutgoingMessages):
         self.inbox: IncomingMessages = IncomingMessages()
         self._server_id = server_id
         self._request = request
-        self._running: dict[Any, asyncio.Task[None]] = {}
+        self._tasks: dict[Any, asyncio.Task[None]] = {}
 
     def _send(self, item: SessionMessage) -> None:
         message = item.message
         if isinstance(message, JSONRPCRequest):
             task = asyncio.ensure_future(self._ask(message))
-            self._running[message.id] = task
-            task.add_done_callback(lambda _: self._running.pop(message.id, None))
+            self._tasks[message.id] = task
+            task.add_done_callback(lambda _: self._tasks.pop(message.id, None))
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            task = self._running.get((message.params or {}).get("requestId"))
+            task = self._tasks.get((message.params or {}).get("requestId"))
             if task is not None:
                 task.cancel()  # this also tells the client; other notifications are not sent
 
@@ -403,22 +401,22 @@ class AcpStreams(OutgoingMessages):
             result = await self._request(
                 self._server_id, message.method, message.params, on_notification=on_notification
             )
-            answer = JSONRPCResponse(jsonrpc="2.0", id=message.id, result=result)
+            response = JSONRPCResponse(jsonrpc="2.0", id=message.id, result=result)
         except RpcError as error:
             data = ErrorData(code=error.code, message=error.message)
-            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
+            response = JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
         except (AccordError, ValueError) as error:
             data = ErrorData(code=CONNECTION_CLOSED, message=str(error))
-            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
-        self.inbox.put(SessionMessage(answer))
+            response = JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
+        self.inbox.put(SessionMessage(response))
 
     async def end(self) -> None:
         """Cancel open requests and end the stream."""
-        running = list(self._running.values())
-        for task in running:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
+        if tasks:
+            await asyncio.wait(tasks)
         self.inbox.end()
 
 
@@ -462,8 +460,8 @@ async def stdio_streams(
 
     def ended(end: TransportEnd) -> None:
         last_line = server_context.secrets.masked(end.stderr).strip().rpartition("\n")[2]
-        last = clean_line(last_line, _MAX_STDERR_TAIL)
-        server_context.lost(f"{end.reason}; its last line on stderr: {last}" if last else end.reason)
+        tail = clean_line(last_line, _MAX_STDERR_TAIL)
+        server_context.on_lost(f"{end.reason}; its last line on stderr: {tail}" if tail else end.reason)
 
     streams = ProcessStreams(transport, ended)
     try:
@@ -472,11 +470,13 @@ async def stdio_streams(
         await transport.aclose()
 
 
-def _environment(server: McpServerStdio, ours: Mapping[str, str] | None) -> dict[str, str | None]:
+def _environment(
+    server: McpServerStdio, agent_environment: Mapping[str, str] | None
+) -> dict[str, str | None]:
     """Return the changes to our environment: no credentials, plus the variables from the client."""
-    allowed = without_credentials(os.environ if ours is None else ours)
-    withheld: dict[str, str | None] = dict.fromkeys(os.environ.keys() - allowed.keys())
-    return withheld | allowed | {variable.name: variable.value for variable in server.env}
+    allowed = without_credentials(os.environ if agent_environment is None else agent_environment)
+    removed: dict[str, str | None] = dict.fromkeys(os.environ.keys() - allowed.keys())
+    return removed | allowed | {variable.name: variable.value for variable in server.env}
 
 
 class _StderrLog:
@@ -484,12 +484,12 @@ class _StderrLog:
 
     def __init__(self, server_context: ServerContext) -> None:
         self._context = server_context
-        self._left = server_context.limits.log_lines
+        self._remaining_lines = server_context.limits.log_lines
 
     def __call__(self, line: str) -> None:
-        if self._left > 0:
-            self._left -= 1
+        if self._remaining_lines > 0:
+            self._remaining_lines -= 1
             shown = clean_line(self._context.secrets.masked(line), _MAX_LOG_LINE)
             _LOG.info("%s, stderr: %s", self._context.name, shown)
-            if not self._left:
+            if not self._remaining_lines:
                 _LOG.info("%s, stderr: further lines are not logged", self._context.name)
