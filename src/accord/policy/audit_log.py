@@ -18,20 +18,20 @@ from accord.paths import data_dir, private_folder
 from accord.policy.request import ActionRequest, Decision
 from accord.policy.user_answer import UserAnswer
 
-_MAX_LENGTH: Final = 4000
+_MAX_CHARS: Final = 4000
 _VALUE: Final = r"""("[^"]*"|'[^']*'|[^\s"'@&;|]+)"""
 # `NAME=value` and `Name: Bearer value`, and `--name value`: after a blank, only an option has a value.
-_SET: Final = re.compile(
+_NAME_AND_VALUE: Final = re.compile(
     rf"(?<![\w-])([\w-]{{1,80}}\s*[=:]\s*(?:(?:bearer|basic|token)\s+)?){_VALUE}", re.IGNORECASE
 )
-_OPTION: Final = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]{{1,80}}\s+){_VALUE}")
+_OPTION_AND_VALUE: Final = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]{{1,80}}\s+){_VALUE}")
 _SECRET_NAME: Final = re.compile(
     r"KEY(?!word|board|frame|map|stroke)|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION"
     r"|^-*(?:auth|pass)\b",
     re.IGNORECASE,
 )
-_IN_ADDRESS: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
-_KEYS: Final = re.compile(
+_URL_PASSWORD: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
+_KNOWN_KEYS: Final = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
     r"|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"
@@ -73,7 +73,7 @@ class DecisionLog:
             "mode": request.mode,
             "cwd": str(request.directories.cwd),
             "paths": [str(path) for path in request.paths] or None,
-            "command": _shown(request.command),
+            "command": _redact_command(request.command),
             "url": redacted(request.url) if request.url else None,
             "sandboxed": request.sandboxed or None,
             "effect": decision.effect,
@@ -103,22 +103,22 @@ class DecisionLog:
 
 def redacted(text: str) -> str:
     """Return the text without what looks like a password, key or token."""
-    shown = _IN_ADDRESS.sub(r"\1***@", text[: 2 * _MAX_LENGTH])
-    for pattern in (_SET, _OPTION):
-        shown = pattern.sub(_hidden, shown)
-    return _KEYS.sub("***", shown)[:_MAX_LENGTH]
+    masked = _URL_PASSWORD.sub(r"\1***@", text[: 2 * _MAX_CHARS])
+    for pattern in (_NAME_AND_VALUE, _OPTION_AND_VALUE):
+        masked = pattern.sub(_mask_secret, masked)
+    return _KNOWN_KEYS.sub("***", masked)[:_MAX_CHARS]
 
 
-def _hidden(found: "re.Match[str]") -> str:
-    return f"{found[1]}***" if _SECRET_NAME.search(found[1]) else found[0]
+def _mask_secret(match: "re.Match[str]") -> str:
+    return f"{match[1]}***" if _SECRET_NAME.search(match[1]) else match[0]
 
 
-def _shown(command: str | tuple[str, ...] | None) -> str | list[str] | None:
+def _redact_command(command: str | tuple[str, ...] | None) -> str | list[str] | None:
     if command is None or isinstance(command, str):
-        return None if command is None else redacted(_utf8(command))
-    return [redacted(_utf8(word)) for word in command]
+        return None if command is None else redacted(_encodable(command))
+    return [redacted(_encodable(word)) for word in command]
 
 
-def _utf8(text: str) -> str:
+def _encodable(text: str) -> str:
     """Replace what cannot be encoded as UTF-8."""
     return text.encode(errors="backslashreplace").decode()

@@ -51,23 +51,25 @@ class PossibleDirectories:
         A `cd` that has certainly succeeded leaves one choice; any other may or may not have an effect. In a
         loop, later commands count as well.
         """
-        here = PossibleDirectories(directories, (directories.cwd,))
+        possible = PossibleDirectories(directories, (directories.cwd,))
         for earlier in executed.commands if executed.loops else executed.commands[:index]:
             for target in _directory_changes(earlier):
-                surely = earlier.name == "cd" and any(earlier is one for one in command.succeeded)
-                here = here._after_change(target, surely and not executed.loops)
+                certain = earlier.name == "cd" and any(
+                    earlier is succeeded for succeeded in command.succeeded
+                )
+                possible = possible._after_change(target, certain and not executed.loops)
         if command.name not in ("cd", "pushd"):
             for target in _directory_changes(command):  # such as `git -C FOLDER`
-                here = here._after_change(target, surely=False)
-        return here
+                possible = possible._after_change(target, certain=False)
+        return possible
 
-    def _after_change(self, target: Word | None, surely: bool) -> "PossibleDirectories":
+    def _after_change(self, target: Word | None, certain: bool) -> "PossibleDirectories":
         texts = self.expand(target) if target else [str(self.directories.home)]
         if texts is None or not self.folders:
             return PossibleDirectories(self.directories, ())
         paths = [self.directories.resolve(text, folder) for text in texts for folder in self.folders]
         found = [resolved.real for resolved in paths if resolved]
-        folders = tuple(dict.fromkeys(found if surely else (*self.folders, *found)))
+        folders = tuple(dict.fromkeys(found if certain else (*self.folders, *found)))
         unresolved = None in paths or len(folders) > _MAX_FOLDERS
         return PossibleDirectories(self.directories, () if unresolved else folders)
 
@@ -77,14 +79,14 @@ class PossibleDirectories:
         if pattern is None or word.has_braces or len(pattern) > _MAX_PATTERN_LENGTH:
             return None
         if not word.has_glob:
-            return [_unescaped(pattern)]
+            return [_unescape(pattern)]
         if re.search(r"(?:^|/)\.[*?\[]", pattern):
             return None  # it may match the parent directory
         found: list[str] = []
         for folder in self.folders:
             # `[...]` is read as "any character", so that more names are found than by the shell, never fewer.
-            wider = re.sub(r"\[(?![*?\[]\])[^\]/]*\]", "?", pattern)
-            matches = glob.iglob(wider, root_dir=folder)
+            wider_pattern = re.sub(r"\[(?![*?\[]\])[^\]/]*\]", "?", pattern)
+            matches = glob.iglob(wider_pattern, root_dir=folder)
             found += itertools.islice(matches, _MAX_FILES + 1)
         if len(found) > _MAX_FILES or not self.folders or any(name.startswith("-") for name in found):
             return None
@@ -101,13 +103,13 @@ class PossibleDirectories:
                     pattern, text = glob.escape(str(self.directories.home)), text[1:]
                 pattern += glob.escape(text) if part.quoted else text
                 continue
-            value = self._value(part)
+            value = self._variable_value(part)
             if value is None or (not part.quoted and re.search(r"[\s*?\[]", value)):
                 return None
             pattern += glob.escape(value)
         return pattern
 
-    def _value(self, part: WordPart) -> str | None:
+    def _variable_value(self, part: WordPart) -> str | None:
         """Return the value of a known variable."""
         if part.kind == "variable" and part.text == "HOME":
             return str(self.directories.home)
@@ -144,10 +146,10 @@ class PossibleDirectories:
         """Resolve words that are certainly files. Returns None if one cannot be resolved."""
         texts: list[str] = []
         for word in words:
-            some = self.expand(word)
-            if some is None:
+            expanded = self.expand(word)
+            if expanded is None:
                 return None
-            texts += some
+            texts += expanded
         return self.resolve(texts)
 
     def named_paths(self, words: Iterable[Word]) -> "NamedPaths":
@@ -155,24 +157,26 @@ class PossibleDirectories:
         texts: list[str] = []
         open_ended = False
         for word in words:
-            some = self.expand(word)
+            expanded = self.expand(word)
             texts += (
-                itertools.chain.from_iterable(_possible_paths(text) for text in some if text) if some else ()
+                itertools.chain.from_iterable(_possible_paths(text) for text in expanded if text)
+                if expanded
+                else ()
             )
-            if some is None and (start := self._certain_start(word)):
+            if expanded is None and (start := self._known_start(word)):
                 open_ended = True
                 texts.append(start)
         found: list[ResolvedPath] = []
         unresolved = False
         for text in dict.fromkeys(texts):
-            some_paths = self.resolve([text])
-            if some_paths is None:
+            resolved = self.resolve([text])
+            if resolved is None:
                 unresolved = unresolved or "/" in text
             else:
-                found += some_paths
+                found += resolved
         return NamedPaths(list(dict.fromkeys(found)), unresolved, open_ended)
 
-    def _certain_start(self, word: Word) -> str:
+    def _known_start(self, word: Word) -> str:
         """Return the certain start of a path whose end is not certain."""
         text = ""
         for number, part in enumerate(word.parts):
@@ -182,14 +186,14 @@ class PossibleDirectories:
                     if number == 0 and word.has_tilde
                     else part.text
                 )
-            elif (value := self._value(part)) is not None:
+            elif (value := self._variable_value(part)) is not None:
                 text += value
             else:
                 break
         return text.rpartition("/")[0] + "/" if "/" in text else ""
 
 
-def _unescaped(pattern: str) -> str:
+def _unescape(pattern: str) -> str:
     """Return the name that a pattern without wildcards stands for."""
     return re.sub(r"\[([*?\[])\]", r"\1", pattern)
 
@@ -202,8 +206,8 @@ def _directory_changes(command: SimpleCommand) -> Iterator[Word | None]:
     words = command.arguments
     if command.name in ("cd", "pushd"):
         targets = [word for word in words if word.text not in ("-L", "-P", "-e", "--")]
-        back = any((word.text or "").startswith(("-", "+")) for word in targets)
-        yield UNKNOWN if back else targets[0] if targets else None
+        unknown_target = any((word.text or "").startswith(("-", "+")) for word in targets)
+        yield UNKNOWN if unknown_target else targets[0] if targets else None
     elif command.name in ("git", "make", "gmake", "tar", "env", "pnpm", "ninja"):
         for option, value in itertools.pairwise(words):
             if option.text in ("-C", "--directory", "--chdir"):
@@ -215,11 +219,14 @@ def _possible_paths(text: str) -> Iterator[str]:
     if _URL.match(text):
         return
     yield text
-    for piece in _SEPARATORS.split(text):
-        if piece and piece != text:
-            yield piece
+    for part in _SEPARATORS.split(text):
+        if part and part != text:
+            yield part
     if text.startswith("-"):
-        slash = min((at for at in (text.find("/"), text.find("~"), text.find("..")) if at > 0), default=-1)
+        slash = min(
+            (position for position in (text.find("/"), text.find("~"), text.find("..")) if position > 0),
+            default=-1,
+        )
         if slash > 0:
             yield text[slash:]
         elif len(text) > 2 and text[1] != "-":

@@ -27,7 +27,7 @@ from accord.policy.shell.syntax import SimpleCommand, Word, WordPart
 # folder.
 
 _MAX_TARGETS: Final = 64
-_EVERYTHING: Final = re.compile(r"(?:\.?\*+|\.\?\?\*|\.\[!?\^?\.\]\*|\.\[\^.\]\*)")
+_MATCHES_EVERYTHING: Final = re.compile(r"(?:\.?\*+|\.\?\?\*|\.\[!?\^?\.\]\*|\.\[\^.\]\*)")
 _PWD_SUBSTITUTION: Final = re.compile(r"\$\(\s*pwd\s*\)|`\s*pwd\s*`")
 _HAS_FALLBACK: Final = re.compile(r"\$\{\w+:?[?]|\$\{\w+:?-[^}]")
 _BRACE: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
@@ -56,8 +56,8 @@ class TargetFinder:
     def targets(self, words: Iterable[Word]) -> Iterator[DestructiveTarget]:
         """Yield the targets that these words may name."""
         for word in words:
-            for text, uncertain in self._texts(word):
-                yield from self._at(text, uncertain)
+            for text, uncertain in self._possible_texts(word):
+                yield from self._targets_of_text(text, uncertain)
 
     def current_folders(self) -> Iterator[DestructiveTarget]:
         """Yield the directories that the command may run in."""
@@ -68,40 +68,42 @@ class TargetFinder:
         cwds = PossibleDirectories.at(self.directories, self.executed, self.command, self.index)
         return cwds.folders or (self.directories.cwd,)
 
-    def _at(self, text: str, uncertain: str) -> Iterator[DestructiveTarget]:
+    def _targets_of_text(self, text: str, uncertain: str) -> Iterator[DestructiveTarget]:
         text = text.removeprefix("of=")
         if not text:
             return
         for folder in self._folders():
-            whole = os.path.join(folder, text)
-            head, tail = os.path.split(whole.rstrip("/"))
-            everything = _EVERYTHING.fullmatch(tail) is not None
-            follows = everything or whole.endswith("/") or tail in (".", "..")
+            full_path = os.path.join(folder, text)
+            head, tail = os.path.split(full_path.rstrip("/"))
+            matches_everything = _MATCHES_EVERYTHING.fullmatch(tail) is not None
+            follows = matches_everything or full_path.endswith("/") or tail in (".", "..")
             try:
-                real = Path(os.path.realpath(head if everything else whole))
-                kept = real if follows else Path(os.path.realpath(head)) / tail
+                real = Path(os.path.realpath(head if matches_everything else full_path))
+                path = real if follows else Path(os.path.realpath(head)) / tail
             except (OSError, ValueError):
                 continue
-            named = Path(os.path.normpath(head if everything else whole))
-            yield DestructiveTarget(kept, real, uncertain)
-            if named != kept:
-                yield DestructiveTarget(named, real, uncertain)
+            written_path = Path(os.path.normpath(head if matches_everything else full_path))
+            yield DestructiveTarget(path, real, uncertain)
+            if written_path != path:
+                yield DestructiveTarget(written_path, real, uncertain)
 
-    def _texts(self, word: Word) -> Iterator[tuple[str, str]]:
-        choices = [list(self._values(part, number == 0)) for number, part in enumerate(word.parts)]
-        for chosen in itertools.islice(itertools.product(*choices), _MAX_TARGETS):
-            text = "".join(value for value, _ in chosen)
-            uncertain = next((unset for _, unset in chosen if unset), "")
+    def _possible_texts(self, word: Word) -> Iterator[tuple[str, str]]:
+        choices = [list(self._part_values(part, number == 0)) for number, part in enumerate(word.parts)]
+        for choice in itertools.islice(itertools.product(*choices), _MAX_TARGETS):
+            text = "".join(value for value, _ in choice)
+            uncertain = next((unset for _, unset in choice if unset), "")
             if uncertain and not text.startswith("/"):
                 uncertain = ""
-            for one in itertools.islice(_braces(text), _MAX_TARGETS) if word.has_braces else (text,):
-                yield one, uncertain
+            for expanded in (
+                itertools.islice(_expand_braces(text), _MAX_TARGETS) if word.has_braces else (text,)
+            ):
+                yield expanded, uncertain
                 if word.has_glob:
                     for folder in self._folders():
-                        matches = itertools.islice(glob.iglob(one, root_dir=folder), _MAX_TARGETS)
+                        matches = itertools.islice(glob.iglob(expanded, root_dir=folder), _MAX_TARGETS)
                         yield from ((os.path.join(folder, match), uncertain) for match in matches)
 
-    def _values(self, part: WordPart, first: bool) -> Iterator[tuple[str, str]]:
+    def _part_values(self, part: WordPart, first: bool) -> Iterator[tuple[str, str]]:
         if part.kind == "text":
             has_tilde = first and not part.quoted and part.text.startswith("~")
             home = (
@@ -111,25 +113,25 @@ class TargetFinder:
             )
             yield (f"{home}{part.text[len(part.text.partition('/')[0]) :]}" if home else part.text), ""
         elif part.kind == "variable":
-            yield from self._variable(part.text)
+            yield from self._variable_values(part.text)
         elif _PWD_SUBSTITUTION.fullmatch(part.text):
             yield from ((str(folder), "") for folder in self._folders())
         else:
             yield ("x", "") if _HAS_FALLBACK.match(part.text) else ("", part.text or "something")
 
-    def _variable(self, name: str) -> Iterator[tuple[str, str]]:
+    def _variable_values(self, name: str) -> Iterator[tuple[str, str]]:
         if name == "HOME":
             yield str(self.directories.home), ""
         elif name in ("PWD", "OLDPWD"):
             yield from ((str(folder), "") for folder in self._folders())
         else:
-            values = [value for value in _assigned(self.executed, name) if value is not None]
+            values = [value for value in _assigned_values(self.executed, name) if value is not None]
             yield from ((value, "") for value in values)
             if not values:
                 yield "", f"${name}"
 
 
-def _assigned(executed: ExecutedCommands, name: str) -> Iterator[str | None]:
+def _assigned_values(executed: ExecutedCommands, name: str) -> Iterator[str | None]:
     for command in itertools.chain(executed.commands, executed.assignment_commands):
         for assignment in command.assignments:
             if assignment.name == name:
@@ -138,13 +140,13 @@ def _assigned(executed: ExecutedCommands, name: str) -> Iterator[str | None]:
                 yield from (text and text.removeprefix(f"{name}=") for text in unquoted)
 
 
-def _braces(text: str) -> Iterator[str]:
-    found = _BRACE.search(text)
-    if found is None:
+def _expand_braces(text: str) -> Iterator[str]:
+    brace = _BRACE.search(text)
+    if brace is None:
         yield text
         return
-    for choice in found[1].split(","):
-        yield from _braces(f"{text[: found.start()]}{choice}{text[found.end() :]}")
+    for choice in brace[1].split(","):
+        yield from _expand_braces(f"{text[: brace.start()]}{choice}{text[brace.end() :]}")
 
 
 _SYSTEM_FOLDERS: Final = frozenset(
@@ -192,7 +194,7 @@ def is_protected_file(path: Path) -> bool:
 
 
 _MAX_DEPTH: Final = 3
-_STOPS_MACHINE: Final = frozenset(
+_MACHINE_STOPPERS: Final = frozenset(
     ("shutdown", "reboot", "halt", "poweroff", "telinit", "killall5", "kexec", "insmod", "rmmod", "modprobe")
 )
 _STOPPING_UNITS: Final = frozenset(
@@ -204,13 +206,13 @@ _DISK_TOOLS: Final = re.compile(
     r"|mdadm|nvme"
     r"|pvcreate|pvremove|vgremove|lvremove|zpool|diskutil|format|partx|newfs(_.+)?"
 )
-_REMOVES_VOLUMES: Final = frozenset(("vgremove", "lvremove", "pvremove"))
-_CHANGES_RIGHTS: Final = frozenset(("chmod", "chown", "chgrp", "chattr", "setfacl"))
+_VOLUME_REMOVERS: Final = frozenset(("vgremove", "lvremove", "pvremove"))
+_RIGHTS_PROGRAMS: Final = frozenset(("chmod", "chown", "chgrp", "chattr", "setfacl"))
 _LAST_IS_TARGET: Final = frozenset(("cp", "mv", "install", "ln", "rsync", "scp"))
 _ALL_ARE_TARGETS: Final = frozenset(
     ("tee", "truncate", "rm", "unlink", "shred", "chmod", "chown", "chattr", "sponge", "ed", "ex")
 )
-_NARROWS: Final = re.compile(
+_FIND_FILTERS: Final = re.compile(
     r"-(i?name|i?path|i?wholename|i?regex|i?lname|newer.*|[acm](time|min)|size|user|group|perm|empty|inum"
     r"|samefile)"
 )
@@ -219,7 +221,7 @@ _INTERPRETERS: Final = re.compile(
     r"(python|pypy|perl|ruby|node|php|lua|deno|bun|osascript|tclsh|Rscript)[0-9.]*"
 )
 _QUOTED: Final = re.compile(r"'([^'\\\n]*(?:\\.[^'\\\n]*)*)'|\"([^\"\\\n]*(?:\\.[^\"\\\n]*)*)\"|`([^`\n]*)`")
-_REMOVES_TREES: Final = re.compile(
+_TREE_REMOVAL: Final = re.compile(
     r"rmtree|rm_rf?\b|rmSync|rmdirSync|remove_tree|removedirs|rimraf|fs\.rm|remove_dir_all|RemoveAll|unlink"
     r"|deleteTree|del_tree"
 )
@@ -236,8 +238,8 @@ def never_allowed_reason(request: ActionRequest, actions: RequestedActions) -> s
                 for path in (resolved.real, resolved.path):
                     if is_disk(path) or is_protected_file(path):
                         return f"it would overwrite {path}"
-                if action.recursive and (what := protected_folder(resolved.real, request.directories)):
-                    return f"it would remove or move {what}"
+                if action.recursive and (description := protected_folder(resolved.real, request.directories)):
+                    return f"it would remove or move {description}"
     return (
         _reason_in_commands(actions.executed, actions.directories, _MAX_DEPTH)
         if actions.executed is not None
@@ -263,7 +265,7 @@ def _reason_in_commands(
 
 def _reason_in_command(command: SimpleCommand, finder: TargetFinder) -> str | None:
     name, texts = command.name, [word.text or "" for word in command.arguments]
-    if name in _STOPS_MACHINE and not {"--help", "-c", "--version"} & set(texts):
+    if name in _MACHINE_STOPPERS and not {"--help", "-c", "--version"} & set(texts):
         return f"{name} stops the machine or changes its kernel"
     if name == "init" and texts[:1] in (["0"], ["1"], ["6"]):
         return "it stops the machine"
@@ -271,11 +273,11 @@ def _reason_in_command(command: SimpleCommand, finder: TargetFinder) -> str | No
         return "it stops the machine"
     if name == "kill" and _kills_everything(texts):
         return "it kills every process"
-    if "--no-preserve-root" in texts and name in ("rm", *_CHANGES_RIGHTS):
+    if "--no-preserve-root" in texts and name in ("rm", *_RIGHTS_PROGRAMS):
         return f"{name} --no-preserve-root is never run"
-    if _DISK_TOOLS.fullmatch(name) and (reason := _formats(name, texts, finder)):
+    if _DISK_TOOLS.fullmatch(name) and (reason := _formatting_reason(name, texts, finder)):
         return reason
-    if reason := _destroys(command, texts, finder):
+    if reason := _protected_folder_reason(command, texts, finder):
         return reason
     for path in _written_files(command, texts, finder):
         if is_disk(path) or is_protected_file(path):
@@ -288,10 +290,10 @@ def _kills_everything(texts: list[str]) -> bool:
     return "-1" in operands or operands == ["1"] or texts[-2:] == ["--", "-1"]
 
 
-def _formats(name: str, texts: list[str], finder: TargetFinder) -> str | None:
+def _formatting_reason(name: str, texts: list[str], finder: TargetFinder) -> str | None:
     if {"-l", "--list", "--help", "list", "status", "print", "-V", "--version"} & set(texts):
         return None
-    if name in _REMOVES_VOLUMES or (name, *texts[:1]) in (("zpool", "destroy"), ("diskutil", "eraseDisk")):
+    if name in _VOLUME_REMOVERS or (name, *texts[:1]) in (("zpool", "destroy"), ("diskutil", "eraseDisk")):
         return f"{name} destroys disks"
     if any(word.unquoted is None for word in finder.command.arguments):
         return f"{name} destroys what is on a disk that is not certain"
@@ -303,7 +305,7 @@ def _formats(name: str, texts: list[str], finder: TargetFinder) -> str | None:
     return next((f"{name} destroys what is on {disk}" for disk in disks), None)
 
 
-def _destroys(command: SimpleCommand, texts: list[str], finder: TargetFinder) -> str | None:
+def _protected_folder_reason(command: SimpleCommand, texts: list[str], finder: TargetFinder) -> str | None:
     """Return why the command removes, moves or locks a protected folder."""
     name = command.name
     operands = [word for word in command.arguments if not (word.text or "").startswith("-")]
@@ -320,7 +322,7 @@ def _destroys(command: SimpleCommand, texts: list[str], finder: TargetFinder) ->
         return _destruction_reason("move", finder.targets(moved), finder)
     if name == "rsync" and any(text.startswith("--del") for text in texts):
         return _destruction_reason("empty", finder.targets(operands[-1:]), finder)
-    if name in _CHANGES_RIGHTS:
+    if name in _RIGHTS_PROGRAMS:
         targets = (
             target
             for target in finder.targets(operands)
@@ -334,17 +336,21 @@ def _destroys(command: SimpleCommand, texts: list[str], finder: TargetFinder) ->
 
 def _destruction_reason(verb: str, targets: Iterator[DestructiveTarget], finder: TargetFinder) -> str | None:
     for target in targets:
-        if what := protected_folder(target.path, finder.directories):
-            unset = (
+        if description := protected_folder(target.path, finder.directories):
+            condition = (
                 f" if {target.uncertain} is empty; write ${{NAME:?}} to be sure" if target.uncertain else ""
             )
-            return f"it would {verb} {what}{unset}"
+            return f"it would {verb} {description}{condition}"
     return None
 
 
 def _belongs_to_user(path: Path, directories: SessionDirectories) -> bool:
     """Whether the user may change the rights of everything in the folder."""
-    return any(path.is_relative_to(own) for own in (directories.home, *directories.roots) if own != Path("/"))
+    return any(
+        path.is_relative_to(folder)
+        for folder in (directories.home, *directories.roots)
+        if folder != Path("/")
+    )
 
 
 def _find_removes(texts: list[str]) -> bool:
@@ -363,21 +369,21 @@ def _find_reason(command: SimpleCommand, finder: TargetFinder) -> str | None:
     """
     if command.name not in ("find", "gfind"):
         return None
-    starts: list[Word] = []
+    start_folders: list[Word] = []
     for word in command.arguments:
         text = word.text or ""
         if text in ("-H", "-L", "-P"):
             continue
         if text[:1] in ("-", "(", "!"):
             break
-        starts.append(word)
+        start_folders.append(word)
     texts = [word.text or "" for word in command.arguments]
-    narrowed = any(
-        _NARROWS.fullmatch(text) and value not in ("*", "")
+    filtered = any(
+        _FIND_FILTERS.fullmatch(text) and value not in ("*", "")
         for text, value in zip(texts, [*texts[1:], "x"], strict=True)
     )
-    targets = finder.targets(starts) if starts else finder.current_folders()
-    if narrowed:
+    targets = finder.targets(start_folders) if start_folders else finder.current_folders()
+    if filtered:
         targets = (target for target in targets if not _belongs_to_user(target.path, finder.directories))
     return _destruction_reason("remove", targets, finder)
 
@@ -432,11 +438,11 @@ def _reason_in_code(code: str, directories: SessionDirectories, depth: int) -> s
     if len(code) > 20_000:
         return None
     quoted = [
-        next(text for text in found.groups(default="") if text)
-        for found in _QUOTED.finditer(code)
-        if any(found.groups())
+        next(text for text in match.groups(default="") if text)
+        for match in _QUOTED.finditer(code)
+        if any(match.groups())
     ]
-    if _REMOVES_TREES.search(code):
+    if _TREE_REMOVAL.search(code):
         if _HOME_IN_CODE.search(code):
             return "it would remove your home folder"
         for text in quoted:
@@ -444,9 +450,9 @@ def _reason_in_code(code: str, directories: SessionDirectories, depth: int) -> s
             if (
                 text.startswith(("/", "~", "."))
                 and resolved
-                and (what := protected_folder(resolved.real, directories))
+                and (description := protected_folder(resolved.real, directories))
             ):
-                return f"it would remove {what}"
+                return f"it would remove {description}"
     return next(
         (reason for text in quoted if " " in text and (reason := _reason_in_line(text, directories, depth))),
         None,

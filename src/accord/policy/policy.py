@@ -58,20 +58,22 @@ class Policy:
 
         Never raises because of the content of a request: unclear requests are asked or denied.
         """
-        requested = actions_of(request)
-        if reason := never_allowed_reason(request, requested):
+        requested_actions = actions_of(request)
+        if reason := never_allowed_reason(request, requested_actions):
             return Decision("deny", reason, "floor")
         grants = tuple(
-            grant for action in requested.actions for grant in self._required_grants(action, request) or ()
+            grant
+            for action in requested_actions.actions
+            for grant in self._required_grants(action, request) or ()
         )
         if request.grants.refuses(grants):
             return Decision("deny", "you refused this for the session", "always")
-        verdicts = [self._judge(action, request) for action in requested.actions]
-        worst = max(verdicts, key=lambda verdict: STRICTNESS[verdict.effect], default=None)
-        if worst is None:
+        verdicts = [self._decide_action(action, request) for action in requested_actions.actions]
+        strictest = max(verdicts, key=lambda verdict: STRICTNESS[verdict.effect], default=None)
+        if strictest is None:
             return Decision("allow", "it does nothing", "nothing")
-        scope = _grant_scope(verdicts) if worst.effect == "ask" else None
-        return Decision(worst.effect, worst.reason, worst.rule, scope)
+        scope = _grant_scope(verdicts) if strictest.effect == "ask" else None
+        return Decision(strictest.effect, strictest.reason, strictest.rule, scope)
 
     def may_show(self, path: Path, request: ActionRequest) -> bool:
         """Whether a search may show this file: it is no secret, and no rule denies it or asks."""
@@ -79,69 +81,71 @@ class Policy:
         if resolved is None:
             return False
         action = RequestedAction("read", f"reading {path}", (resolved,))
-        return self._judge(action, request).effect == "allow"
+        return self._decide_action(action, request).effect == "allow"
 
-    def _judge(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
-        verdict = self._by_user(action, request)
+    def _decide_action(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        verdict = self._user_verdict(action, request)
         if self.project is None or verdict.effect == "deny":
             return verdict
-        return _stricter(self._by_project(self.project, action, request), verdict)
+        return _stricter(self._project_verdict(self.project, action, request), verdict)
 
-    def _by_user(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+    def _user_verdict(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
         certain, possible = _restricting_verdicts(self.user, action, request)
         if certain is not None and certain.effect == "deny":
             return certain
         if reason := _forbidden_by_mode(action, request):
             return _Verdict("deny", reason, f"mode {request.mode}")
-        return certain or _stricter(possible, self._unrestricted(action, request))
+        return certain or _stricter(possible, self._verdict_without_restriction(action, request))
 
-    def _unrestricted(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+    def _verdict_without_restriction(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
         """Return the verdict on an action that no rule denies or asks for."""
         if action.operation == "doubt":
-            return self._doubtful(action, request)
+            return self._doubt_verdict(action, request)
         for sensitive in sensitive_paths(action, request.directories):
             if not self._is_allowed_by_name(sensitive, action, request):
                 grants = self._required_grants(action, request)
                 ask = _Verdict("ask", sensitive.reason, sensitive.danger, grants)
-                return self._unless_denied(ask, action, request)
+                return self._ask_unless_denied(ask, action, request)
         if action.unresolved and not _allows_any_command(request):
             ask = _Verdict("ask", f"where {action.label} leads is not certain", "outside")
-            return self._unless_denied(ask, action, request)
+            return self._ask_unless_denied(ask, action, request)
         for name, rule in self.user.rules("allow"):
             if _allows(rule, action, request):
                 return _Verdict("allow", f"{action.label} is allowed by your rules", name)
         if request.grants.covers(action.grant):
             return _Verdict("allow", f"you allowed {action.label} for this session", "always")
-        return self._by_mode_or_default(action, request)
+        return self._mode_or_default_verdict(action, request)
 
-    def _by_mode_or_default(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+    def _mode_or_default_verdict(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
         effect, reason = _mode_verdict(action, request, self.user.permission_default)
         rule = f"mode {request.mode}" if request.mode else f"default {self.user.permission_default or 'ask'}"
         return _Verdict(effect, reason, rule, self._required_grants(action, request))
 
-    def _unless_denied(self, ask: _Verdict, action: RequestedAction, request: ActionRequest) -> _Verdict:
+    def _ask_unless_denied(self, ask: _Verdict, action: RequestedAction, request: ActionRequest) -> _Verdict:
         """Return the question, unless the default denies what no rule covers."""
-        default = self._by_mode_or_default(action, request)
+        default = self._mode_or_default_verdict(action, request)
         return default if default.effect == "deny" else ask
 
-    def _doubtful(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+    def _doubt_verdict(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
         default = self.user.permission_default
         ask = _Verdict("ask", f"this line cannot be checked: {action.label}", "shell")
         if action.unparsable:
-            return self._unless_denied(ask, action, request)
+            return self._ask_unless_denied(ask, action, request)
         # A rule about commands may apply to the commands that the parser cannot see.
         if any(rule.commands for _, rule in (*self.user.rules("deny"), *self.user.rules("ask"))):
-            return self._unless_denied(ask, action, request)
+            return self._ask_unless_denied(ask, action, request)
         for name, rule in self.user.rules("allow"):
             if _allows(rule, action, request):
                 return _Verdict("allow", "your rules allow every command", name)
         if _allows_any_command(request) and _mode_verdict(action, request, default)[0] == "allow":
             return _Verdict("allow", "this mode allows every command", f"mode {request.mode}")
         if request.mode is None and default == "all":
-            return self._by_mode_or_default(action, request)
-        return self._unless_denied(ask, action, request)
+            return self._mode_or_default_verdict(action, request)
+        return self._ask_unless_denied(ask, action, request)
 
-    def _by_project(self, rules: Rules, action: RequestedAction, request: ActionRequest) -> _Verdict | None:
+    def _project_verdict(
+        self, rules: Rules, action: RequestedAction, request: ActionRequest
+    ) -> _Verdict | None:
         """Return what the project's rules add: a denial, a question, or nothing."""
         certain, possible = _restricting_verdicts(rules, action, request)
         if certain is not None:
@@ -307,7 +311,7 @@ def _restricts(rule: Rule, action: RequestedAction, request: ActionRequest) -> M
         matches.append(_match_kind(rule, action, request))
     if rule.tools:
         matches.append(
-            _match(_matches_name(rule.tools, request.tool, ignore_case=True)) if request.tool else "maybe"
+            _as_match(_matches_name(rule.tools, request.tool, ignore_case=True)) if request.tool else "maybe"
         )
     if rule.paths:
         matches.append(_match_paths(rule, action, request))
@@ -315,7 +319,7 @@ def _restricts(rule: Rule, action: RequestedAction, request: ActionRequest) -> M
         matches.append(_match_commands(rule, action))
     if rule.hosts:
         unclear = action.operation == "fetch" and action.host is None
-        matches.append("maybe" if unclear else _match(_matches_host(rule, action)))
+        matches.append("maybe" if unclear else _as_match(_matches_host(rule, action)))
     return "no" if "no" in matches else "maybe" if "maybe" in matches else "yes"
 
 
@@ -364,7 +368,7 @@ def _match_kind(rule: Rule, action: RequestedAction, request: ActionRequest) -> 
         return "maybe"
     if action.in_shell_line and _redirect_kind(action) in rule.kinds:
         return "yes"
-    return _match(
+    return _as_match(
         action.operation == "run" and bool(rule.paths) and bool(_PATH_KINDS.intersection(rule.kinds))
     )
 
@@ -392,8 +396,8 @@ def _match_paths(rule: Rule, action: RequestedAction, request: ActionRequest) ->
 def _match_commands(rule: Rule, action: RequestedAction) -> Match:
     if action.command is None:
         return "maybe" if action.operation in ("run", "doubt") else "no"
-    found = [pattern.forbids(action.command) for pattern in rule.commands]
-    return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
+    matches = [pattern.forbids(action.command) for pattern in rule.commands]
+    return "yes" if "yes" in matches else "maybe" if "maybe" in matches else "no"
 
 
 def _matches_host(rule: Rule, action: RequestedAction) -> bool:
@@ -406,5 +410,5 @@ def _matches_name(patterns: Iterable[str], name: str, *, ignore_case: bool) -> b
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _match(matches: bool) -> Match:
+def _as_match(matches: bool) -> Match:
     return "yes" if matches else "no"

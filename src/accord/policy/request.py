@@ -63,10 +63,10 @@ class SessionDirectories:
             text = f"{self.home}{text[1:]}"
         if not text or "\0" in text or len(text) > _MAX_PATH_LENGTH:
             return None
-        whole = os.path.join(base or self.cwd, text)
+        joined = os.path.join(base or self.cwd, text)
         try:
             # `..` after a link starts at the link's target, so only the real path is reliable.
-            return ResolvedPath(Path(os.path.normpath(whole)), Path(os.path.realpath(whole)))
+            return ResolvedPath(Path(os.path.normpath(joined)), Path(os.path.realpath(joined)))
         except (OSError, ValueError):
             return None
 
@@ -137,8 +137,8 @@ class Grants:
 
     def refuses(self, grants: Iterable[Grant]) -> bool:
         """Whether these grants include everything that was refused by one answer."""
-        asked = set(grants)
-        return any(refused <= asked for refused in self._refused)
+        requested = set(grants)
+        return any(refused <= requested for refused in self._refused)
 
 
 Category = Literal["read-only", "write", "execute", "external"]
@@ -161,7 +161,7 @@ DESCRIPTIONS: Final[dict[Mode, str]] = {
 }
 STRICTNESS: Final[dict[Effect, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
-_HOST: Final = re.compile(
+_HOST_NAME: Final = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*"
 )
 
@@ -237,8 +237,8 @@ def host_of(url: str) -> str | None:
         _ = parts.port
         if parts.scheme not in ("http", "https") or "%" in parts.netloc:
             return None
-        plain = host if host.isascii() else host.encode("idna").decode()
+        normalized = host if host.isascii() else host.encode("idna").decode()
     except (ValueError, UnicodeError):
         return None
-    plain = plain.lower().rstrip(".")
-    return plain if _HOST.fullmatch(plain) or ":" in plain else None
+    normalized = normalized.lower().rstrip(".")
+    return normalized if _HOST_NAME.fullmatch(normalized) or ":" in normalized else None

@@ -201,20 +201,20 @@ def _command_action(
     label = " ".join(word.raw for word in command.words)
     label = f"`{label[:80]}...`" if len(label) > 80 else f"`{label}`"
     command = cwds.with_literal_options(command)
-    read = read_only_use(command, printable) if printable is not None else None
-    if read is not None:
-        files = cwds.resolve_files(read.files)
-        mentions = cwds.named_paths(read.mentions).paths
+    read_use = read_only_use(command, printable) if printable is not None else None
+    if read_use is not None:
+        files = cwds.resolve_files(read_use.files)
+        mentions = cwds.named_paths(read_use.mentions).paths
         untrusted_git = command.name == "git" and any(map(_is_bare_repository, cwds.folders))
         if files is not None and cwds.folders and not untrusted_git:
             folders = [ResolvedPath(folder, folder) for folder in cwds.folders]
-            trees = read.trees and (not files or any(resolved.real.is_dir() for resolved in files))
-            if not trees or request.sandboxed:
+            reads_trees = read_use.trees and (not files or any(resolved.real.is_dir() for resolved in files))
+            if not reads_trees or request.sandboxed:
                 paths = tuple(dict.fromkeys((*files, *mentions, *folders)))
                 return RequestedAction(
-                    "run", label, paths, command, recursive=trees, only_reads=True, in_shell_line=True
+                    "run", label, paths, command, recursive=reads_trees, only_reads=True, in_shell_line=True
                 )
-    named = cwds.named_paths(command.arguments)
+    named_paths = cwds.named_paths(command.arguments)
     scope = scope_of(command, lambda path: _single_path(path, cwds))
     uncertain = (
         command.stdin_variables or not cwds.folders or any(cwds.expand(w) is None for w in command.arguments)
@@ -224,11 +224,11 @@ def _command_action(
     return RequestedAction(
         "run",
         label,
-        tuple(named.paths),
+        tuple(named_paths.paths),
         command,
-        recursive=command.name in _RECURSIVE_PROGRAMS or read is not None,
-        open_ended=named.open_ended,
-        unresolved=named.unresolved,
+        recursive=command.name in _RECURSIVE_PROGRAMS or read_use is not None,
+        open_ended=named_paths.open_ended,
+        unresolved=named_paths.unresolved,
         in_shell_line=True,
         grant=Grant("command", scope) if scope else None,
     )

@@ -26,32 +26,38 @@ from accord.schema.content import ToolKind
 
 Match = Literal["no", "maybe", "yes"]
 
-_WILD = re.compile(r"[*?\[\\]")
+_WILDCARD = re.compile(r"[*?\[\\]")
 
 
 @lru_cache(maxsize=512)
-def _glob(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+def _compile_glob(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Translate a path pattern in the style of .gitignore, without `!`.
 
     A match of a folder includes its content.
     """
-    out, rest = "", pattern.rstrip("/")
+    expression, rest = "", pattern.rstrip("/")
     while rest:
         if rest.startswith("**/"):
-            out, rest = out + "(?:.*/)?", rest[3:]
+            expression, rest = expression + "(?:.*/)?", rest[3:]
         elif rest == "/**":
-            out, rest = out + "/.+", ""
+            expression, rest = expression + "/.+", ""
         elif rest.startswith("**"):
-            out, rest = out + ".*", rest[2:]
+            expression, rest = expression + ".*", rest[2:]
         elif rest[0] in "*?":
-            out, rest = out + ("[^/]*" if rest[0] == "*" else "[^/]"), rest[1:]
-        elif closed := re.match(r"\[([!^]?)(\]?[^\]/\\]*)\]", rest):
-            body = closed[2].replace("[", r"\[").replace("]", r"\]").replace("^", r"\^").replace("&", r"\&")
-            out, rest = out + f"(?!/)[{'^' if closed[1] else ''}{body}]", rest[closed.end() :]
+            expression, rest = expression + ("[^/]*" if rest[0] == "*" else "[^/]"), rest[1:]
+        elif brackets := re.match(r"\[([!^]?)(\]?[^\]/\\]*)\]", rest):
+            body = brackets[2].replace("[", r"\[").replace("]", r"\]").replace("^", r"\^").replace("&", r"\&")
+            expression, rest = (
+                expression + f"(?!/)[{'^' if brackets[1] else ''}{body}]",
+                rest[brackets.end() :],
+            )
         else:
             literal = rest[1:2] or rest if rest[0] == "\\" else rest[0]
-            out, rest = out + re.escape(literal), rest[len(literal) + (rest[0] == "\\" and len(rest) > 1) :]
-    return re.compile(f"{out}(?:/.*)?", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+            expression, rest = (
+                expression + re.escape(literal),
+                rest[len(literal) + (rest[0] == "\\" and len(rest) > 1) :],
+            )
+    return re.compile(f"{expression}(?:/.*)?", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +80,25 @@ class PathPattern:
         last = self.text.rstrip("/").rpartition("/")[2]
         return re.search(r"[\w]", re.sub(r"\[[^\]]*\]", "", last)) is not None
 
-    def matches(self, place: ResolvedPath, directories: SessionDirectories, *, restricts: bool) -> bool:
+    def matches(self, resolved: ResolvedPath, directories: SessionDirectories, *, restricts: bool) -> bool:
         """Whether the path matches.
 
         A pattern that restricts matches the path as written and its real path.
         """
-        paths = (place.real, place.path) if restricts else (place.real,)
+        paths = (resolved.real, resolved.path) if restricts else (resolved.real,)
         return any(self._matches(path, directories, restricts) for path in paths)
 
     def matches_below(self, folder: Path, directories: SessionDirectories) -> Match:
         """Whether a matching path lies below a folder, so that a recursive operation affects it."""
-        if self._any_depth:
+        if self._matches_any_depth:
             return "maybe"
         for root in (Path("/"),) if self.is_absolute else directories.roots:
-            fixed = _WILD.split(self._absolute(directories, root))[0]
-            start = Path(fixed if fixed == self._absolute(directories, root) else os.path.dirname(fixed))
+            literal_start = _WILDCARD.split(self._absolute(directories, root))[0]
+            start = Path(
+                literal_start
+                if literal_start == self._absolute(directories, root)
+                else os.path.dirname(literal_start)
+            )
             if start.is_relative_to(folder):
                 return "yes"
             if folder.is_relative_to(start):
@@ -96,7 +106,7 @@ class PathPattern:
         return "no"
 
     @property
-    def _any_depth(self) -> bool:
+    def _matches_any_depth(self) -> bool:
         return not self.is_absolute and "/" not in self.text.rstrip("/")
 
     def _absolute(self, directories: SessionDirectories, root: Path) -> str:
@@ -107,12 +117,16 @@ class PathPattern:
     def _matches(self, path: Path, directories: SessionDirectories, ignore_case: bool) -> bool:
         if self.is_absolute:
             return (
-                _glob(self._absolute(directories, directories.cwd), ignore_case).fullmatch(path.as_posix())
+                _compile_glob(self._absolute(directories, directories.cwd), ignore_case).fullmatch(
+                    path.as_posix()
+                )
                 is not None
             )
-        glob = _glob(f"**/{self.text}" if self._any_depth else self.text.removeprefix("./"), ignore_case)
+        glob = _compile_glob(
+            f"**/{self.text}" if self._matches_any_depth else self.text.removeprefix("./"), ignore_case
+        )
         candidates = directories.relative_paths(path)
-        if ignore_case and self._any_depth:
+        if ignore_case and self._matches_any_depth:
             candidates = [*candidates, path.as_posix().lstrip("/")]
         return any(glob.fullmatch(candidate) for candidate in candidates)
 
@@ -137,7 +151,7 @@ class CommandPattern:
 
     def forbids(self, command: SimpleCommand) -> Match:
         """Whether the command may match, in any directory and with options before the subcommand."""
-        variants = _variants(command.words)
+        variants = _option_variants(command.words)
         if any(_matches_words(self.words, words, loose=False, ignore_case=True) for words in variants):
             return "yes"
         if command.name in COMMAND_STARTERS:
@@ -154,47 +168,49 @@ def _matches_words(
 ) -> bool:
     """Whether the words match a pattern. If `loose`, an uncertain word matches any number of words."""
     # The positions in the pattern that can be reached before each word, so that no backtracking is needed.
-    places = _past_stars(pattern, {0})
-    for number, permission_default in enumerate(words):
-        text = permission_default.text
-        stay = {place for place in places if place < len(pattern) and pattern[place] == "*"}
+    positions = _skip_stars(pattern, {0})
+    for index, word in enumerate(words):
+        text = word.text
+        at_stars = {
+            position for position in positions if position < len(pattern) and pattern[position] == "*"
+        }
         if text is None:
-            reached = set(range(min(places), len(pattern) + 1)) if loose and places else set[int]()
+            reached = set(range(min(positions), len(pattern) + 1)) if loose and positions else set[int]()
         else:
             reached = {
-                place + 1
-                for place in places
-                if place < len(pattern)
-                and pattern[place] != "*"
-                and _matches_word(pattern[place], text, ignore_case, number == 0)
+                position + 1
+                for position in positions
+                if position < len(pattern)
+                and pattern[position] != "*"
+                and _matches_word(pattern[position], text, ignore_case, index == 0)
             }
-        places = _past_stars(pattern, stay | reached)
-    return len(pattern) in places
+        positions = _skip_stars(pattern, at_stars | reached)
+    return len(pattern) in positions
 
 
-def _past_stars(pattern: tuple[str, ...], places: set[int]) -> set[int]:
-    found = set(places)
-    for place in places:
-        while place < len(pattern) and pattern[place] == "*":
-            place += 1
-            found.add(place)
-    return found
+def _skip_stars(pattern: tuple[str, ...], positions: set[int]) -> set[int]:
+    reached = set(positions)
+    for position in positions:
+        while position < len(pattern) and pattern[position] == "*":
+            position += 1
+            reached.add(position)
+    return reached
 
 
-def _matches_word(pattern: str, text: str, ignore_case: bool, program: bool) -> bool:
-    stars = pattern.replace("[", "[[]").replace("?", "[?]")  # only `*` is special here
+def _matches_word(pattern: str, text: str, ignore_case: bool, is_program: bool) -> bool:
+    star_pattern = pattern.replace("[", "[[]").replace("?", "[?]")  # only `*` is special here
     if not ignore_case:
-        return fnmatch.fnmatchcase(text, stars)
-    texts = (text, text.rpartition("/")[2]) if program else (text,)
-    return any(fnmatch.fnmatchcase(one.casefold(), stars.casefold()) for one in texts)
+        return fnmatch.fnmatchcase(text, star_pattern)
+    texts = (text, text.rpartition("/")[2]) if is_program else (text,)
+    return any(fnmatch.fnmatchcase(candidate.casefold(), star_pattern.casefold()) for candidate in texts)
 
 
-def _variants(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
+def _option_variants(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
     """Return the command as it is, and without the options between the program and its subcommand."""
-    found = [words]
+    variants = [words]
     if len(words) > 2 and (words[1].text or "-").startswith("-"):
-        found += [(words[0], *words[start:]) for start in range(2, min(len(words), 10))]
-    return found
+        variants += [(words[0], *words[start:]) for start in range(2, min(len(words), 10))]
+    return variants
 
 
 def host_matches(pattern: str, host: str) -> bool:
@@ -284,70 +300,77 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def rules(self, effect: Literal["allow", "ask", "deny"]) -> Iterator[tuple[str, Rule]]:
         """Yield each rule of a list with its name in messages."""
         for number, rule in enumerate(cast("tuple[Rule | str, ...]", getattr(self, effect)), 1):
-            whole = Rule(kind=rule) if isinstance(rule, str) else rule
-            yield f"{effect} rule {number}{f' of {self.source}' if self.source else ''} ({whole})", whole
+            full_rule = Rule(kind=rule) if isinstance(rule, str) else rule
+            yield (
+                f"{effect} rule {number}{f' of {self.source}' if self.source else ''} ({full_rule})",
+                full_rule,
+            )
 
 
 def read_permissions(value: Any, *, file: str = "", key: str = "permissions") -> Rules:
     """Return the rules of a parsed setting: one of the four words, or an object. Raises BadRules."""
     if isinstance(value, str):
         if value not in PERMISSION_DEFAULTS:
-            raise _error(file, key, f"{value!r} is none of {', '.join(PERMISSION_DEFAULTS)}")
+            raise _rule_error(file, key, f"{value!r} is none of {', '.join(PERMISSION_DEFAULTS)}")
         return Rules(default=cast(PermissionDefault, value), source=file)
     if not isinstance(value, dict):
-        raise _error(
+        raise _rule_error(
             file, key, "it must be one of " + ", ".join(PERMISSION_DEFAULTS) + " or an object of rules"
         )
     if "source" in value:
-        raise _error(file, f"{key}.source", "there is no such key")
+        raise _rule_error(file, f"{key}.source", "there is no such key")
     try:
         rules = msgspec.convert(value, Rules)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        raise _error(file, key + place.rstrip("`"), reason) from None
+        reason, _, location = str(error).partition(" - at `$")
+        raise _rule_error(file, key + location.rstrip("`"), reason) from None
     for name in _EFFECTS:
-        _check(cast("tuple[Rule | str, ...]", getattr(rules, name)), name, file, key)
+        _check_rules(cast("tuple[Rule | str, ...]", getattr(rules, name)), name, file, key)
     return msgspec.structs.replace(rules, source=file)
 
 
-def _check(rules: Sequence[Rule | str], effect: str, file: str, key: str) -> None:
+def _check_rules(rules: Sequence[Rule | str], effect: str, file: str, key: str) -> None:
     for number, rule in enumerate(rules):
-        place = f"{key}.{effect}[{number}]"
+        rule_key = f"{key}.{effect}[{number}]"
         if isinstance(rule, str):
             rule = Rule(kind=rule)
         fields = [name for name in _FIELDS if getattr(rule, name) is not UNSET]
         if not fields:
-            raise _error(file, place, f"a rule must name one of {', '.join(_FIELDS)}")
+            raise _rule_error(file, rule_key, f"a rule must name one of {', '.join(_FIELDS)}")
         for name in fields:
             texts = _as_tuple(getattr(rule, name))
             if not texts:
-                raise _error(file, f"{place}.{name}", "it is empty; leave it out where it does not matter")
+                raise _rule_error(
+                    file, f"{rule_key}.{name}", "it is empty; leave it out where it does not matter"
+                )
             for text in texts:
-                _check_text(name, text, effect, file, f"{place}.{name}")
+                _check_text(name, text, effect, file, f"{rule_key}.{name}")
 
 
-def _check_text(name: str, text: str, effect: str, file: str, place: str) -> None:
+def _check_text(name: str, text: str, effect: str, file: str, key: str) -> None:
     if not text.strip() or text != text.strip() or any(ord(char) < 32 for char in text):
-        raise _error(file, place, f"{text!r} is empty, has blanks around it or has control characters")
+        raise _rule_error(file, key, f"{text!r} is empty, has blanks around it or has control characters")
     if name == "kind" and text not in KINDS:
-        raise _error(
-            file, place, f"{text!r} is no kind of tool call: {', '.join(KINDS)}; a tool is named by `tool`"
+        raise _rule_error(
+            file, key, f"{text!r} is no kind of tool call: {', '.join(KINDS)}; a tool is named by `tool`"
         )
-    strange = text.startswith(("!", "~")) and text.partition("/")[0] != "~"
+    unsupported_prefix = text.startswith(("!", "~")) and text.partition("/")[0] != "~"
     if name == "path" and text.count("**") > 4:
-        raise _error(file, place, f"{text!r} has more than four `**`")
-    if name == "path" and (".." in text.split("/") or strange):
-        raise _error(file, place, f"{text!r} cannot be used: no `..`, no `!`, and `~` only as `~/...`")
+        raise _rule_error(file, key, f"{text!r} has more than four `**`")
+    if name == "path" and (".." in text.split("/") or unsupported_prefix):
+        raise _rule_error(file, key, f"{text!r} cannot be used: no `..`, no `!`, and `~` only as `~/...`")
     if name == "command" and effect == "allow" and "*" in text.split()[0]:
-        raise _error(file, place, f"{text!r} would allow any program: name it, or allow the kind `execute`")
+        raise _rule_error(
+            file, key, f"{text!r} would allow any program: name it, or allow the kind `execute`"
+        )
     if name == "command" and any(char in text for char in "|;&<>$`\n"):
-        raise _error(
+        raise _rule_error(
             file,
-            place,
+            key,
             f"{text!r} is more than one command: a pattern is matched against each command of a line",
         )
     if name == "host" and ("/" in text or ":" in text or ("*" in text.removeprefix("*.") and text != "*")):
-        raise _error(file, place, f"{text!r} is no host: write `example.com`, `*.example.com` or `*`")
+        raise _rule_error(file, key, f"{text!r} is no host: write `example.com`, `*.example.com` or `*`")
 
 
 def _as_tuple(value: str | tuple[str, ...] | UnsetType) -> tuple[str, ...]:
@@ -356,5 +379,5 @@ def _as_tuple(value: str | tuple[str, ...] | UnsetType) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else value
 
 
-def _error(file: str, key: str, reason: str) -> BadRules:
+def _rule_error(file: str, key: str, reason: str) -> BadRules:
     return BadRules(f"{file + ': ' if file else ''}{key}: {reason}")

@@ -30,7 +30,7 @@ class TrustStore:
         """Whether the user agreed to exactly this content under this path."""
         real = os.path.realpath(path)
         try:
-            entry = msgspec.json.decode(self._place(real).read_bytes(), type=_Entry)
+            entry = msgspec.json.decode(self._entry_path(real).read_bytes(), type=_Entry)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return False
         return entry.path == real and hmac.compare_digest(entry.sha256.encode(), _hash(content).encode())
@@ -38,24 +38,24 @@ class TrustStore:
     def trust(self, path: str | os.PathLike[str], content: bytes | str) -> None:
         """Trust this content under this path. It replaces a content that was trusted before."""
         real = os.path.realpath(path)
-        place = self._place(real)
+        entry_path = self._entry_path(real)
         private_folder(self.folder)
-        descriptor, draft = tempfile.mkstemp(dir=self.folder, prefix=".")
+        descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=".")
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(_Entry(real, _hash(content))))
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(draft, place)
+            os.replace(temporary, entry_path)
         except OSError:
-            os.unlink(draft)
+            os.unlink(temporary)
             raise
 
     def forget(self, path: str | os.PathLike[str]) -> None:
         """Stop trusting the file."""
-        self._place(os.path.realpath(path)).unlink(missing_ok=True)
+        self._entry_path(os.path.realpath(path)).unlink(missing_ok=True)
 
-    def _place(self, real: str) -> Path:
+    def _entry_path(self, real: str) -> Path:
         return self.folder / f"{_hash(os.fsencode(real))}.json"
 
 

@@ -18,7 +18,7 @@ from accord.schema.client_requests import (
 from accord.schema.codec import to_builtins
 from accord.schema.dialects import PermissionDecision, read_outcome
 
-_LONGEST_NAME: Final = 120
+_MAX_NAME_CHARS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +52,36 @@ def options_for(request: ActionRequest, decision: Decision) -> list[PermissionOp
             PermissionOption("allow_once", "Allow", "allow_once"),
             PermissionOption("reject_once", "Reject", "reject_once"),
         ]
-    covered = _shortened(str(scope))
+    scope_text = _shorten(str(scope))
     return [
         PermissionOption("allow_once", "Allow", "allow_once"),
-        PermissionOption("allow_always", f"Always allow {covered} in this session", "allow_always"),
+        PermissionOption("allow_always", f"Always allow {scope_text} in this session", "allow_always"),
         PermissionOption("reject_once", "Reject", "reject_once"),
-        PermissionOption("reject_always", f"Always reject {covered} in this session", "reject_always"),
+        PermissionOption("reject_always", f"Always reject {scope_text} in this session", "reject_always"),
     ]
 
 
-def read_answer(offered: Sequence[PermissionOption], outcome: Any, *, strict: bool = False) -> UserAnswer:
+def read_answer(options: Sequence[PermissionOption], outcome: Any, *, strict: bool = False) -> UserAnswer:
     """Interpret an answer.
 
     `outcome` is the response, parsed or typed, or the chosen option; anything else refuses.
     """
     if isinstance(outcome, PermissionOption | PermissionDecision):
-        return _by_id(offered, outcome.option_id)
+        return _answer_by_id(options, outcome.option_id)
     if isinstance(outcome, SelectedPermissionOutcome | CancelledOutcome):
         outcome = RequestPermissionResponse(outcome)
     try:
         result: Any = to_builtins(outcome)
     except (TypeError, ValueError, RecursionError):
         return NO_ANSWER
-    chosen = read_outcome(result, [(option.option_id, option.kind) for option in offered], strict=strict)
-    answer = _by_id(offered, chosen.option_id)
+    chosen = read_outcome(result, [(option.option_id, option.kind) for option in options], strict=strict)
+    answer = _answer_by_id(options, chosen.option_id)
     return answer if answer.allowed else UserAnswer(answer.kind, chosen.word)
 
 
-def _by_id(offered: Sequence[PermissionOption], option_id: str | None) -> UserAnswer:
+def _answer_by_id(options: Sequence[PermissionOption], option_id: str | None) -> UserAnswer:
     """Return the kind of the option with this id. An id that was offered for two kinds counts as neither."""
-    kinds: set[PermissionOptionKind] = {option.kind for option in offered if option.option_id == option_id}
+    kinds: set[PermissionOptionKind] = {option.kind for option in options if option.option_id == option_id}
     return UserAnswer(kinds.pop()) if len(kinds) == 1 else NO_ANSWER
 
 
@@ -96,5 +96,5 @@ def remember(request: ActionRequest, decision: Decision, answer: UserAnswer) -> 
             request.grants.refuse(decision.scope)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_NAME_CHARS else f"{text[: _MAX_NAME_CHARS - 3]}..."

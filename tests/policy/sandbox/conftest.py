@@ -19,7 +19,7 @@ def working(name: str) -> Backend:
     """Return the backend, or skip the test with the reason why it does not run here."""
     found = sandbox.probe(name.removesuffix("-as-user"))
     if found.backend is None:
-        pytest.skip(f"{name} does not run on this machine: {found.why_not}")
+        pytest.skip(f"{name} does not run on this machine: {found.reason}")
     if name != "bubblewrap-as-user":
         return found.backend
     if os.geteuid() != 0:

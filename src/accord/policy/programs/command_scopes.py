@@ -228,9 +228,11 @@ def _leaves_scope(command: SimpleCommand) -> bool:
             if not _cannot_be_option(command, index):
                 return True
         elif text.startswith("--"):
-            written = text.partition("=")[0]  # may be abbreviated
+            option_text = text.partition("=")[0]  # may be abbreviated
             if any(
-                option.startswith(written) or option == written[1:] for option in options if len(written) > 2
+                option.startswith(option_text) or option == option_text[1:]
+                for option in options
+                if len(option_text) > 2
             ):
                 return True
         elif text.startswith("-"):

@@ -8,7 +8,7 @@ from accord.policy.programs.wrappers import unwrap
 from accord.policy.shell.command_line import CommandLine, parse_line
 from accord.policy.shell.syntax import Redirect, SimpleCommand
 
-_RUNS_SOMETHING: Final = re.compile(
+_CHANGES_PROGRAMS: Final = re.compile(
     r"""
     LD_.* | DYLD_.* | GCONV_PATH | LOCPATH | NLSPATH | MALLOC_.*            # what the loader and libc load
     | PATH | HOME | SHELL | ENV | BASH.* | SHELLOPTS | IFS | PS[0-9] | PROMPT_.* | CDPATH | FPATH | ZDOTDIR
@@ -31,10 +31,10 @@ _RUNS_SOMETHING: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_HARMLESS: Final = re.compile(
+_HARMLESS_VARIABLES: Final = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|CI|COLORTERM"
 )
-_PUBLIC: Final = frozenset(
+_PUBLIC_VARIABLES: Final = frozenset(
     """
     HOME PWD USER LOGNAME SHELL PATH LANG TERM TZ HOSTNAME RANDOM SECONDS ? # $ ! 0
     """.split()
@@ -43,17 +43,17 @@ _PUBLIC: Final = frozenset(
 
 def changes_programs(name: str) -> bool:
     """Whether setting it can make a program run, load or contact something else."""
-    return _RUNS_SOMETHING.fullmatch(name) is not None
+    return _CHANGES_PROGRAMS.fullmatch(name) is not None
 
 
 def is_harmless(name: str) -> bool:
     """Whether setting it changes only how a reading program formats its output."""
-    return _HARMLESS.fullmatch(name) is not None
+    return _HARMLESS_VARIABLES.fullmatch(name) is not None
 
 
 def is_public(name: str) -> bool:
     """Whether its value is no secret. An unknown variable may hold a key."""
-    return name in _PUBLIC
+    return name in _PUBLIC_VARIABLES
 
 
 MAX_DEPTH: Final = 12
@@ -104,7 +104,9 @@ def _add_line(line: CommandLine, found: ExecutedCommands, depth: int) -> None:
     found.doubts += line.doubts
     found.functions += line.functions
     for command in line.commands:
-        found.redirects += [RedirectedCommand(one, command, len(found.commands)) for one in command.redirects]
+        found.redirects += [
+            RedirectedCommand(redirect, command, len(found.commands)) for redirect in command.redirects
+        ]
         if len(found.redirects) > MAX_COMMANDS:
             found.doubts.append("it reads and writes too many files")
             found.parsed = False

@@ -54,7 +54,7 @@ def parse_arguments(
         if text == "--":
             parsed.operands.extend(rest)
             break
-        if text is None and not _is_operand(word):
+        if text is None and not _is_certain_operand(word):
             return None
         if text is None or text == "-" or not text.startswith("-"):
             parsed.operands.append(word)
@@ -62,16 +62,16 @@ def parse_arguments(
                 parsed.operands.extend(rest)
                 break
         elif text.startswith("--"):
-            if not _long_option(text, rest, flags, valued, parsed):
+            if not _parse_long_option(text, rest, flags, valued, parsed):
                 return None
         elif digits and text[1:].isdecimal():
             parsed.options.append(("-#", literal(text[1:])))
-        elif not _short_options(text, rest, flags, valued, parsed):
+        elif not _parse_short_options(text, rest, flags, valued, parsed):
             return None
     return parsed
 
 
-def _is_operand(word: Word) -> bool:
+def _is_certain_operand(word: Word) -> bool:
     """Whether an uncertain word cannot be an option, because its first characters are certain."""
     first = word.parts[0]
     if first.kind != "text":
@@ -80,7 +80,7 @@ def _is_operand(word: Word) -> bool:
     return not word.has_braces and bool(first.text) and not first.text.startswith("-")
 
 
-def _long_option(
+def _parse_long_option(
     text: str, rest: list[Word], flags: frozenset[str], valued: frozenset[str], parsed: ParsedArguments
 ) -> bool:
     name, equals, value = text.partition("=")
@@ -90,10 +90,10 @@ def _long_option(
     if name in flags:
         parsed.options.append((name, None))
         return True
-    return name in valued and _next_value(name, rest, parsed)
+    return name in valued and _take_next_value(name, rest, parsed)
 
 
-def _next_value(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
+def _take_next_value(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
     """Take the next word as the value. It must be certain: several words would shift all that follow.
 
     It must not look like an option, which would otherwise pass without a check.
@@ -105,15 +105,15 @@ def _next_value(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
     return True
 
 
-def _short_options(
+def _parse_short_options(
     text: str, rest: list[Word], flags: frozenset[str], valued: frozenset[str], parsed: ParsedArguments
 ) -> bool:
-    for place, letter in enumerate(text[1:], 2):
+    for position, letter in enumerate(text[1:], 2):
         name = f"-{letter}"
-        if name in valued and not (name in flags and not text[place:]):
-            if not text[place:]:
-                return _next_value(name, rest, parsed)
-            parsed.options.append((name, literal(text[place:])))
+        if name in valued and not (name in flags and not text[position:]):
+            if not text[position:]:
+                return _take_next_value(name, rest, parsed)
+            parsed.options.append((name, literal(text[position:])))
             return True
         if name not in flags:
             return False

@@ -32,30 +32,33 @@ def printable_variables(found: ExecutedCommands) -> PrintableVariables:
     """Return the variables that the line itself sets to values that are no secrets."""
     if not all(is_public(name) for name in found.stdin_variables):
         return NOTHING_PRINTABLE
-    used: dict[str, set[str]] = {}
+    used_variables: dict[str, set[str]] = {}
     with_globs: set[str] = set()
     for assignment in (one for command in found.assignment_commands for one in command.assignments):
-        used.setdefault(assignment.name, set()).update(
+        used_variables.setdefault(assignment.name, set()).update(
             name for word in assignment.values for name in word.variables
         )
         if not assignment.values or not all(
             _has_no_outside_glob(word, assignment.in_loop) for word in assignment.values
         ):
             with_globs.add(assignment.name)
-    quoted = _public_closure(used, set())
+    quoted = _public_closure(used_variables, set())
     return PrintableVariables(
-        quoted, _public_closure({name: names for name, names in used.items() if name in quoted}, with_globs)
+        quoted,
+        _public_closure(
+            {name: names for name, names in used_variables.items() if name in quoted}, with_globs
+        ),
     )
 
 
-def _public_closure(used: dict[str, set[str]], without: set[str]) -> frozenset[str]:
+def _public_closure(used_variables: dict[str, set[str]], excluded: set[str]) -> frozenset[str]:
     """Return the variables that depend only on each other and on public ones."""
     public: set[str] = set()
-    for _ in used:
+    for _ in used_variables:
         public |= {
             name
-            for name, names in used.items()
-            if name not in without and all(one in public or is_public(one) for one in names)
+            for name, names in used_variables.items()
+            if name not in excluded and all(used in public or is_public(used) for used in names)
         }
     return frozenset(public)
 
@@ -172,13 +175,13 @@ def _version_query(command: SimpleCommand) -> ReadOnlyUse | None:
     from accord.policy.programs.readonly_specs import VERSION_OPTIONS
 
     arguments = [word.text for word in command.arguments]
-    known = command.name in VERSION_OPTIONS and arguments in (
+    is_version_query = command.name in VERSION_OPTIONS and arguments in (
         ["--version"],
         ["-V"],
         ["version"],
         ["-version"],
     )
-    return ReadOnlyUse() if known and arguments[0] in VERSION_OPTIONS[command.name] else None
+    return ReadOnlyUse() if is_version_query and arguments[0] in VERSION_OPTIONS[command.name] else None
 
 
 def is_reading_program(command: SimpleCommand) -> bool:

@@ -77,12 +77,12 @@ _JQ_SUSPICIOUS: Final = re.compile(
 
 def _sed_only_reads(script: str) -> bool:
     """Whether a sed script writes no files (`w`), runs no commands (`e`) and reads no other files (`r`)."""
-    at = 0
-    while at < len(script):
-        found = _SED_COMMAND.match(script, at)
-        if found is None or found.end() == at:
+    position = 0
+    while position < len(script):
+        found = _SED_COMMAND.match(script, position)
+        if found is None or found.end() == position:
             return False
-        at = found.end()
+        position = found.end()
     return bool(script.strip())
 
 
@@ -337,12 +337,12 @@ class ReadOnlySpec:
     parse: Callable[[tuple[Word, ...]], ReadOnlyUse | None] | None = None
 
 
-def _spec(flags: str = "", valued: str = "", **more: object) -> ReadOnlySpec:
+def _spec(flags: str = "", valued: str = "", **fields: object) -> ReadOnlySpec:
     for key in ("files", "patterns", "recursive"):
-        if isinstance(text := more.get(key), str):
-            more[key] = option_names(text)
-    known = option_names(flags), option_names(valued)
-    return ReadOnlySpec(*known, **more)  # pyright: ignore[reportArgumentType]
+        if isinstance(text := fields.get(key), str):
+            fields[key] = option_names(text)
+    options = option_names(flags), option_names(valued)
+    return ReadOnlySpec(*options, **fields)  # pyright: ignore[reportArgumentType]
 
 
 def _test_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
@@ -368,8 +368,8 @@ def _ps_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
 def _date_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`date`, without the options that set the clock."""
     words = [word.text or "?" for word in arguments]
-    fine = ("-u", "--utc", "-I", "-R", "-Iseconds", "-Is", "-Idate", "--iso-8601", "--rfc-email")
-    return ReadOnlyUse() if all(word.startswith("+") or word in fine for word in words) else None
+    allowed_options = ("-u", "--utc", "-I", "-R", "-Iseconds", "-Is", "-Idate", "--iso-8601", "--rfc-email")
+    return ReadOnlyUse() if all(word.startswith("+") or word in allowed_options for word in words) else None
 
 
 def _tar_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:

@@ -141,7 +141,7 @@ def _command(command: SimpleCommand) -> UnwrappedCommand | None:
     return UnwrappedCommand([command.inner_command(words)])
 
 
-_CHANGE_PARSING: Final = frozenset(
+_PARSING_BUILTINS: Final = frozenset(
     """
     alias unalias shopt enable hash bind complete compgen compopt mapfile readarray let getopts coproc
     caller fc history popd dirs ulimit umask
@@ -158,17 +158,17 @@ BUILTINS: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] =
     "printf": _printf,
     "command": _command,
     **dict.fromkeys(("export", "declare", "typeset", "readonly", "local"), _declaration),
-    **dict.fromkeys(_CHANGE_PARSING, _changes_parsing),
+    **dict.fromkeys(_PARSING_BUILTINS, _changes_parsing),
 }
 
 
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"))
 # Syntax that a POSIX shell reads differently, for example as the end of a quote or as a file to write.
-_ONLY_BASH: Final = re.compile(
+_BASH_SYNTAX: Final = re.compile(
     r"""\$['"]|\[\[|\(\(|[<>]\(|<<<|&>|\|&|;;?&|\+=|=\(|\{[^}]*(,|\.\.)|\$\{[^}]*[/^,:@]"""
     r"""|\b(function|select|coproc|time|source|let)\b"""
 )
-_LIKE_BASH: Final = frozenset(("sh", "bash", "dash", "ash"))
+_BASH_LIKE_SHELLS: Final = frozenset(("sh", "bash", "dash", "ash"))
 
 COMMAND_STARTERS: Final = frozenset(
     """
@@ -184,7 +184,7 @@ COMMAND_STARTERS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Prefix:
+class _PrefixSpec:
     """A program that only starts the command after its own options."""
 
     flags: frozenset[str] = frozenset()
@@ -197,24 +197,24 @@ class _Prefix:
     """Whether it adds arguments that are unknown."""
 
 
-_PREFIXES: Final = {
-    "nohup": _Prefix(),
-    "nice": _Prefix(valued=option_names("-n --adjustment"), digits=True),
-    "ionice": _Prefix(option_names("-t --ignore"), option_names("-c -n --class --classdata")),
-    "time": _Prefix(option_names("-p")),
-    "timeout": _Prefix(
+_PREFIX_SPECS: Final = {
+    "nohup": _PrefixSpec(),
+    "nice": _PrefixSpec(valued=option_names("-n --adjustment"), digits=True),
+    "ionice": _PrefixSpec(option_names("-t --ignore"), option_names("-c -n --class --classdata")),
+    "time": _PrefixSpec(option_names("-p")),
+    "timeout": _PrefixSpec(
         option_names("--foreground --preserve-status -v --verbose"),
         option_names("-k -s --kill-after --signal"),
         1,
     ),
-    "stdbuf": _Prefix(valued=option_names("-i -o -e --input --output --error")),
-    "setsid": _Prefix(option_names("-c -f -w --ctty --fork --wait")),
-    "unbuffer": _Prefix(),
-    "builtin": _Prefix(),
-    "exec": _Prefix(option_names("-c -l"), option_names("-a")),
-    "busybox": _Prefix(),
-    "toybox": _Prefix(),
-    "sudo": _Prefix(
+    "stdbuf": _PrefixSpec(valued=option_names("-i -o -e --input --output --error")),
+    "setsid": _PrefixSpec(option_names("-c -f -w --ctty --fork --wait")),
+    "unbuffer": _PrefixSpec(),
+    "builtin": _PrefixSpec(),
+    "exec": _PrefixSpec(option_names("-c -l"), option_names("-a")),
+    "busybox": _PrefixSpec(),
+    "toybox": _PrefixSpec(),
+    "sudo": _PrefixSpec(
         option_names(
             "-n -E -H -S -k -b -i -s -A -P -B --non-interactive --preserve-env --set-home --stdin --login "
             "--shell",
@@ -222,14 +222,14 @@ _PREFIXES: Final = {
         option_names("-u -g -h -p -C -T -D -R -r -t --user --group --host --prompt --chdir"),
         runs_itself=True,
     ),
-    "doas": _Prefix(option_names("-n -L -s"), option_names("-u -C"), runs_itself=True),
-    "pkexec": _Prefix(option_names("--disable-internal-agent"), option_names("--user"), runs_itself=True),
-    "xargs": _Prefix(
+    "doas": _PrefixSpec(option_names("-n -L -s"), option_names("-u -C"), runs_itself=True),
+    "pkexec": _PrefixSpec(option_names("--disable-internal-agent"), option_names("--user"), runs_itself=True),
+    "xargs": _PrefixSpec(
         option_names("-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty"),
         option_names("-n -P -L -I -d -s -E --max-args --max-procs --delimiter --max-chars"),
         appends_arguments=True,
     ),
-    "chroot": _Prefix(valued=option_names("--userspec --groups"), skipped_operands=1, runs_itself=True),
+    "chroot": _PrefixSpec(valued=option_names("--userspec --groups"), skipped_operands=1, runs_itself=True),
 }  # fmt: skip
 
 
@@ -253,13 +253,13 @@ def _unwrap(command: SimpleCommand) -> UnwrappedCommand | None:
     if name in BUILTINS and name == command.program:
         return BUILTINS[name](command)
     if name in SHELLS:
-        return _shell(command)
-    if name in _PREFIXES:
-        return _prefix(command, _PREFIXES[name])
-    return _SPECIAL[name](command) if name in _SPECIAL else None
+        return _unwrap_shell(command)
+    if name in _PREFIX_SPECS:
+        return _unwrap_prefix(command, _PREFIX_SPECS[name])
+    return _SPECIAL_WRAPPERS[name](command) if name in _SPECIAL_WRAPPERS else None
 
 
-def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
+def _unwrap_prefix(command: SimpleCommand, prefix: _PrefixSpec) -> UnwrappedCommand:
     parsed = parse_arguments(
         command.arguments, prefix.flags, prefix.valued, digits=prefix.digits, first_operand_ends=True
     )
@@ -267,9 +267,14 @@ def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
         return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], runs_itself=True)
     words = tuple(parsed.operands[prefix.skipped_operands :])
     # `sudo A=1 program` sets variables too. `time` is a reserved word before an ordinary command.
-    sets = prefix.runs_itself or command.name == "time"
+    sets_variables = prefix.runs_itself or command.name == "time"
     extra_assignments: list[Assignment] = []
-    while sets and words and "=" in (words[0].text or "") and not (words[0].text or "").startswith("="):
+    while (
+        sets_variables
+        and words
+        and "=" in (words[0].text or "")
+        and not (words[0].text or "").startswith("=")
+    ):
         extra_assignments.append(Assignment((words[0].text or "").partition("=")[0], (words[0],)))
         words = words[1:]
     if prefix.appends_arguments and words:
@@ -316,9 +321,9 @@ def _env(command: SimpleCommand) -> UnwrappedCommand:
     return UnwrappedCommand([command.inner_command(tuple(words), *assignments)])
 
 
-def _shell(command: SimpleCommand) -> UnwrappedCommand:
+def _unwrap_shell(command: SimpleCommand) -> UnwrappedCommand:
     name, arguments = command.name, list(command.arguments)
-    doubts: list[str] = [] if name in _LIKE_BASH else [f"{name} is not read like bash"]
+    doubts: list[str] = [] if name in _BASH_LIKE_SHELLS else [f"{name} is not read like bash"]
     runs_text = False
     while arguments:
         text = arguments[0].text
@@ -343,7 +348,7 @@ def _shell(command: SimpleCommand) -> UnwrappedCommand:
         return UnwrappedCommand(
             doubts=[*doubts, f"{name} runs a text that is only known when it runs"], runs_itself=True
         )
-    if name != "bash" and _ONLY_BASH.search(arguments[0].unquoted):
+    if name != "bash" and _BASH_SYNTAX.search(arguments[0].unquoted):
         doubts.append(f"{name} may read it otherwise than bash")
     return UnwrappedCommand(lines=[arguments[0].unquoted], doubts=doubts, runs_itself=bool(doubts))
 
@@ -366,12 +371,12 @@ def _find(command: SimpleCommand) -> UnwrappedCommand | None:
     while words:
         if words.pop(0).text not in ("-exec", "-execdir", "-ok", "-okdir"):
             continue
-        started: list[Word] = []
+        inner_words: list[Word] = []
         while words and words[0].text not in (";", "+"):
             word = words.pop(0)
-            started.append(UNKNOWN if "{}" in word.raw else word)
-        if started:
-            inner.append(command.inner_command(tuple(started)))
+            inner_words.append(UNKNOWN if "{}" in word.raw else word)
+        if inner_words:
+            inner.append(command.inner_command(tuple(inner_words)))
     return UnwrappedCommand(inner, runs_itself=True) if inner else None
 
 
@@ -397,7 +402,7 @@ def _watch(command: SimpleCommand) -> UnwrappedCommand:
     return UnwrappedCommand(lines=[" ".join(word.unquoted or "" for word in parsed.operands)])
 
 
-_SPECIAL: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] = {
+_SPECIAL_WRAPPERS: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] = {
     "env": _env,
     "find": _find,
     "su": _su,

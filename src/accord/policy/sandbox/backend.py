@@ -131,17 +131,17 @@ class PrivateFolder:
 
     def write_words(self, words: Iterable[str]) -> str:
         """Write a file with these words, each followed by NUL, and return its path."""
-        return self.write_file(b"".join(_encoded(word) + b"\0" for word in words))
+        return self.write_file(b"".join(_encode_word(word) + b"\0" for word in words))
 
     def remove(self) -> None:
         """Delete the folder. May be called twice."""
         if self._lock >= 0:
-            _delete(self.path)
+            _delete_folder(self.path)
             os.close(self._lock)
             self._lock = -1
 
 
-def _encoded(word: str) -> bytes:
+def _encode_word(word: str) -> bytes:
     """Encode a word. A NUL would split it, and the rest could be an option."""
     try:
         encoded = os.fsencode(word)
@@ -175,19 +175,19 @@ def _remove_stale(parent: str) -> None:
     for name in os.listdir(parent):
         folder = os.path.join(parent, name)
         try:
-            ours = name.startswith(_PREFIX) and os.lstat(folder).st_uid == os.getuid()
+            is_own = name.startswith(_PREFIX) and os.lstat(folder).st_uid == os.getuid()
             if (
-                ours
+                is_own
                 and os.path.isfile(lock_path := os.path.join(folder, _LOCK_NAME))
                 and (lock := _lock(lock_path)) >= 0
             ):
-                _delete(folder)
+                _delete_folder(folder)
                 os.close(lock)
         except OSError:
             continue  # another process was faster
 
 
-def _delete(folder: str) -> None:
+def _delete_folder(folder: str) -> None:
     for parent, folders, _ in os.walk(folder):
         for name in folders:
             path = os.path.join(parent, name)

@@ -21,10 +21,10 @@ _SIGNALS: Final = "HUP INT QUIT TERM"
 _IGNORE_SIGNALS: Final = f"trap '' {_SIGNALS}; "
 # The options and the command's environment are in a file, so that they do not show in the process table. `env
 # -i` removes variables that the starting program adds.
-_START: Final = 'options=$1; shift; exec /usr/bin/env -i "$@" 8<"$options" 9<"$0"'
+_START_SCRIPT: Final = 'options=$1; shift; exec /usr/bin/env -i "$@" 8<"$options" 9<"$0"'
 # Root may write these, and through them leave any namespace.
 _READ_ONLY_PROC: Final = words("sys sysrq-trigger irq bus fs acpi scsi mtrr driver latency_stats")
-_TEMP: Final[tuple[str, ...]] = ("/tmp", "/var/tmp")
+_TEMP_FOLDERS: Final[tuple[str, ...]] = ("/tmp", "/var/tmp")
 
 
 class Bubblewrap:
@@ -61,11 +61,13 @@ class Bubblewrap:
             if os.path.realpath(name) != name:
                 _link(os.path.join(private.home, os.path.relpath(name, view.home)), os.path.realpath(name))
         for path in _mounts(view, private):
-            place = _private_path(path, view, private)
-            if place is not None and not os.path.lexists(place):
-                os.makedirs(place if os.path.isdir(path) else os.path.dirname(place), exist_ok=True)
+            mount_point = _private_path(path, view, private)
+            if mount_point is not None and not os.path.lexists(mount_point):
+                os.makedirs(
+                    mount_point if os.path.isdir(path) else os.path.dirname(mount_point), exist_ok=True
+                )
                 if not os.path.isdir(path):
-                    os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
+                    os.close(os.open(mount_point, os.O_CREAT | os.O_EXCL, 0o600))
 
     def confine(self, command: SandboxCommand) -> ConfinedCommand:
         inner = list(command.argv)
@@ -78,7 +80,7 @@ class Bubblewrap:
                 "--",
                 *inner,
             ]
-        start = (_IGNORE_SIGNALS if self._signal_resetter is not None else "") + _START
+        start = (_IGNORE_SIGNALS if self._signal_resetter is not None else "") + _START_SCRIPT
         filter_file = command.private.write_file(self._filter(command.network))
         options = command.private.write_words(self._options(command))
         argv = ["/bin/sh", "-c", start, filter_file, options, self._program, "--args", "8", "--", *inner]
@@ -154,14 +156,14 @@ def _secrets_fact(view: FilesystemView) -> SandboxFact:
 def _temp_fact(view: FilesystemView) -> SandboxFact:
     if view.writes("/tmp"):
         return SandboxFact("temp", False, "/tmp is a root, so it is shared")
-    private_path = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
-    return SandboxFact("temp", True, f"{private_path} this sandbox's own")
+    own_folders = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
+    return SandboxFact("temp", True, f"{own_folders} this sandbox's own")
 
 
 def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str, ...]]:
     """Return what is mounted where, outer mounts first."""
     mounts = {path: ("--ro-bind", path, path) for path in view.readable}
-    mounts |= {path: ("--bind", private.temp, path) for path in _TEMP}
+    mounts |= {path: ("--bind", private.temp, path) for path in _TEMP_FOLDERS}
     if not view.home_is_shown:
         mounts[view.home] = ("--bind", private.home, view.home)
     mounts |= {path: ("--bind", path, path) for path in (*view.writable, *view.pinned)}
@@ -178,23 +180,23 @@ def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str
 
 def _is_already_shown(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
     """Whether the surrounding mount already shows it read-only."""
-    around = os.path.dirname(path)
-    while around not in mounts and around != "/":
-        around = os.path.dirname(around)
-    plain = ("--ro-bind", path, path)
-    return mounts[path] == plain and mounts.get(around) == ("--ro-bind", around, around)
+    outer = os.path.dirname(path)
+    while outer not in mounts and outer != "/":
+        outer = os.path.dirname(outer)
+    read_only_mount = ("--ro-bind", path, path)
+    return mounts[path] == read_only_mount and mounts.get(outer) == ("--ro-bind", outer, outer)
 
 
 def _private_path(path: str, view: FilesystemView, private: PrivateFolder) -> str | None:
     """Return the real path of something in the command's private home or temporary folder."""
-    private_path: dict[str, str] = dict.fromkeys(_TEMP, private.temp)
+    private_folders: dict[str, str] = dict.fromkeys(_TEMP_FOLDERS, private.temp)
     if not view.home_is_shown:
-        private_path[view.home] = private.home
-    for place, folder in sorted(
-        private_path.items(), reverse=True
+        private_folders[view.home] = private.home
+    for mount_point, folder in sorted(
+        private_folders.items(), reverse=True
     ):  # the inner folder first, if one lies in the other
-        if path != place and is_within(path, place) and not view.writes(place):
-            return os.path.join(folder, os.path.relpath(path, place))
+        if path != mount_point and is_within(path, mount_point) and not view.writes(mount_point):
+            return os.path.join(folder, os.path.relpath(path, mount_point))
     return None
 
 

@@ -24,7 +24,7 @@ SYSTEM_FOLDERS: Final = words(
     "/run/current-system /run/opengl-driver /var/lib/ca-certificates /var/lib/dpkg /var/cache/fontconfig"
 )
 
-_IN_HOME: Final = words(
+_TOOLS_IN_HOME: Final = words(
     # version managers and toolchains
     ".pyenv .rbenv .nodenv .goenv .jenv .asdf .nvm .fnm .volta .sdkman .rustup .cargo/bin .cargo/env "
     ".ghcup/bin .elan "
@@ -45,7 +45,7 @@ GIT_CONFIGS: Final = (".gitconfig", ".config/git/config")
 
 def tool_folders(home: str, search_path: str) -> Iterator[str]:
     """Yield existing tool folders and files besides `SYSTEM_FOLDERS`: the user's, and those on PATH."""
-    for relative in _IN_HOME:
+    for relative in _TOOLS_IN_HOME:
         tool = os.path.join(home, relative)
         if os.path.exists(tool):
             yield tool
@@ -68,13 +68,13 @@ def _installation_of(folder: str, home: str) -> Iterator[str]:
     is_environment = any(
         os.path.exists(os.path.join(prefix, marker)) for marker in ("pyvenv.cfg", "conda-meta")
     )
-    holds_home = is_within(home, prefix)
-    if is_environment and not holds_home:
+    contains_home = is_within(home, prefix)
+    if is_environment and not contains_home:
         yield prefix
         return
     if not is_within(home, folder):
         yield folder
-    if not holds_home and not is_within(prefix, home) and os.path.isdir(os.path.join(prefix, "lib")):
+    if not contains_home and not is_within(prefix, home) and os.path.isdir(os.path.join(prefix, "lib")):
         yield prefix
 
 
@@ -87,7 +87,7 @@ def is_within(path: str, folder: str) -> bool:
 # `without_credentials` is for commands outside of it and passes everything that does not look like a
 # credential. Names are checked first, then values. A name in `keep` passes both.
 
-_NAMES: Final = words(
+_ALLOWED_NAMES: Final = words(
     # the user and the machine
     "PATH HOME USER LOGNAME SHELL HOSTNAME PWD TZ TZDIR LANG LANGUAGE MANPATH INFOPATH CI "
     # output
@@ -118,7 +118,7 @@ _NAMES: Final = words(
     "NVM_DIR NVM_BIN "
     "DJANGO_SETTINGS_MODULE FLASK_APP FLASK_ENV RAILS_ENV RACK_ENV MIX_ENV NODE_ENV DEBUG VERBOSE"
 )
-_PREFIXES: Final = words(
+_ALLOWED_PREFIXES: Final = words(
     "LC_ PYTHON PYTEST_ PIP_ UV_ POETRY_ PDM_ TOX_ NOX_ COVERAGE_ PYENV_ NODE_ NPM_CONFIG_ npm_config_ "
     "YARN_ COREPACK_ "
     "VOLTA_ FNM_ DENO_ BUN_ CGO_ CARGO_ RUST RBENV_ ASDF_ MISE_ SDKMAN_ DOTNET_ CMAKE_ CCACHE_ SCCACHE_ "
@@ -170,5 +170,5 @@ def holds_credential(text: str) -> bool:
 
 
 def _may_pass(name: str, value: str) -> bool:
-    known = name in _NAMES or name.startswith(_PREFIXES)
+    known = name in _ALLOWED_NAMES or name.startswith(_ALLOWED_PREFIXES)
     return known and _ESCAPE_ROUTES.search(name) is None and not is_credential(name, value)

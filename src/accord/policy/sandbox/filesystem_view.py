@@ -65,9 +65,9 @@ class FilesystemView:
 
         Raises UsageError if a writable folder is a secret.
         """
-        seen = (*self.writable, *self.readable)
+        visible = (*self.writable, *self.readable)
         real = {os.path.realpath(path) for path in secrets if os.path.lexists(path)}
-        within = (path for path in real if any(is_within(path, folder) for folder in seen))
+        within = (path for path in real if any(is_within(path, folder) for folder in visible))
         hidden = tuple(_topmost(path for path in within if path not in self.requested))
         for path in hidden:
             if path in self.writable:
@@ -174,7 +174,7 @@ def _topmost(paths: Iterable[str]) -> Iterator[str]:
 
 # Secrets: known places of keys and logins, and files in the roots that are found by name.
 
-_IN_HOME: Final = words(
+_SECRETS_IN_HOME: Final = words(
     ".ssh .gnupg .aws .azure .config/gcloud .config/gh .config/hub .config/glab-cli .config/op "
     ".config/sops .config/rclone "
     ".config/doctl .config/hcloud .config/containers/auth.json .config/git/credentials .config/google-chrome "
@@ -236,7 +236,7 @@ class SecretScan:
 
 def known_secrets(home: str) -> Iterator[str]:
     """Yield the existing places of keys and logins on this machine, and Accord's own folders."""
-    candidates = [os.path.join(home, relative) for relative in _IN_HOME]
+    candidates = [os.path.join(home, relative) for relative in _SECRETS_IN_HOME]
     candidates += accord_folders()
     for pattern in _SYSTEM_SECRETS:
         candidates += iglob(pattern) if "*" in pattern else (pattern,)

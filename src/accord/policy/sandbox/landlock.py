@@ -98,8 +98,8 @@ class Landlock:
 
     def _processes_fact(self) -> SandboxFact:
         others = "cannot" if self._abi >= _SCOPES else "can"
-        left = "what leaves its process group may outlive the command"
-        return SandboxFact("processes", False, f"others are seen, but {others} be signalled; {left}")
+        remaining = "what leaves its process group may outlive the command"
+        return SandboxFact("processes", False, f"others are seen, but {others} be signalled; {remaining}")
 
     def _options(self, command: SandboxCommand) -> Iterator[str]:
         view = command.view
@@ -139,34 +139,34 @@ def _secrets_fact(view: FilesystemView) -> SandboxFact:
 
 def _read_rules(path: str, holes: tuple[str, ...]) -> Iterator[str]:
     """Yield rules for a folder without the holes in it. Rules are recursive, so its parts are listed."""
-    home_and_temp = tuple(hole for hole in holes if is_within(hole, path) and hole != path)
-    if not home_and_temp:
+    inner_holes = tuple(hole for hole in holes if is_within(hole, path) and hole != path)
+    if not inner_holes:
         yield from ("--read", path)
         return
     yield from ("--list", path)
     try:
-        with os.scandir(path) as found:
-            parts = [entry.path for entry in found if not entry.is_symlink()]
+        with os.scandir(path) as scan:
+            entries = [entry.path for entry in scan if not entry.is_symlink()]
     except OSError:
         return
-    for part in parts:
-        if part not in home_and_temp:
-            yield from _read_rules(part, home_and_temp)
+    for entry_path in entries:
+        if entry_path not in inner_holes:
+            yield from _read_rules(entry_path, inner_holes)
 
 
 def _in_private_home(value: str, view: FilesystemView, private: PrivateFolder) -> str:
     """Move a path in the user's home to the private home, unless the command can reach it where it is."""
-    reached = (*view.readable, *view.writable, *view.aliases, private.path)
+    reachable = (*view.readable, *view.writable, *view.aliases, private.path)
     if (
         view.home_is_shown
         or not is_within(value, view.home)
-        or any(is_within(value, place) for place in reached)
+        or any(is_within(value, folder) for folder in reachable)
     ):
         return value
     return private.home + value[len(view.home) :]
 
 
 def _temp_text(view: FilesystemView) -> str:
-    own = "TMPDIR leads" if view.home_is_shown else "TMPDIR and HOME lead"
-    common = "is a root, so it is shared" if view.writes("/tmp") else "itself is closed"
-    return f"{own} to this sandbox's own; /tmp {common}"
+    variables = "TMPDIR leads" if view.home_is_shown else "TMPDIR and HOME lead"
+    shared_temp = "is a root, so it is shared" if view.writes("/tmp") else "itself is closed"
+    return f"{variables} to this sandbox's own; /tmp {shared_temp}"

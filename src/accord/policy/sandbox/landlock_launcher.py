@@ -33,8 +33,8 @@ _MAKE_BLOCK = 1 << 11
 _REFER = 1 << 13
 _TRUNCATE = 1 << 14
 _IOCTL_DEV = 1 << 15
-_FIRST = (1 << 13) - 1
-_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_RIGHTS_OF_VERSION_1 = (1 << 13) - 1
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _BIND_AND_CONNECT_TCP = 3
 _SCOPE_SOCKETS_AND_SIGNALS = 3
 
@@ -84,7 +84,7 @@ class LandlockRuleset:
     """Collects rights for files, then enforces them for this process and all it starts."""
 
     def __init__(self, version: int, *, offline: bool) -> None:
-        self._handled = _FIRST
+        self._handled = _RIGHTS_OF_VERSION_1
         for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
             if version >= since:
                 self._handled |= right
@@ -105,7 +105,7 @@ class LandlockRuleset:
             return
         try:
             if os.fstat(target).st_mode & 0o170000 != 0o040000:
-                rights &= _ON_FILES
+                rights &= _FILE_RIGHTS
             # struct landlock_path_beneath_attr, packed: u64 allowed_access; s32 parent_fd
             rule = (rights & self._handled).to_bytes(8, sys.byteorder) + target.to_bytes(4, sys.byteorder)
             arguments = (self._fd, _PATH_BENEATH, ctypes.c_char_p(rule), ctypes.c_uint32(0))
@@ -122,7 +122,7 @@ class LandlockRuleset:
 _RIGHTS = {
     "--read": _EXECUTE | _READ_FILE | _READ_DIR,
     "--list": _READ_DIR,
-    "--write": (_FIRST | _REFER | _TRUNCATE) & ~(_MAKE_CHAR | _MAKE_BLOCK),
+    "--write": (_RIGHTS_OF_VERSION_1 | _REFER | _TRUNCATE) & ~(_MAKE_CHAR | _MAKE_BLOCK),
     "--device": _READ_FILE | _WRITE_FILE | _IOCTL_DEV,
 }
 
@@ -139,23 +139,23 @@ def main(file: str, command: list[str]) -> "NoReturn":
 def _execute(command: list[str], env: dict[str, str]) -> "NoReturn":
     """Execute the program. `os.execvpe` would import modules that may no longer be readable."""
     name = command[0]
-    code, why = 127, "not found"
+    code, reason = 127, "not found"
     for folder in [""] if "/" in name else env.get("PATH", os.defpath).split(":"):
         try:
             os.execve(os.path.join(folder, name), command, env)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            code, why = 126, error.strerror or "it cannot be run"
-    _fail(code, f"{name}: {why}")
+            code, reason = 126, error.strerror or "it cannot be run"
+    _fail(code, f"{name}: {reason}")
 
 
 def _restrict(file: str) -> dict[str, str]:
     with open(file, "rb") as opened:
         words = os.fsdecode(opened.read()).split("\0")
     pairs = list(zip(words[0::2], words[1::2], strict=False))
-    single = dict(pairs)
-    rules = LandlockRuleset(landlock_abi(), offline=single["--offline"] == "yes")
+    options = dict(pairs)
+    rules = LandlockRuleset(landlock_abi(), offline=options["--offline"] == "yes")
     for option, value in pairs:
         if option in _RIGHTS:
             rules.allow(value, _RIGHTS[option])
@@ -167,8 +167,8 @@ def _restrict(file: str) -> dict[str, str]:
     _call("open files were not closed", _CLOSE_RANGE, 3, ctypes.c_uint32(_ALL), _ON_EXEC)
     _prctl("the end of the parent would not be noticed", _PR_SET_PDEATHSIG, ctypes.c_ulong(_SIGKILL))
     _prctl("privileges could be gained", _PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
-    _drop_capabilities(_DAC_OVERRIDE if single["--keep-override"] == "yes" else 0)
-    with open(single["--filter"], "rb") as opened:
+    _drop_capabilities(_DAC_OVERRIDE if options["--keep-override"] == "yes" else 0)
+    with open(options["--filter"], "rb") as opened:
         program = opened.read()
     rules.enforce()
     if program:

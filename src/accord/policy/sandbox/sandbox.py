@@ -147,16 +147,16 @@ class Sandbox:
 
     def outside_path(self, path: AnyPath) -> str:
         """Return the real path of a path that a command used: its /tmp/x may be in the private folder."""
-        normal = os.path.normpath(path)
+        normalized = os.path.normpath(path)
         private = {self.temp: self.private.temp}
         if not self._initial_view.home_is_shown:
             private[self.home] = self.private.home
-        if self._backend.name == "none" or self._initial_view.writes(normal):
-            return normal
+        if self._backend.name == "none" or self._initial_view.writes(normalized):
+            return normalized
         for folder in sorted(private, reverse=True):  # the inner folder first, if one lies in the other
-            if is_within(normal, folder):
-                return os.path.normpath(os.path.join(private[folder], os.path.relpath(normal, folder)))
-        return normal
+            if is_within(normalized, folder):
+                return os.path.normpath(os.path.join(private[folder], os.path.relpath(normalized, folder)))
+        return normalized
 
     def close(self) -> None:
         """Remove the private folder. All commands must have ended."""
@@ -189,7 +189,7 @@ NAMES: Final = ("bubblewrap", "landlock", "none")
 _TRUSTED_PATH: Final = (
     "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
 )
-_TIMEOUT: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 _LINUX_ONLY: Final = "there is no sandbox for this system yet, only for Linux"
 
 
@@ -198,7 +198,7 @@ class ProbeResult:
     """A backend, or why it does not work."""
 
     backend: Backend | None
-    why_not: str = ""
+    reason: str = ""
 
 
 def choose_backend(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
@@ -211,14 +211,14 @@ def choose_backend(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
             raise UsageError(f"no sandbox is called {name!r}; there are: {', '.join(NAMES)}")
         result = probe(name)
         if result.backend is None:
-            raise UsageError(f"the sandbox {name} does not work here: {result.why_not}")
+            raise UsageError(f"the sandbox {name} does not work here: {result.reason}")
         return result.backend, ()
     reasons: list[str] = []
     for candidate in NAMES:
         result = probe(candidate)
         if result.backend is not None:
             return result.backend, tuple(reasons)
-        reasons.append(f"{candidate} is not used: {result.why_not}")
+        reasons.append(f"{candidate} is not used: {result.reason}")
     raise AssertionError("none always works")
 
 
@@ -246,9 +246,9 @@ def bubblewrap() -> ProbeResult:
     signal_resetter = (
         env if env is not None and _works([env, "--default-signal=TERM", "--", "true"]) else None
     )
-    as_root = [False, True] if os.geteuid() == 0 else [True]
+    user_namespace_choices = [False, True] if os.geteuid() == 0 else [True]
     failure = ""
-    for user_namespace in as_root:
+    for user_namespace in user_namespace_choices:
         backend = Bubblewrap(
             program,
             user_namespace=user_namespace,
@@ -292,34 +292,43 @@ def _failure(backend: Backend) -> str:
         backend.prepare(view, private)
         confined = backend.confine(SandboxCommand(["true"], {"PATH": os.defpath}, "/usr", view, private))
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 confined.argv,
                 env=confined.env,
                 cwd="/",
                 capture_output=True,
                 text=True,
-                timeout=_TIMEOUT,
+                timeout=_TIMEOUT_SECONDS,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if done.returncode == 0:
+        if result.returncode == 0:
             return ""
-        return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
+        return (
+            result.stderr.strip().splitlines()[-1]
+            if result.stderr.strip()
+            else f"exit code {result.returncode}"
+        )
     finally:
         private.remove()
 
 
 def _works(command: list[str]) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False).returncode == 0
+        return (
+            subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False).returncode
+            == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
 def _output(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout + done.stderr
+    return result.stdout + result.stderr

@@ -66,8 +66,8 @@ Instruction = tuple[int, int, int, int]
 def machine() -> str | None:
     """Return the name of this machine's instruction set, if a filter exists for it."""
     name = os.uname().machine if sys.platform == "linux" else ""
-    fits = sys.byteorder == "little" and struct.calcsize("P") == 8
-    return name if name in _MACHINES and fits else None
+    supported = sys.byteorder == "little" and struct.calcsize("P") == 8
+    return name if name in _MACHINES and supported else None
 
 
 def filter_program(
@@ -81,29 +81,29 @@ def filter_program(
     name = name or machine()
     if name is None:
         raise UsageError("no system call filter is known for this machine")
-    it = _MACHINES[name]
+    calls = _MACHINES[name]
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_IF_EQUAL, 1, 0, it.audit),
+        (_IF_EQUAL, 1, 0, calls.audit),
         (_RETURN, 0, 0, _KILL),  # another instruction set has other call numbers
         (_LOAD, 0, 0, _NUMBER),
     ]
     if name == "x86_64":
         program += [(_IF_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | _ENOSYS)]
     # The kernel reads only the lower half of an ioctl's number, so the filter does too.
-    program += _refuse(it.ioctl, 1, [_TIOCSTI, _TIOCLINUX])
-    for number in (it.add_key, it.add_key + 1, it.add_key + 2, it.perf_event_open, it.bpf):
+    program += _refuse(calls.ioctl, 1, [_TIOCSTI, _TIOCLINUX])
+    for number in (calls.add_key, calls.add_key + 1, calls.add_key + 2, calls.perf_event_open, calls.bpf):
         program += _refuse(number)
     if families is not None or not unix:
         # io_uring creates sockets without the filtered call.
-        program += _refuse(it.io_uring_setup, error=_ENOSYS)
+        program += _refuse(calls.io_uring_setup, error=_ENOSYS)
     if families is not None:
-        program += _refuse_others(it.socket, 0, sorted({*families} - (set() if unix else {AF_UNIX})))
+        program += _refuse_others(calls.socket, 0, sorted({*families} - (set() if unix else {AF_UNIX})))
     elif not unix:
-        program += _refuse(it.socket, 0, [AF_UNIX])
+        program += _refuse(calls.socket, 0, [AF_UNIX])
     if not unix:
         # A pair of datagram sockets can be connected again, to any path.
-        program += _refuse(it.socketpair, 1, [_SOCK_DGRAM], mask=_SOCK_KIND)
+        program += _refuse(calls.socketpair, 1, [_SOCK_DGRAM], mask=_SOCK_KIND)
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
 
@@ -123,9 +123,9 @@ def _refuse(
     check: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     if mask is not None:
         check.append((_AND, 0, 0, mask))
-    for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
+    for remaining, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
         # Jump to the refusal over the remaining comparisons. The last one jumps over the refusal.
-        check.append((_IF_EQUAL, left, 0 if left else 1, value))
+        check.append((_IF_EQUAL, remaining, 0 if remaining else 1, value))
     check.append(refusal)
     return _for_call(number, check)
 
@@ -133,8 +133,8 @@ def _refuse(
 def _refuse_others(number: int, argument: int, values: list[int]) -> list[Instruction]:
     """Refuse a call unless an argument has one of the values."""
     check: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
-    for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
-        check.append((_IF_EQUAL, left + 1, 0, value))
+    for remaining, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
+        check.append((_IF_EQUAL, remaining + 1, 0, value))
     check.append((_RETURN, 0, 0, _ERRNO | _EPERM))
     return _for_call(number, check)
 

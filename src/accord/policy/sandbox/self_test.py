@@ -43,8 +43,8 @@ def rise(_):
     with open("/proc/self/status") as file:
         if "NoNewPrivs:\t1" in file.read(): raise PermissionError("no new privileges")
 STUB = sys.argv[1].encode()
-for deed, thing in zip(sys.argv[2::2], sys.argv[3::2]):
-    try: globals()[deed](thing)
+for operation, argument in zip(sys.argv[2::2], sys.argv[3::2]):
+    try: globals()[operation](argument)
     except Exception as error: print(type(error).__name__, error.args[-1] if error.args else "", flush=True)
     else: print("done", flush=True)
 """
@@ -80,11 +80,11 @@ async def run_self_test(sandbox: Sandbox) -> list[SelfTestResult]:
     with ExitStack() as stack:
         attempts = list(_attempts(sandbox, stack))
         answers, stderr = await _run_inside(sandbox, attempts)
-        untouched = not _text(sandbox, "target")
+        files_unchanged = not _read_output(sandbox, "target")
     if len(answers) != len(attempts):
-        return [SelfTestResult("temp", "run a command at all", False, stderr or "it said nothing")]
+        return [SelfTestResult("temp", "run a command at all", False, stderr or "it printed nothing")]
     return [
-        _judge(attempt, answer, untouched or attempt.aspect != "writes")
+        _result(attempt, answer, files_unchanged or attempt.aspect != "writes")
         for attempt, answer in zip(attempts, answers, strict=True)
     ]
 
@@ -94,9 +94,11 @@ def contradictions(report: SandboxReport, results: list[SelfTestResult]) -> list
     return [result for result in results if not result.held and report.fact(result.aspect).enforced]
 
 
-def _judge(attempt: _Attempt, answer: str, untouched: bool) -> SelfTestResult:
-    done = answer == "done"
-    return SelfTestResult(attempt.aspect, attempt.what, done == attempt.should_work and untouched, answer)
+def _result(attempt: _Attempt, answer: str, files_unchanged: bool) -> SelfTestResult:
+    succeeded = answer == "done"
+    return SelfTestResult(
+        attempt.aspect, attempt.what, succeeded == attempt.should_work and files_unchanged, answer
+    )
 
 
 def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
@@ -109,7 +111,7 @@ def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
     yield _Attempt("secrets", "read outside the roots", "read", target)
     for path in _real_secrets(sandbox):
         yield _Attempt("secrets", f"read {path}", "read", path)
-    socket_path = os.path.join(outside, "door")
+    socket_path = os.path.join(outside, "socket")
     stack.enter_context(_listening(socket.AF_UNIX, socket_path))
     yield _Attempt("sockets", "connect to a local socket", "local", socket_path)
     if not sandbox.network:
@@ -121,10 +123,10 @@ def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
 
 def _real_secrets(sandbox: Sandbox) -> Iterator[str]:
     """Yield hidden files that could be read without a sandbox."""
-    left = _REAL_SECRETS
+    remaining = _REAL_SECRETS
     for path in sandbox.secrets:
-        if left and os.path.isfile(path) and os.access(path, os.R_OK) and os.path.getsize(path):
-            left -= 1
+        if remaining and os.path.isfile(path) and os.access(path, os.R_OK) and os.path.getsize(path):
+            remaining -= 1
             yield path
 
 
@@ -144,7 +146,7 @@ async def _run_inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[
     """Run the attempts in the sandbox. Return one line for each, and the error output."""
     words = [word for attempt in attempts for word in (attempt.operation, attempt.argument)]
     confined = sandbox.wrap([_PYTHON, "-I", "-S", "-c", _ATTEMPT, HIDDEN_TEXT, *words])
-    stdout, stderr = (_log(sandbox, name) for name in ("said", "trouble"))
+    stdout, stderr = (_open_output(sandbox, name) for name in ("stdout", "stderr"))
     try:
         tree = start_process(
             confined.argv, cwd=confined.cwd, env=confined.env_changes, stdout=stdout, stderr=stderr
@@ -154,19 +156,19 @@ async def _run_inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[
     finally:
         os.close(stdout)
         os.close(stderr)
-    ended = asyncio.ensure_future(tree.wait())
+    exit_task = asyncio.ensure_future(tree.wait())
     try:
-        await within(SYSTEM_CLOCK, _TIMEOUT, ended)
+        await within(SYSTEM_CLOCK, _TIMEOUT, exit_task)
     finally:
         await tree.end(StopTimeouts(leave=0, terminate=0))
-        ended.cancel()
-    return _text(sandbox, "said").splitlines(), _text(sandbox, "trouble").strip()[-300:]
+        exit_task.cancel()
+    return _read_output(sandbox, "stdout").splitlines(), _read_output(sandbox, "stderr").strip()[-300:]
 
 
-def _log(sandbox: Sandbox, name: str) -> int:
+def _open_output(sandbox: Sandbox, name: str) -> int:
     return os.open(os.path.join(sandbox.private.path, name), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
 
 
-def _text(sandbox: Sandbox, name: str) -> str:
+def _read_output(sandbox: Sandbox, name: str) -> str:
     with open(os.path.join(sandbox.private.path, name), encoding="utf-8", errors="replace") as file:
         return file.read()

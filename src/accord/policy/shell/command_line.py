@@ -54,12 +54,12 @@ def parse_line(text: str) -> CommandLine:
     """Parse a line for `bash -c`."""
     if len(text) > MAX_LENGTH:
         return CommandLine(text, (), ("it is too long",), parsed=False)
-    hidden = hidden_character(text)
+    hidden_description = hidden_character(text)
     parsed = parse_shell(text)
     tree = _parse_with_tree_sitter(text)
     commands, doubts = list(parsed.commands), list(parsed.doubts)
-    if hidden is not None:
-        doubts.insert(0, hidden)
+    if hidden_description is not None:
+        doubts.insert(0, hidden_description)
     elif tree is None:
         doubts.insert(0, "there is no shell parser (pip install 'accord[agent]')")
     elif tree.has_error:
@@ -75,13 +75,15 @@ def parse_line(text: str) -> CommandLine:
         doubts.insert(0, f"it has a command of more than {MAX_WORDS} words")
         commands = [replace(command, words=command.words[:MAX_WORDS]) for command in commands]
     functions = tuple(
-        (name, tuple(parsed.commands[place].name for place in places)) for name, places in parsed.functions
+        (name, tuple(parsed.commands[index].name for index in command_range))
+        for name, command_range in parsed.functions
     )
     return CommandLine(
         text,
         tuple(filter(_has_content, commands)),
         tuple(doubts),
-        parsed=tree is not None and not (tree.has_error or hidden or parsed.too_deep or too_many_words),
+        parsed=tree is not None
+        and not (tree.has_error or hidden_description or parsed.too_deep or too_many_words),
         loops=parsed.loops or bool(parsed.functions) or parsed.unsupported is not None,
         functions=functions,
     )
@@ -180,7 +182,7 @@ def _command(node: "Node", text: str) -> SimpleCommand:
             name = child.child_by_field_name("name")
             value = child.child_by_field_name("value")
             values = (_word(value, text),) if value else ()
-            assignments.append(Assignment(_text(name, text) if name else "", values))
+            assignments.append(Assignment(_source(name, text) if name else "", values))
         elif not child.type.endswith("_redirect"):
             words.append(_word(child, text))
     # In this grammar, arguments after a redirection belong to the redirection.
@@ -201,8 +203,8 @@ def _redirects(node: "Node", text: str) -> list[Redirect]:
 
 
 def _word(node: "Node", text: str) -> Word:
-    return single_word(_text(node, text)) or UNKNOWN
+    return single_word(_source(node, text)) or UNKNOWN
 
 
-def _text(node: "Node", text: str) -> str:
+def _source(node: "Node", text: str) -> str:
     return text[node.start_byte : node.end_byte]

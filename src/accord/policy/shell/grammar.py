@@ -47,11 +47,11 @@ class _StandardInput:
     """The here-documents and here-strings of a command."""
 
     texts: list[str] = field(default_factory=list[str])
-    stdin_variables: list[str] = field(default_factory=list[str])
+    variables: list[str] = field(default_factory=list[str])
 
     def add(self, text: str, variables: tuple[str, ...]) -> None:
         self.texts.append(text)
-        self.stdin_variables += variables
+        self.variables += variables
 
 
 def parse_shell(text: str) -> ParsedLine:
@@ -80,16 +80,16 @@ class ShellParser:
         lexer.check_complete()
 
     def _parse_nested(self, lexer: ShellLexer, close: str) -> None:
-        self.parse_statements(close, empty=True)
+        self.parse_statements(close, allow_empty=True)
 
-    def parse_statements(self, *stops: str, empty: bool = False) -> None:
+    def parse_statements(self, *stops: str, allow_empty: bool = False) -> None:
         lexer = self.lexer
         while True:
-            lexer.skip_gap()
-            if lexer.at_end or self._stops(stops):
+            lexer.skip_blanks_and_newlines()
+            if lexer.at_end or self._at_stop(stops):
                 break
-            empty = True
-            self._and_or()
+            allow_empty = True  # there is a command
+            self._parse_and_or()
             lexer.skip_blanks()
             if (
                 not lexer.at_end
@@ -99,12 +99,12 @@ class ShellParser:
             ):
                 if lexer.char != "\n":
                     lexer.position += 1
-            elif not lexer.at_end and not self._stops(stops):
+            elif not lexer.at_end and not self._at_stop(stops):
                 raise UnsupportedSyntax(f"{lexer.char!r} where it does not belong")
-        if not empty and stops:
+        if not allow_empty and stops:
             raise UnsupportedSyntax("an empty list of commands")
 
-    def _stops(self, stops: tuple[str, ...]) -> bool:
+    def _at_stop(self, stops: tuple[str, ...]) -> bool:
         for stop in stops:
             if stop and stop[0] in ");":
                 if self.lexer.looking_at(stop):
@@ -120,27 +120,27 @@ class ShellParser:
         return found[0] if found else None
 
     def expect(self, word: str) -> None:
-        self.lexer.skip_gap()
+        self.lexer.skip_blanks_and_newlines()
         if self.reserved_word() != word:
             raise UnsupportedSyntax(f"{word!r} is missing")
         self.lexer.position += len(word)
 
-    def _and_or(self) -> None:
-        outer = self._succeeded
-        done, only_and = self._pipeline(), True
+    def _parse_and_or(self) -> None:
+        outer_succeeded = self._succeeded
+        command, only_and = self._parse_pipeline(), True
         while True:
             self.lexer.skip_blanks()
-            if self.lexer.take("||"):
-                only_and, self._succeeded = False, outer
-            elif not self.lexer.take("&&"):
+            if self.lexer.skip_text("||"):
+                only_and, self._succeeded = False, outer_succeeded
+            elif not self.lexer.skip_text("&&"):
                 break
-            elif done is not None and only_and:
-                self._succeeded = (*self._succeeded, done)
-            self.lexer.skip_gap()
-            done = self._pipeline()
-        self._succeeded = outer
+            elif command is not None and only_and:
+                self._succeeded = (*self._succeeded, command)
+            self.lexer.skip_blanks_and_newlines()
+            command = self._parse_pipeline()
+        self._succeeded = outer_succeeded
 
-    def _pipeline(self) -> SimpleCommand | None:
+    def _parse_pipeline(self) -> SimpleCommand | None:
         """Parse a pipeline.
 
         Return its command if it has exactly one, and that command's success is the pipeline's.
@@ -157,7 +157,7 @@ class ShellParser:
             if not lexer.looking_at("|") or lexer.looking_at("||"):
                 return None if negated else single
             lexer.position += 2 if lexer.looking_at("|&") else 1
-            lexer.skip_gap()
+            lexer.skip_blanks_and_newlines()
             commands = self.result.commands
             self.parse_command(commands[-1] if commands else None)
             single = None
@@ -167,11 +167,11 @@ class ShellParser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise NestingTooDeep("commands that are nested too deeply")
-        single = self._any_command(piped_from)
+        single = self._parse_any_command(piped_from)
         self._depth -= 1
         return single
 
-    def _any_command(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
+    def _parse_any_command(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
         lexer = self.lexer
         word = self.reserved_word()
         if lexer.looking_at("("):
@@ -185,46 +185,46 @@ class ShellParser:
         elif word in _CLOSING_WORDS:
             raise UnsupportedSyntax(f"{word!r} where it does not belong")
         else:
-            return self._simple(piped_from)
-        self._redirects()
+            return self._parse_simple_command(piped_from)
+        self._parse_redirects()
         return None
 
     def expect_closing(self, close: str) -> None:
-        if not self.lexer.take(close):
+        if not self.lexer.skip_text(close):
             raise UnsupportedSyntax(f"{close!r} is missing")
 
-    def _redirects(self) -> None:
+    def _parse_redirects(self) -> None:
         """Parse the redirections after a group, a loop or a subshell."""
         found: list[Redirect] = []
         stdin = _StandardInput()
         self.lexer.skip_blanks()
-        while self._redirect(found, stdin):
+        while self._parse_redirect(found, stdin):
             self.lexer.skip_blanks()
         self.result.commands.append(
             SimpleCommand(
                 redirects=tuple(found),
                 stdin=stdin.texts,
-                stdin_variables=stdin.stdin_variables,
+                stdin_variables=stdin.variables,
                 succeeded=self._succeeded,
             )
         )
 
-    def _simple(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
+    def _parse_simple_command(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
         lexer = self.lexer
         words: list[Word] = []
         assignments: list[Assignment] = []
         redirects: list[Redirect] = []
         stdin = _StandardInput()
-        start, place, succeeded = lexer.position, len(self.result.commands), self._succeeded
+        start, index, succeeded = lexer.position, len(self.result.commands), self._succeeded
         self.result.commands.append(SimpleCommand())
         while True:
             lexer.skip_blanks()
-            if not words and (assignment := self._assignment()):
+            if not words and (assignment := self._parse_assignment()):
                 assignments.append(assignment)
-            elif self._redirect(redirects, stdin):
+            elif self._parse_redirect(redirects, stdin):
                 continue
             elif lexer.looking_at("("):
-                self._function(words, place)
+                self._function(words, index)
                 return None
             elif self._at_word():
                 words.append(lexer.read_word())
@@ -240,40 +240,40 @@ class ShellParser:
             tuple(redirects),
             piped_from,
             stdin.texts,
-            stdin.stdin_variables,
+            stdin.variables,
             succeeded,
         )
-        self.result.commands[place] = command
+        self.result.commands[index] = command
         return command
 
-    def _function(self, words: list[Word], place: int) -> None:
+    def _function(self, words: list[Word], index: int) -> None:
         lexer = self.lexer
         if len(words) != 1 or not re.compile(r"\([ \t]*\)").match(lexer.text, lexer.position, lexer.end):
             raise UnsupportedSyntax("'(' where it does not belong")
         lexer.position = lexer.text.index(")", lexer.position) + 1
-        lexer.skip_gap()
-        self.parse_function_body(words[0].raw, place)
+        lexer.skip_blanks_and_newlines()
+        self.parse_function_body(words[0].raw, index)
 
-    def parse_function_body(self, name: str, place: int) -> None:
+    def parse_function_body(self, name: str, first_command: int) -> None:
         self.result.doubts.append(f"it defines a function, {name}")
         self.parse_command(None)
-        self.result.functions.append((name, range(place, len(self.result.commands))))
+        self.result.functions.append((name, range(first_command, len(self.result.commands))))
 
-    def _assignment(self) -> Assignment | None:
+    def _parse_assignment(self) -> Assignment | None:
         lexer = self.lexer
         if _SUBSCRIPT.match(lexer.text, lexer.position, lexer.end):
             raise UnsupportedSyntax("a member of an array")
         found = lexer.match(_ASSIGNMENT)
         if found is None:
             return None
-        if lexer.take("("):
+        if lexer.skip_text("("):
             values: list[Word] = []
-            lexer.skip_gap()
-            while not lexer.take(")"):
+            lexer.skip_blanks_and_newlines()
+            while not lexer.skip_text(")"):
                 values.append(lexer.read_word())
                 if values[-1].raw.startswith("["):
                     raise UnsupportedSyntax("a member of an array")
-                lexer.skip_gap()
+                lexer.skip_blanks_and_newlines()
             return Assignment(found[1], tuple(values))
         return Assignment(found[1], (lexer.read_word() if self._at_word() else literal(""),))
 
@@ -283,20 +283,20 @@ class ShellParser:
             lexer.char not in WORD_ENDS or lexer.looking_at("<(") or lexer.looking_at(">(")
         )
 
-    def _redirect(self, found: list[Redirect], stdin: _StandardInput) -> bool:
+    def _parse_redirect(self, found: list[Redirect], stdin: _StandardInput) -> bool:
         lexer = self.lexer
-        seen = _REDIRECT.match(lexer.text, lexer.position, lexer.end)
-        operator = (seen[2] or seen[3]) if seen else ""
-        if seen is None or (operator in "<>" and lexer.text[seen.end() : seen.end() + 1] == "("):
-            if seen and seen[1]:
+        match = _REDIRECT.match(lexer.text, lexer.position, lexer.end)
+        operator = (match[2] or match[3]) if match else ""
+        if match is None or (operator in "<>" and lexer.text[match.end() : match.end() + 1] == "("):
+            if match and match[1]:
                 raise UnsupportedSyntax("a descriptor in front of a command")
             return False
-        lexer.position = seen.end()
+        lexer.position = match.end()
         if operator in ("<<", "<<-"):
-            self._document(operator == "<<-", stdin)
+            self._parse_here_document(operator == "<<-", stdin)
             return True
         lexer.skip_blanks()
-        if operator in ("<&", ">&") and lexer.take("-"):
+        if operator in ("<&", ">&") and lexer.skip_text("-"):
             return True  # `>&-` closes; the text after it is another word
         target = lexer.read_word()
         if operator == "<<<":
@@ -311,7 +311,7 @@ class ShellParser:
             found.append(Redirect(operator, target))
         return True
 
-    def _document(self, strip: bool, stdin: _StandardInput) -> None:
+    def _parse_here_document(self, strip: bool, stdin: _StandardInput) -> None:
         lexer = self.lexer
         lexer.skip_blanks()
         found = lexer.match(_DELIMITER)
@@ -370,10 +370,10 @@ def _if(parser: "ShellParser") -> None:
 def _while(parser: "ShellParser") -> None:
     parser.lexer.position += len("while")  # `until` has the same length
     parser.parse_statements("do")
-    _body(parser)
+    _loop_body(parser)
 
 
-def _body(parser: "ShellParser") -> None:
+def _loop_body(parser: "ShellParser") -> None:
     parser.result.loops = True
     parser.expect("do")
     parser.parse_statements("done")
@@ -387,7 +387,7 @@ def _for(parser: "ShellParser") -> None:
     variable = lexer.match(_NAME)
     if variable is None:
         raise UnsupportedSyntax("a loop without a variable")
-    lexer.skip_gap()
+    lexer.skip_blanks_and_newlines()
     values: list[Word] = []
     if parser.reserved_word() == "in":
         parser.expect("in")
@@ -398,9 +398,9 @@ def _for(parser: "ShellParser") -> None:
     parser.result.commands.append(
         SimpleCommand(assignments=(Assignment(variable[0], tuple(values), in_loop=True),))
     )
-    if not lexer.take(";") and not lexer.looking_at("\n") and parser.reserved_word() != "do":
+    if not lexer.skip_text(";") and not lexer.looking_at("\n") and parser.reserved_word() != "do":
         raise UnsupportedSyntax("a loop without its commands")
-    _body(parser)
+    _loop_body(parser)
 
 
 def _case(parser: "ShellParser") -> None:
@@ -409,21 +409,21 @@ def _case(parser: "ShellParser") -> None:
     lexer.skip_blanks()
     lexer.read_word()
     parser.expect("in")
-    lexer.skip_gap()
+    lexer.skip_blanks_and_newlines()
     while parser.reserved_word() != "esac":
-        lexer.take("(")
+        lexer.skip_text("(")
         lexer.skip_blanks()
         lexer.read_word()
         lexer.skip_blanks()
-        while lexer.take("|"):
+        while lexer.skip_text("|"):
             lexer.skip_blanks()
             lexer.read_word()
             lexer.skip_blanks()
         parser.expect_closing(")")
-        parser.parse_statements(";;", ";&", "esac", empty=True)
-        if not any(lexer.take(end) for end in (";;&", ";;", ";&")) and parser.reserved_word() != "esac":
+        parser.parse_statements(";;", ";&", "esac", allow_empty=True)
+        if not any(lexer.skip_text(end) for end in (";;&", ";;", ";&")) and parser.reserved_word() != "esac":
             raise UnsupportedSyntax("a case without its end")
-        lexer.skip_gap()
+        lexer.skip_blanks_and_newlines()
     parser.expect("esac")
 
 
@@ -432,13 +432,13 @@ def _double_brackets(parser: "ShellParser") -> None:
     parser.result.starts.add(lexer.position)
     parser.expect("[[")
     while True:
-        lexer.skip_gap()
+        lexer.skip_blanks_and_newlines()
         if lexer.at_end:
             raise UnsupportedSyntax("']]' is missing")
         if parser.reserved_word() == "]]":
             parser.expect("]]")
             return
-        if any(lexer.take(operator) for operator in ("&&", "||", "(", ")", "<", ">")):
+        if any(lexer.skip_text(operator) for operator in ("&&", "||", "(", ")", "<", ">")):
             continue
         word = lexer.read_word()
         if word.raw in _ARITHMETIC_OPERATORS:
@@ -451,10 +451,10 @@ def _function(parser: "ShellParser") -> None:
     lexer.skip_blanks()
     name = lexer.read_word().raw
     lexer.skip_blanks()
-    if lexer.take("("):
+    if lexer.skip_text("("):
         lexer.skip_blanks()
         parser.expect_closing(")")
-    lexer.skip_gap()
+    lexer.skip_blanks_and_newlines()
     parser.parse_function_body(name, len(parser.result.commands))
 
 

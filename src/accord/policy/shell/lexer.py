@@ -14,16 +14,16 @@ BLANK: Final = " \t"
 WORD_ENDS: Final = " \t\n;&|()<>"
 """The characters that end an unquoted word. `<(` and `>(` do not."""
 
-_PLAIN: Final = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
+_PLAIN_TEXT: Final = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
 _PLAIN_IN_QUOTES: Final = re.compile(r"[^\"\\$`]+")
-_NAME: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*|[0-9?$!#@*-])")
-_BRACED: Final = re.compile(
+_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*|[0-9?$!#@*-])")
+_BRACED_VARIABLE: Final = re.compile(
     r"\$\{(?:(#?[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[?$#@*!-])"
     r"(?:(?::?[-+?]|%%?|\#\#?|//?|\^\^?|,,?)[^${}`\"'\\<>()\n~]*|:[0-9]+(?::[0-9]+)?)?)\}"
 )
 _ARITHMETIC: Final = re.compile(r"\$\(\([0-9+*/% -]*\)\)")
 _ESCAPE: Final = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4}))")
-_ESCAPED: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+_ESCAPED_CHARACTERS: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 
 
 class UnsupportedSyntax(Exception):
@@ -55,12 +55,12 @@ class ShellLexer:
         """Whether the rest of the line starts with the text."""
         return self.text.startswith(text, self.position, self.end)
 
-    def take(self, text: str) -> bool:
+    def skip_text(self, text: str) -> bool:
         """Skip the text if the rest of the line starts with it. Return whether it did."""
-        seen = self.looking_at(text)
-        if seen:
+        found = self.looking_at(text)
+        if found:
             self.position += len(text)
-        return seen
+        return found
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Skip what the pattern matches at this position."""
@@ -89,12 +89,12 @@ class ShellLexer:
                     raise UnsupportedSyntax("a word or operator that is continued on the next line")
                 self.position += 2
             elif self.char == "#":
-                skip_newline = self.text.find("\n", self.position, self.end)
-                self.position = self.end if skip_newline < 0 else skip_newline
+                newline = self.text.find("\n", self.position, self.end)
+                self.position = self.end if newline < 0 else newline
             else:
                 return
 
-    def skip_gap(self) -> None:
+    def skip_blanks_and_newlines(self) -> None:
         """Skip blanks and newlines."""
         self.skip_blanks()
         while self.char == "\n":
@@ -143,7 +143,7 @@ class ShellLexer:
             elif char in "$`":
                 parts.append(self._expansion(quoted=False))
             else:
-                parts.append(WordPart("text", self._plain_text(_PLAIN)))
+                parts.append(WordPart("text", self._plain_text(_PLAIN_TEXT)))
         raw = self.text[start : self.position]
         if not raw:
             raise UnsupportedSyntax(
@@ -151,14 +151,14 @@ class ShellLexer:
             )
         if raw.startswith("{") and raw.endswith("}") and self.char and self.char in "<>":
             raise UnsupportedSyntax("a descriptor kept in a variable")
-        return Word(raw, _joined(parts), start)
+        return Word(raw, _join_text_parts(parts), start)
 
     def _single_quoted(self) -> str:
-        check_complete = self.text.find("'", self.position + 1, self.end)
-        if check_complete < 0:
+        closing = self.text.find("'", self.position + 1, self.end)
+        if closing < 0:
             raise UnsupportedSyntax("a quote that is never closed")
-        quoted = self.text[self.position + 1 : check_complete]
-        self.position = check_complete + 1
+        quoted = self.text[self.position + 1 : closing]
+        self.position = closing + 1
         return quoted
 
     def _escaped(self) -> WordPart:
@@ -171,7 +171,7 @@ class ShellLexer:
         # An empty part keeps `""` a word. It also prevents that the next part is read as a reserved word or
         # as `~`.
         parts = [WordPart("text", "", quoted=True)]
-        while not self.take('"'):
+        while not self.skip_text('"'):
             if self.at_end:
                 raise UnsupportedSyntax("a quote that is never closed")
             if self.char == "\\" and self.text[self.position + 1 : self.position + 2] in (
@@ -210,17 +210,21 @@ class ShellLexer:
             if self.match(_ARITHMETIC) is None:
                 raise UnsupportedSyntax("arithmetic with more than numbers in it")
             return WordPart("unknown", "$((", quoted)
-        if self.take("$("):
+        if self.skip_text("$("):
             return self._substitution(quoted)
         if self.looking_at("${"):
-            found = self.match(_BRACED)
+            found = self.match(_BRACED_VARIABLE)
             if found is None:
                 raise UnsupportedSyntax("an expansion with more than a variable in it")
-            whole = found[0] == f"${{{found[1]}}}" and not found[1].startswith("#")
-            return WordPart("variable", found[1], quoted) if whole else WordPart("unknown", found[0], quoted)
+            is_plain_variable = found[0] == f"${{{found[1]}}}" and not found[1].startswith("#")
+            return (
+                WordPart("variable", found[1], quoted)
+                if is_plain_variable
+                else WordPart("unknown", found[0], quoted)
+            )
         if self.looking_at("$["):
             raise UnsupportedSyntax("arithmetic with more than numbers in it")
-        found = self.match(_NAME)
+        found = self.match(_VARIABLE)
         if found:
             return WordPart("variable", found[1], quoted)
         self.position += 1
@@ -231,31 +235,31 @@ class ShellLexer:
         if self._pending_documents:
             raise UnsupportedSyntax("a command inside a line with a here-document")
         self._parse_nested(self, ")")
-        if not self.take(")"):
+        if not self.skip_text(")"):
             raise UnsupportedSyntax("a command that is never closed with ')'")
         self.check_complete()
         return WordPart("unknown", self.text[start : self.position], quoted)
 
     def _backquoted(self, quoted: bool) -> WordPart:
-        check_complete = self.text.find("`", self.position + 1, self.end)
-        if check_complete < 0:
+        closing = self.text.find("`", self.position + 1, self.end)
+        if closing < 0:
             raise UnsupportedSyntax("a backquote that is never closed")
-        if "\\" in self.text[self.position : check_complete]:
+        if "\\" in self.text[self.position : closing]:
             raise UnsupportedSyntax("a backslash between backquotes")
-        start, end, self.end = self.position, self.end, check_complete
+        start, end, self.end = self.position, self.end, closing
         self.position += 1
         try:
             self._parse_nested(self, "")
             self.check_complete()
         finally:
             self.end = end
-        written, self.position = self.text[start : check_complete + 1], check_complete + 1
-        return WordPart("unknown", written, quoted)
+        source, self.position = self.text[start : closing + 1], closing + 1
+        return WordPart("unknown", source, quoted)
 
     def _ansi_quoted(self) -> str:
         self.position += 2
         text = ""
-        while not self.take("'"):
+        while not self.skip_text("'"):
             if self.at_end:
                 raise UnsupportedSyntax("a quote that is never closed")
             if self.char != "\\":
@@ -269,7 +273,7 @@ class ShellLexer:
             code = int(octal, 8) if octal else int(byte or point or "1", 16)
             if code == 0 or (not point and code > 127) or 0xD800 <= code < 0xE000:
                 raise UnsupportedSyntax("an unusual escape in $'...'")
-            text += _ESCAPED[simple] if simple else chr(code)
+            text += _ESCAPED_CHARACTERS[simple] if simple else chr(code)
         return text
 
     def _read_document(self, document: _HereDocument) -> None:
@@ -277,22 +281,22 @@ class ShellLexer:
         while True:
             if self.at_end:
                 raise UnsupportedSyntax(f"a here-document that never ends with {document.delimiter}")
-            skip_newline = self.text.find("\n", self.position, self.end)
-            stop = self.end if skip_newline < 0 else skip_newline
+            newline = self.text.find("\n", self.position, self.end)
+            stop = self.end if newline < 0 else newline
             line = self.text[self.position : stop]
             if (line.lstrip("\t") if document.strip else line) == document.delimiter:
                 break
             if not document.quoted and (len(line) - len(line.rstrip("\\"))) % 2:
                 raise UnsupportedSyntax("a continued line in a here-document")
             self.position = min(stop + 1, self.end)
-        body, after = self.position, min(stop + 1, self.end)
-        expanded = () if document.quoted else self._document_expansions(start, body)
-        document.on_read(self.text[start:body], Word("", expanded).variables)
-        self.position = after
+        end_of_body, next_line = self.position, min(stop + 1, self.end)
+        expanded = () if document.quoted else self._document_expansions(start, end_of_body)
+        document.on_read(self.text[start:end_of_body], Word("", expanded).variables)
+        self.position = next_line
 
-    def _document_expansions(self, start: int, body: int) -> tuple[WordPart, ...]:
+    def _document_expansions(self, start: int, stop: int) -> tuple[WordPart, ...]:
         found: list[WordPart] = []
-        self.position, end, self.end = start, self.end, body
+        self.position, end, self.end = start, self.end, stop
         try:
             while not self.at_end:
                 if self.char == "\\":
@@ -306,7 +310,7 @@ class ShellLexer:
         return tuple(found)
 
 
-def _joined(parts: list[WordPart]) -> tuple[WordPart, ...]:
+def _join_text_parts(parts: list[WordPart]) -> tuple[WordPart, ...]:
     """Join neighboring text parts with the same quoting."""
     joined: list[WordPart] = []
     for part in parts:

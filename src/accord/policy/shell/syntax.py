@@ -9,7 +9,7 @@ from typing import Literal
 
 PartKind = Literal["text", "variable", "unknown"]
 
-_EXPANDED = re.compile(r"\$\{#?([A-Za-z_][A-Za-z0-9_]*|[0-9@*?$!#-])")
+_EXPANDED_NAME = re.compile(r"\$\{#?([A-Za-z_][A-Za-z0-9_]*|[0-9@*?$!#-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,25 @@ class Word:
     def has_glob(self) -> bool:
         """Whether the shell may replace it with file names."""
         # Quoted characters cannot start a pattern, but can be inside `[...]`.
-        bare = "".join("]" if part.quoted or part.kind != "text" else part.text for part in self.parts)
-        return "*" in bare or "?" in bare or -1 < bare.find("[") < bare.rfind("]")
+        unquoted_text = "".join(
+            "]" if part.quoted or part.kind != "text" else part.text for part in self.parts
+        )
+        return (
+            "*" in unquoted_text
+            or "?" in unquoted_text
+            or -1 < unquoted_text.find("[") < unquoted_text.rfind("]")
+        )
 
     @property
     def has_braces(self) -> bool:
         """Whether brace expansion may make several words of it."""
-        bare = "".join(part.text for part in self.parts if part.kind == "text" and not part.quoted)
-        inside = bare[bare.find("{") + 1 : max(bare.rfind("}"), 0)] if "{" in bare else ""
-        return "," in inside or ".." in inside
+        unquoted_text = "".join(part.text for part in self.parts if part.kind == "text" and not part.quoted)
+        between_braces = (
+            unquoted_text[unquoted_text.find("{") + 1 : max(unquoted_text.rfind("}"), 0)]
+            if "{" in unquoted_text
+            else ""
+        )
+        return "," in between_braces or ".." in between_braces
 
     @property
     def has_tilde(self) -> bool:
@@ -70,9 +80,9 @@ class Word:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the variables in it, including those with an operator (`${NAME%x}`)."""
-        whole = (part.text for part in self.parts if part.kind == "variable")
-        parts = (_EXPANDED.match(part.text) for part in self.parts if part.kind == "unknown")
-        return (*whole, *(found[1] for found in parts if found))
+        plain_names = (part.text for part in self.parts if part.kind == "variable")
+        expansions = (_EXPANDED_NAME.match(part.text) for part in self.parts if part.kind == "unknown")
+        return (*plain_names, *(found[1] for found in expansions if found))
 
 
 def literal(text: str) -> Word:
