@@ -205,5 +205,5 @@ def test_unsupported_sign_in_and_sign_out_are_reported(harness: LoginHarness) ->
     assert "offers no sign-in over ACP" in harness.accord("agents", "login", "gated", code=2)
     assert "does not support sign-out over ACP" in harness.accord("agents", "logout", "gated", code=2)
     assert harness.called("logout") == []
-    assert "no agent is called" in harness.accord("agents", "login", "unknown", code=2)
+    assert "unknown agent" in harness.accord("agents", "login", "unknown", code=2)
     harness.accord("agents", "login", code=2)

@@ -223,8 +223,8 @@ def test_an_agent_is_added_from_a_registry_file(harness: AgentsHarness) -> None:
         harness.agents("add", "thin", "--registry", "registry.json", code=2)
         == "registry.json has no agent 'thin'; did you mean thing?"
     )
-    assert "comes as an archive" in harness.agents("add", "other", "--registry", "registry.json", code=2)
-    assert "there is no such file" in harness.agents("add", "x", "--registry", "none.json", code=2)
+    assert "is an archive" in harness.agents("add", "other", "--registry", "registry.json", code=2)
+    assert "the file does not exist" in harness.agents("add", "x", "--registry", "none.json", code=2)
     assert "downloaded first" in harness.agents("add", "x", "--registry", "https://x.example/r.json", code=2)
     assert "exclude each other" in harness.agents("add", "x", "--registry", "agent.json", "--", "y", code=2)
 
@@ -326,7 +326,7 @@ def test_the_schema_command_prints_a_valid_schema(harness: AgentsHarness) -> Non
         (["list", "extra"], "unrecognized arguments: extra; run `accord agents list --help` for the options"),
         (["list", "--cwd", "nowhere"], "--cwd 'nowhere' is not a folder; use one that exists"),
         (["list", "--cwd", ""], "--cwd '' is not a folder"),
-        (["show", "gemni"], "no agent is called 'gemni'; did you mean gemini?"),
+        (["show", "gemni"], "unknown agent 'gemni'; did you mean gemini?"),
         (["add"], "missing name; use `accord agents add NAME -- COMMAND ...`"),
         (["add", "x"], "unknown agent 'x'; use `accord agents add x -- COMMAND ...`"),
         (["add", "x", "--"], "missing agent command after `--`"),
@@ -353,9 +353,9 @@ def test_wrong_usage_is_a_one_line_error(harness: AgentsHarness, words: list[str
             ["add", "x", "--timeout-ms", "0", "--", "y"],
             "servers.x.timeoutMs: it must be a whole number from 1",
         ),
-        (["add", " x", "--", "y"], "servers. x: ' x' is no name"),
-        (["add", "x", "--env", "A=${1}", "--", "y"], "servers.x.env.A: '${1}' names no variable"),
-        (["remove", "x"], "no agent is called 'x' there"),
+        (["add", " x", "--", "y"], "servers. x: ' x' is not a valid name"),
+        (["add", "x", "--env", "A=${1}", "--", "y"], "servers.x.env.A: '${1}' is not a variable reference"),
+        (["remove", "x"], "it has no agent 'x'"),
     ],
 )  # fmt: skip
 def test_an_invalid_entry_is_not_written(harness: AgentsHarness, words: list[str], expected: str) -> None:
@@ -376,7 +376,7 @@ def test_a_closed_stdout_is_not_an_error(harness: AgentsHarness) -> None:
 
 def test_an_existing_name_is_replaced_only_with_replace(harness: AgentsHarness) -> None:
     harness.agents("add", "x", "--", "y")
-    assert "servers.x: there already is 'x'; use --replace to replace it" in harness.agents(
+    assert "servers.x: 'x' already exists; use --replace to replace it" in harness.agents(
         "add", "X", "--", "z", code=2
     )
     harness.agents("add", "X", "--replace", "--", "z")
@@ -461,7 +461,7 @@ def test_json_output_escapes_control_characters(harness: AgentsHarness) -> None:
 def test_all_names_of_an_agent_refer_to_one_entry(harness: AgentsHarness) -> None:
     harness.agents("add", "claude-code", "--default", "--", "mine")
     output = harness.agents("add", "claude", "--", "other", code=2)
-    assert "servers.claude-code: there already is 'claude-code'; use --replace" in output
+    assert "servers.claude-code: 'claude-code' already exists; use --replace" in output
     harness.agents("add", "Claude", "--replace", "--", "other")
     assert harness.written["servers"] == {"claude-code": {"command": "other"}}
     assert "claude-code (default)" in harness.agents("show", "claude-agent")
@@ -507,12 +507,12 @@ def test_a_home_that_cannot_be_written_is_a_one_line_error(harness: AgentsHarnes
     harness.env["ACCORD_HOME"] = str(harness.home / "file" / "below")
     place = f"{harness.env['ACCORD_HOME']}/config/acp.json"
     assert harness.agents("add", "x", "--", "y", code=2) == f"{place}: it cannot be written (Not a directory)"
-    assert harness.agents("remove", "x", code=2) == f"{place}: no agent is called 'x' there"
+    assert harness.agents("remove", "x", code=2) == f"{place}: it has no agent 'x'"
     file = harness.project / "acp.json"
     output = harness.agents("add", "x", "--project", "--", "y", code=2)
-    assert output == f"{file}: that you agree to it cannot be kept (Not a directory)"
+    assert output == f"{file}: cannot store that you trust it (Not a directory)"
     with in_terminal("agents", "trust", "--cwd", str(harness.project), env=harness.env) as terminal:
         terminal.expect("[y/N] ")
         terminal.type("y\n")
         assert terminal.end() == 0
-    assert f"It counts this once: {file}: that you agree to it cannot be kept" in terminal.shown
+    assert f"Trusted for this run only: {file}: cannot store that you trust it" in terminal.shown

@@ -125,11 +125,11 @@ def test_a_symbolic_link_is_kept(harness: SetupHarness) -> None:
     ("editor", "text", "expected"),
     [
         ("zed", "{ nope", "line 1, column 3: a key in quotes is missing"),
-        ("zed", "[]", "the file is no object"),
-        ("zed", '{"agent_servers": []}', "agent_servers is no object"),
-        ("zed", '{"agent_servers": {"accord": 1}}', "agent_servers.accord is no object"),
-        ("jetbrains", '{"agent_servers": {}} // mine', "line 1, column 23: comments cannot be here"),
-        ("jetbrains", '{"agent_servers": {},}', "a comma stands before '}'"),
+        ("zed", "[]", "the file is not an object"),
+        ("zed", '{"agent_servers": []}', "agent_servers is not an object"),
+        ("zed", '{"agent_servers": {"accord": 1}}', "agent_servers.accord is not an object"),
+        ("jetbrains", '{"agent_servers": {}} // mine', "line 1, column 23: comments are not allowed here"),
+        ("jetbrains", '{"agent_servers": {},}', "unexpected comma before '}'"),
     ],
 )
 def test_an_invalid_file_is_not_changed(harness: SetupHarness, editor: str, text: str, expected: str) -> None:

@@ -107,8 +107,8 @@ def _definition_facts(name: str, shape: Shape, stable: bool) -> Iterator[str]:
                     yield from _object_facts(f"{name}<{label}>", variant, stable)
             if shape.open:
                 yield f"{name} is open"
-                if shape.least is not None:
-                    yield from _object_facts(f"{name}<other>", shape.least, stable)
+                if shape.required_members is not None:
+                    yield from _object_facts(f"{name}<other>", shape.required_members, stable)
         case _:
             yield f"{name} = {_describe(shape)}"
 

@@ -21,12 +21,12 @@ def method_of(name: str) -> Method:
 
 def read_params(name: str, params: Any) -> Any:
     """Read parameters by the official schema, without leniency."""
-    return codec.exact(method_of(name).params, json.dumps(params).encode())
+    return codec.decode_strict(method_of(name).params, json.dumps(params).encode())
 
 
 def read_result(name: str, result: Any) -> Any:
     """Read a result by the official schema, without leniency."""
-    return codec.exact(method_of(name).result, json.dumps(result).encode())
+    return codec.decode_strict(method_of(name).result, json.dumps(result).encode())
 
 
 def params_after(name: str, params: Any, *rows: int, session: str | None = None) -> Any:

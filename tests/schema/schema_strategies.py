@@ -94,7 +94,7 @@ def _object(shape: ObjectOf, members: dict[str, Any]) -> Any:
 def _unknown(draw: st.DrawFn, shape: UnionOf) -> Unknown:
     kind = "_" + draw(st.text(max_size=4))
     raw = draw(st.dictionaries(st.text(max_size=4), json_values, max_size=2))
-    if shape.least is not None:
+    if shape.required_members is not None:
         raw |= {"message": "", "sessionId": ""}
     return Unknown(kind, {**raw, str(shape.tag_field): kind})
 

@@ -26,7 +26,7 @@ from accord.schema import (
     Unknown,
 )
 from accord.schema.base import Mismatch
-from accord.schema.codec import decode, encode, exact, read, to_builtins
+from accord.schema.codec import decode, decode_strict, encode, read, to_builtins
 from accord.schema.validation import violations
 
 
@@ -81,7 +81,7 @@ def test_invalid_text_is_a_one_line_mismatch(raw: bytes) -> None:
         decode(SessionNotification, raw)
     assert "\n" not in str(failure.value)
     with pytest.raises(Mismatch):
-        exact(SessionNotification, raw)
+        decode_strict(SessionNotification, raw)
 
 
 def test_deep_nesting_in_free_values_is_a_mismatch() -> None:
@@ -124,7 +124,7 @@ def test_exact_rejects_what_decode_accepts() -> None:
     raw = b'{"stopReason":"tool_use"}'
     assert decode(PromptResponse, raw) == PromptResponse(Unknown("tool_use", "tool_use"))
     with pytest.raises(Mismatch, match="tool_use"):
-        exact(PromptResponse, raw)
+        decode_strict(PromptResponse, raw)
 
 
 def test_absent_null_and_value_are_distinct() -> None:
@@ -149,7 +149,7 @@ def test_raw_parts_of_an_envelope_decode_like_bytes() -> None:
 
     params = msgspec.json.decode(b'{"params":' + chunk(b'"hi"') + b"}", type=Envelope).params
     assert decode(SessionNotification, params) == decode(SessionNotification, chunk(b'"hi"'))
-    assert exact(SessionNotification, params).session_id == "s"
+    assert decode_strict(SessionNotification, params).session_id == "s"
 
 
 def test_a_tool_call_is_encoded_with_its_tag_first_and_its_meta_last() -> None:

@@ -15,7 +15,7 @@ from tests.schema.schema_strategies import damaged, json_values, values
 
 import accord.schema
 from accord.schema.base import Mismatch
-from accord.schema.codec import decode, encode, exact, read, to_builtins
+from accord.schema.codec import decode, decode_strict, encode, read, to_builtins
 from accord.schema.type_shape import Text, shape_of
 from accord.schema.validation import violations
 
@@ -77,7 +77,7 @@ def test_damaged_json_is_read_or_rejected(name: str, official: dict[str, Draft20
         if not official[name].is_valid(value):
             assert found, "the walk found no violation, but the official schema does"
         try:
-            fitting = exact(cls, text)
+            fitting = decode_strict(cls, text)
         except Mismatch:
             pass
         else:

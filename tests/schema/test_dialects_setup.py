@@ -506,8 +506,8 @@ def test_sessions_list_is_an_alias():
 
 def test_the_repairs_know_every_content_and_update_tag():
     from accord.schema.dialects.content_repairs import BLOCK_TAGS
-    from accord.schema.dialects.update_repairs import TAGS
+    from accord.schema.dialects.update_repairs import UPDATE_TAGS
     from accord.schema.updates import SessionUpdate
 
     assert {part.__struct_config__.tag for part in ContentBlock.__args__} == BLOCK_TAGS
-    assert {part.__struct_config__.tag for part in SessionUpdate.__args__} == TAGS
+    assert {part.__struct_config__.tag for part in SessionUpdate.__args__} == UPDATE_TAGS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.schema.transcripts import Message, messages
 
-from accord.schema.codec import encode, exact, read, to_builtins
+from accord.schema.codec import decode_strict, encode, read, to_builtins
 from accord.schema.validation import violations
 
 MESSAGES = messages()
@@ -20,14 +20,14 @@ def canonical(value: Any) -> str:
 
 @every_message
 def test_a_message_survives_the_round_trip(message: Message) -> None:
-    typed = exact(message.type, json.dumps(message.body).encode())
+    typed = decode_strict(message.type, json.dumps(message.body).encode())
     assert canonical(json.loads(encode(typed))) == canonical(message.body)
     assert canonical(to_builtins(typed)) == canonical(message.body)
 
 
 @every_message
 def test_lenient_and_exact_reading_agree(message: Message) -> None:
-    assert read(message.type, message.body) == exact(message.type, json.dumps(message.body).encode())
+    assert read(message.type, message.body) == decode_strict(message.type, json.dumps(message.body).encode())
 
 
 @every_message

@@ -6,7 +6,7 @@ import pytest
 from tests.session.session_driver import SessionDriver, text
 
 from accord.schema import PlanMarkdown, TextContent, Unknown
-from accord.schema.codec import encode, exact
+from accord.schema.codec import decode_strict, encode
 from accord.session import (
     CompactionState,
     Event,
@@ -206,7 +206,7 @@ def test_events_survive_encoding_and_decoding() -> None:
         TurnCancelling(),
     ]
     readable = Union[tuple(kind for kind in get_args(Event) if kind is not Unknown)]
-    assert [exact(readable, encode(event)) for event in events] == events
+    assert [decode_strict(readable, encode(event)) for event in events] == events
 
 
 def replayed(events: list[Event]) -> SessionState:

@@ -144,7 +144,7 @@ def test_without_a_terminal_the_coding_agent_only_reads(tmp_path: Path, home: Pa
 @pytest.mark.parametrize(
     ("words", "expected", "code"),
     [
-        (["unknown"], "no agent is called 'unknown'", 2),
+        (["unknown"], "unknown agent 'unknown'", 2),
         (["a", "--", "b"], "both name an agent", 2),
         (["--"], "missing agent command after `--`", 2),
         (["--continue", "--session", "x"], "exclude each other", 2),

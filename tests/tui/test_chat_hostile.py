@@ -1,5 +1,6 @@
 """Hostile agents and untrusted project files: the screen keeps working and reports the problem."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from tests.tui.chat import DEMO_AGENT, running_chat
 from tests.tui.test_chat_transcript import strips_of
 
 from accord.frontend.agent_config import ConfiguredAgent, load
+from accord.policy.trust_store import TrustStore
 from accord.testing import hostile_command
 from accord.tui.question_dialogs import TrustDialog
 
@@ -87,7 +89,7 @@ async def test_a_project_file_is_used_only_after_the_user_agrees(
     asked: list[bool] = []
 
     def find(trusting: Any) -> ConfiguredAgent:
-        asked.append(load(str(tmp_path), trust=trusting).left_out is None)
+        asked.append(load(str(tmp_path), trust=trusting).untrusted_file is None)
         return ConfiguredAgent(name="demo", origin="user", command=DEMO_AGENT)
 
     async with running_chat(tmp_path, find=find) as chat:
@@ -97,3 +99,24 @@ async def test_a_project_file_is_used_only_after_the_user_agrees(
         await chat.pilot.press(key)
         await chat.wait_ready()
         assert asked == [counts]
+
+
+async def test_trust_that_cannot_be_stored_is_valid_for_this_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acp.json").write_text('{"servers": {"theirs": {"command": "evil-program"}}}')
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(TrustStore, "trust", fail)
+
+    def find(trusting: Any) -> ConfiguredAgent:
+        assert load(str(tmp_path), trust=trusting).untrusted_file is None
+        return ConfiguredAgent(name="demo", origin="user", command=DEMO_AGENT)
+
+    async with running_chat(tmp_path, find=find) as chat:
+        await chat.wait_for_dialog()
+        await chat.pilot.press("2")
+        await chat.wait_ready()
+        await chat.wait_for_text("Trusted for this run only")

@@ -175,7 +175,7 @@ async def test_another_agent_replaces_an_unused_session(tmp_path: Path, home: Pa
 
 async def test_an_unknown_agent_is_reported_in_its_tab(tmp_path: Path) -> None:
     def choose(name: str, cwd: str, trusting: object) -> ConfiguredAgent:
-        raise UsageError(f"no agent is called {name!r}")
+        raise UsageError(f"unknown agent {name!r}")
 
     async with running_chat(tmp_path, KEEPER, app={"choose": choose}) as chat:
         await chat.wait_ready()
@@ -186,4 +186,4 @@ async def test_an_unknown_agent_is_reported_in_its_tab(tmp_path: Path) -> None:
         await chat.wait_until(lambda: len(shown(chat)) > 1)
         await chat.pilot.press("down", "enter")
         await chat.wait_until(lambda: len(chat.app.views) == 2 and chat.phase == "failed")
-        await chat.wait_for_text("no agent is called")
+        await chat.wait_for_text("unknown agent")

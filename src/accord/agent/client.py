@@ -16,7 +16,7 @@ from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequ
 from accord.schema.codec import parse_json
 from accord.schema.initialize import ClientCapabilities, Implementation
 from accord.schema.message_reader import MessageReader
-from accord.schema.methods import request
+from accord.schema.methods import check_extension_name, request
 from accord.schema.updates import SessionNotification, SessionUpdate
 from accord.wire.connection import Connection
 
@@ -115,17 +115,17 @@ class Client:
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call an extension method (`_vendor/name`) and return its result as plain JSON."""
+        check_extension_name(method)
         try:
-            return await self._peer.connection.request(
-                _extension(method), params or {}, key=None, read=parse_json
-            )
+            return await self._peer.connection.request(method, params or {}, key=None, read=parse_json)
         except MethodNotFound:
             self._peer.unsupported_methods.add(method)
             raise
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send an extension notification (`_vendor/name`)."""
-        self._peer.connection.notify(_extension(method), params or {})
+        check_extension_name(method)
+        self._peer.connection.notify(method, params or {})
 
 
 class SessionClient(Client):
@@ -221,12 +221,6 @@ def run_callback(callback: Callable[[], object]) -> None:
         callback()
     except Exception:
         LOG.exception("%s failed", getattr(callback, "__qualname__", callback))
-
-
-def _extension(method: str) -> str:
-    if not method.startswith("_"):
-        raise UsageError(f"{method!r} is not an extension method; use a name such as `_vendor/name`")
-    return method
 
 
 def _at_least(minimum: int, number: int, name: str) -> int:

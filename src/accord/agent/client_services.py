@@ -105,8 +105,8 @@ class ClientTerminal:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        cancelled = isinstance(error, asyncio.CancelledError)
-        await self._release_within(CANCELED_RELEASE_SECONDS if cancelled else RELEASE_SECONDS)
+        canceled = isinstance(error, asyncio.CancelledError)
+        await self._release_within(CANCELED_RELEASE_SECONDS if canceled else RELEASE_SECONDS)
 
     async def output(self) -> TerminalOutputResponse:
         """Return the output so far."""

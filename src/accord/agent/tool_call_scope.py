@@ -305,7 +305,7 @@ async def ask_permission(
     except (RpcError, BadAnswer, ConnectionClosed) as error:
         return PermissionAnswer(reason="failed", error=error)
     chosen = next((option for option in options if option.option_id == outcome.option_id), None)
-    return PermissionAnswer(chosen, "cancelled" if chosen is None else "selected", message=outcome.word)
+    return PermissionAnswer(chosen, "cancelled" if chosen is None else "selected", message=outcome.message)
 
 
 def _check_options(options: Sequence[PermissionOption]) -> None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from accord.agent.client_services import ClientTerminal, CommandResult
     from accord.agent.elicitation import ElicitationAnswer, ElicitationScope, Form, UrlAnswer
 
-TurnResult: TypeAlias = StopReason | PromptResponse | None
+HandlerResult: TypeAlias = StopReason | PromptResponse | None
 """The result of a prompt handler: a stop reason (None: `end_turn`), or the whole response."""
 
 _STOP_REASONS: Final = frozenset(get_args(StopReason))
@@ -399,9 +399,11 @@ class TurnTask:
         """Done when the response is queued."""
         self._ended: asyncio.Future[None] = loop.create_future()
         self._peer = session.peer
-        self._work: asyncio.Task[TurnResult] | None = None
+        self._work: asyncio.Task[HandlerResult] | None = None
 
-    async def run(self, function: Callable[[Turn], Awaitable[TurnResult] | TurnResult]) -> PromptResponse:
+    async def run(
+        self, function: Callable[[Turn], Awaitable[HandlerResult] | HandlerResult]
+    ) -> PromptResponse:
         """Run the handler and return the response. Canceling this cancels the turn; it still returns."""
         self._work = asyncio.get_running_loop().create_task(_call(function, self.turn))
         self._work.add_done_callback(lambda _: self._end())
@@ -430,7 +432,7 @@ class TurnTask:
         if not self._ended.done():
             self._ended.set_result(None)
 
-    def _finish(self, work: "asyncio.Task[TurnResult]") -> PromptResponse:
+    def _finish(self, work: "asyncio.Task[HandlerResult]") -> PromptResponse:
         if not work.done():
             LOG.warning(
                 "a canceled turn of session %s does not stop; answered without it", self.turn.session.id
@@ -451,16 +453,16 @@ class TurnTask:
         return _response(work.result())
 
 
-async def _call(function: Callable[[Turn], Any], turn: Turn) -> TurnResult:
+async def _call(function: Callable[[Turn], Any], turn: Turn) -> HandlerResult:
     result = function(turn)
     return await result if hasattr(result, "__await__") else result
 
 
-def _usage(result: TurnResult) -> Any:
+def _usage(result: HandlerResult) -> Any:
     return result.usage if isinstance(result, PromptResponse) else UNSET
 
 
-def _response(result: TurnResult) -> PromptResponse:
+def _response(result: HandlerResult) -> PromptResponse:
     response = (
         result
         if isinstance(result, PromptResponse)

@@ -21,7 +21,7 @@ from accord.frontend.agent_config import (
     load,
     once,
 )
-from accord.frontend.agent_config.project_trust import Trusting
+from accord.frontend.agent_config.project_trust import TrustCallback
 from accord.wire.remote.address import RemoteLauncher, read_address
 
 TOKEN_VARIABLE: Final = "ACCORD_TOKEN"
@@ -29,7 +29,7 @@ _MAX_TOKEN_BYTES: Final = 8 * 1024
 
 
 def choose_agent(
-    name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, ask_trust: Trusting = ask
+    name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, ask_trust: TrustCallback = ask
 ) -> ConfiguredAgent:
     """Return the agent for work in a folder.
 
@@ -39,8 +39,8 @@ def choose_agent(
         raise UsageError(f"-a {name} and -- {command[0]} both name an agent; use one of them")
     if not command:
         agents = load(cwd, trust=once if trust else ask_trust)
-        if agents.left_out is not None:
-            _check_untrusted_file(agents.left_out, name, agents.default.name)
+        if agents.untrusted_file is not None:
+            _check_untrusted_file(agents.untrusted_file, name, agents.default.name)
         return agents.default if name is None else agents[name]
     # A command on the command line needs no agent of the project's file, so an untrusted file is ignored.
     agents = load(cwd, trust=once if trust else leave_out)
@@ -85,7 +85,7 @@ def _check_untrusted_file(file: AgentConfigFile, name: str | None, default: str)
 
     Without this, a user who refuses the file would silently get another agent of the same name.
     """
-    file_default = None if file.form.default is None or name is not None else file.form.default[1]
+    file_default = None if file.agent_list.default is None or name is not None else file.agent_list.default[1]
     wanted = name or file_default or default
     if file_default is not None or file.contains(wanted):
         raise NotTrusted(

@@ -31,9 +31,9 @@ from accord.frontend.agent_config.acp_file import FILE_NAME, ConfigChange
 from accord.frontend.agent_config.acp_file import add as add_entry
 from accord.frontend.agent_config.acp_file import remove as remove_entry
 from accord.frontend.agent_config.agent_entry import Origin
-from accord.frontend.agent_config.agent_environment import inherited, references
+from accord.frontend.agent_config.agent_environment import inherited_environment, referenced_variables
 from accord.frontend.agent_config.formats import RegistryAgent, read_registry
-from accord.frontend.agent_config.project_trust import agree_to
+from accord.frontend.agent_config.project_trust import trust_file
 from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
 from accord.policy.rules import PERMISSION_DEFAULTS, Rules
 from accord.policy.sandbox.command_environment import is_credential, without_credentials
@@ -110,10 +110,10 @@ def _list(arguments: Sequence[str]) -> int:
         )
         for agent in agents.configured
     ]
-    if agents.left_out is not None:
+    if agents.untrusted_file is not None:
         rows += [
             (" ", visible(agent.name), "project", "not trusted", _command_text(agent))
-            for agent in agents.left_out.servers
+            for agent in agents.untrusted_file.agents
         ]
     known_rows = [
         (" ", agent.name, visible(agent.description), _state(agent), _command_text(agent))
@@ -147,14 +147,14 @@ def _show(arguments: Sequence[str]) -> int:
 
 def _find(agents: ConfiguredAgents, name: str) -> ConfiguredAgent:
     """Find an agent by name, also in an untrusted file: showing it starts nothing."""
-    untrusted = agents.left_out.servers if agents.left_out is not None else ()
+    untrusted = agents.untrusted_file.agents if agents.untrusted_file is not None else ()
     found = next((agent for agent in untrusted if canonical_name(agent.name) == canonical_name(name)), None)
     return found or agents[name]
 
 
 def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple[str, str]]:
     """Yield the lines of `show` as labels and texts. Secrets are hidden; the texts are not cleaned yet."""
-    untrusted = agents.left_out is not None and agent in agents.left_out.servers
+    untrusted = agents.untrusted_file is not None and agent in agents.untrusted_file.agents
     yield "name", agent.name + (" (default)" if agent.name == agents.default.name else "")
     yield (
         "from",
@@ -275,12 +275,12 @@ def _rules_json(rules: Rules | None) -> dict[str, Any] | None:
 
 
 def _hide_secret(name: str, value: str) -> str:
-    return "***" if is_credential(name, value) and not references([value]) else value
+    return "***" if is_credential(name, value) and not referenced_variables([value]) else value
 
 
 def _keys_set(agent: ConfiguredAgent) -> set[str]:
     """Return the names of the agent's key variables that are set in this environment."""
-    return set(inherited(os.environ, agent.keys)) - set(without_credentials(os.environ))
+    return set(inherited_environment(os.environ, agent.keys)) - set(without_credentials(os.environ))
 
 
 def _schema(arguments: Sequence[str]) -> int:
@@ -296,7 +296,7 @@ def _trust(arguments: Sequence[str]) -> int:
     parser.add_argument("--forget", action="store_true", help="stop trusting the file")
     options = parser.parse_args(arguments)
     agents = load(existing_folder("--cwd", options.cwd), trust=leave_out)
-    file = agents.project or agents.left_out
+    file = agents.project or agents.untrusted_file
     if file is None:
         raise UsageError("this project has no acp.json; run `accord agents add --project` to create one")
     if options.forget:
@@ -340,7 +340,7 @@ def _config_files(agents: ConfiguredAgents) -> str:
     """Say which `acp.json` files were read."""
     path = visible(str(user_file()))
     user = f"User file: {path}" if agents.user is not None else f"User file: {path} (does not exist)"
-    project = agents.project or agents.left_out
+    project = agents.project or agents.untrusted_file
     if project is None:
         return f"{user}. Project file: none."
     return f"{user}. Project file: {visible(str(project.path))}{'' if agents.project else ' (not trusted)'}."
@@ -349,8 +349,8 @@ def _config_files(agents: ConfiguredAgents) -> str:
 def _print_notes(agents: ConfiguredAgents) -> None:
     for note in agents.notes:
         print(f"accord agents: note: {visible(note)}", file=sys.stderr)
-    if agents.left_out is not None:
-        path = visible(str(agents.left_out.path))
+    if agents.untrusted_file is not None:
+        path = visible(str(agents.untrusted_file.path))
         print(
             f"accord agents: note: {path} is not trusted; run `accord agents trust` to use it",
             file=sys.stderr,
@@ -470,7 +470,7 @@ def _entry_settings(options: Namespace) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise UsageError(f"--env {pair!r} is not NAME=VALUE")
-        if options.project and is_credential(name, value) and not references([value]):
+        if options.project and is_credential(name, value) and not referenced_variables([value]):
             raise UsageError(
                 f"--env {name} is a key and must not be in a project's file; use --env '{name}=${{{name}}}'"
             )
@@ -497,7 +497,7 @@ def _keep_trust(change: ConfigChange) -> None:
     """Trust the changed file if the file before the user's change was trusted or did not exist."""
     before, after = change.before, change.after
     if before is None or TrustStore().is_trusted(before.path, before.content):
-        agree_to(after)
+        trust_file(after)
 
 
 def _entry_command(entry: dict[str, Any]) -> str:

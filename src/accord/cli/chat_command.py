@@ -19,7 +19,7 @@ from accord.policy.rules import PERMISSION_DEFAULTS, PermissionDefault
 
 if TYPE_CHECKING:
     from accord.frontend.agent_config import ConfiguredAgent
-    from accord.frontend.agent_config.project_trust import Trusting
+    from accord.frontend.agent_config.project_trust import TrustCallback
     from accord.tui.chat_types import ChatStart
     from accord.wire.remote.address import RemoteLauncher
 
@@ -127,7 +127,7 @@ def chat_on_screen(arguments: ChatArguments) -> int:
     background = detect_background(os.environ) if settings.theme == AUTO_THEME else BackgroundColor(None)
     from accord.tui.chat_app import ChatApp
 
-    def choose(name: str, cwd: str, trusting: "Trusting") -> "ConfiguredAgent":
+    def choose(name: str, cwd: str, trusting: "TrustCallback") -> "ConfiguredAgent":
         from accord.cli.agent_choice import choose_agent
 
         return choose_agent(name, (), cwd, trust=arguments.trust, ask_trust=trusting)
@@ -140,7 +140,7 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
     """Return what the chat starts with. The agent is looked up later, after the first screen is drawn."""
     from accord.tui.chat_types import ChatStart
 
-    def find(trusting: "Trusting") -> "ConfiguredAgent":
+    def find(trusting: "TrustCallback") -> "ConfiguredAgent":
         from accord.cli.agent_choice import agent_at, choose_agent
 
         if arguments.remote is not None:

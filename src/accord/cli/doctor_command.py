@@ -199,8 +199,8 @@ def _agents() -> list[DoctorFinding]:
     if missing:
         remark = f"{visible(', '.join(missing))}: accord agents show NAME says how to install it"
         findings.append(DoctorFinding("agents", "missing", remark))
-    if agents.left_out is not None:
-        path = visible(str(agents.left_out.path))
+    if agents.untrusted_file is not None:
+        path = visible(str(agents.untrusted_file.path))
         findings.append(
             DoctorFinding("acp.json", "waiting", f"{path} is not trusted; run `accord agents trust`")
         )

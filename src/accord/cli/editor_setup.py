@@ -21,12 +21,12 @@ from accord.errors import UsageError
 from accord.frontend.agent_config.jsonc import (
     BadJson,
     JsonNode,
-    held,
+    edit_lock,
     parse,
-    read_whole,
+    read_bytes,
     remove_member,
+    replace_file,
     set_member,
-    write_whole,
 )
 
 
@@ -209,15 +209,15 @@ def _snippet(editor: str, options: Namespace, command: Sequence[str]) -> str:
 def _change_file(
     settings: EditorSettings, path: Path, name: str, command: Sequence[str], *, remove: bool
 ) -> int:
-    if remove and read_whole(path) is None:
+    if remove and read_bytes(path) is None:
         print(f"{path} does not exist; nothing to change")
         return 0
-    with held(path):
+    with edit_lock(path):
         return _rewrite(settings, path, name, command, remove=remove)
 
 
 def _rewrite(settings: EditorSettings, path: Path, name: str, command: Sequence[str], *, remove: bool) -> int:
-    before = read_whole(path)
+    before = read_bytes(path)
     try:
         text = "" if before is None else before.decode()
         after = settings.remove(text, name) if remove else settings.merge(text, name, command)
@@ -233,7 +233,7 @@ def _rewrite(settings: EditorSettings, path: Path, name: str, command: Sequence[
         state = f"has no {name!r}" if remove else f"already runs {' '.join(command)} as {name!r}"
         print(f"{path} {state}; nothing to change")
         return 0
-    backup = write_whole(path, before, after.encode(), mode=0o644, backup=True)
+    backup = replace_file(path, before, after.encode(), mode=0o644, backup=True)
     print(
         f"{settings.title}: {name!r} {'removed from' if remove else 'added to'} {path}"
         + (f"; backup: {backup}" if backup else "")

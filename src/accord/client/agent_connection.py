@@ -145,23 +145,23 @@ class InitializedConnection:
     def startup_expired(self) -> Exception:
         """The error for an expired start-up limit."""
         limit = self.options.limits.startup or 0.0
-        why = f"initialize was not answered within {limit:g} s"
+        reason = f"initialize was not answered within {limit:g} s"
         if self._noise:
-            return self._handshake_failed(why)
+            return self._handshake_failed(reason)
         stderr = getattr(self._transport, "stderr", "").rstrip()
         hint = f"; its last stderr lines:\n{stderr}" if stderr else "; is this an ACP agent?"
-        return RequestTimeout(f"{self._setup.name}: {why}{hint}")
+        return RequestTimeout(f"{self._setup.name}: {reason}{hint}")
 
-    def _handshake_failed(self, why: str, end: TransportEnd | None = None) -> HandshakeFailed:
-        if not why.startswith(f"{self._setup.name}: "):
-            why = f"{self._setup.name}: {why}"
+    def _handshake_failed(self, reason: str, end: TransportEnd | None = None) -> HandshakeFailed:
+        if not reason.startswith(f"{self._setup.name}: "):
+            reason = f"{self._setup.name}: {reason}"
         if self._noise:
-            why += "; it printed this instead of protocol messages:"
-            why += "".join(f"\n  {line}" for line in self._noise)
+            reason += "; it printed this instead of protocol messages:"
+            reason += "".join(f"\n  {line}" for line in self._noise)
         if end is None:
             stderr: str = getattr(self._transport, "stderr", "")
-            return HandshakeFailed(why, stderr=stderr)
-        return HandshakeFailed(why, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
+            return HandshakeFailed(reason, stderr=stderr)
+        return HandshakeFailed(reason, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -331,22 +331,26 @@ def require_blocks(blocks: list[ContentBlock], capabilities: AgentCapabilities) 
     for block in blocks:
         if isinstance(block, ImageContent) and not (supported and supported.image):
             raise NotOffered(
-                "the agent takes no images in prompts (promptCapabilities.image); send a link or text"
+                "the agent does not support images in prompts (promptCapabilities.image); send a link or text"
             )
         if isinstance(block, AudioContent) and not (supported and supported.audio):
-            raise NotOffered("the agent takes no audio in prompts (promptCapabilities.audio); send text")
+            raise NotOffered(
+                "the agent does not support audio in prompts (promptCapabilities.audio); send text"
+            )
         if isinstance(block, EmbeddedResource) and not (supported and supported.embedded_context):
             raise NotOffered(
-                "the agent takes no embedded resources in prompts (promptCapabilities.embeddedContext); "
+                "the agent does not support embedded resources (promptCapabilities.embeddedContext); "
                 "send a resource link"
             )
 
 
 def require_valid(method: str, params: Any) -> None:
     """Raise UsageError for parameters that are not valid on the wire; callers can pass invalid parts."""
-    found = violations(_method(method).params, to_builtins(params))
-    if found:
-        raise UsageError(f"{method} cannot be sent like this: {'; '.join(str(item) for item in found[:3])}")
+    problems = violations(_method(method).params, to_builtins(params))
+    if problems:
+        raise UsageError(
+            f"{method} cannot be sent like this: {'; '.join(str(item) for item in problems[:3])}"
+        )
 
 
 # -- prompts -------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class AgentRequestRoutes:
 
     def _add_session_routes(self) -> None:
         handle = self._handle
-        update = _known(notification("client", "session/update"))
+        update = _require_method(notification("client", "session/update"))
         self.notifications["session/update"] = Route(
             handle.sessions.update,
             self._reader.params_reader(update),
@@ -100,27 +100,31 @@ class AgentRequestRoutes:
         """Route the method names of known dialects to the official methods."""
         for alias in self._reader.aliases("client", "request"):
             if alias.method in self.requests and alias.sent not in self.requests:
-                read = self._reader.params_reader(_known(request("client", alias.method)), alias)
+                read = self._reader.params_reader(_require_method(request("client", alias.method)), alias)
                 route = self.requests[alias.method]
                 self.requests[alias.sent] = Route(route.run, read, route.key)
         for alias in self._reader.aliases("client", "notification"):
             if alias.method in self.notifications and alias.sent not in self.notifications:
-                read = self._reader.params_reader(_known(notification("client", alias.method)), alias)
+                read = self._reader.params_reader(
+                    _require_method(notification("client", alias.method)), alias
+                )
                 route = self.notifications[alias.method]
                 self.notifications[alias.sent] = Route(route.run, read, route.key)
 
     def _add_request(
         self, name: str, run: Callable[[Any, IncomingCall], Any], key: Callable[[Any], Hashable]
     ) -> None:
-        self.requests[name] = Route(run, self._reader.params_reader(_known(request("client", name))), key)
+        self.requests[name] = Route(
+            run, self._reader.params_reader(_require_method(request("client", name))), key
+        )
 
     def _add_notification(self, name: str, run: Callable[[Any], None]) -> None:
-        read = self._reader.params_reader(_known(notification("client", name)))
+        read = self._reader.params_reader(_require_method(notification("client", name)))
         self.notifications[name] = Route(run, read, _no_key)
 
     def _add_workspace_request(self, name: str, run: WorkspaceMethod) -> None:
         def serve(params: Any, _call: IncomingCall) -> Awaitable[Any]:
-            return _counted(self._handle.sessions.get(params.session_id), run, params)
+            return _count_request(self._handle.sessions.get(params.session_id), run, params)
 
         self._add_request(name, serve, _session_id)
 
@@ -164,7 +168,7 @@ class AgentRequestRoutes:
         return await serve_mcp_call(service, McpCall(params.method, params.params or None, params, send))
 
 
-async def _counted(session: "SessionCore", run: WorkspaceMethod, params: Any) -> Any:
+async def _count_request(session: "SessionCore", run: WorkspaceMethod, params: Any) -> Any:
     session.open_requests += 1
     try:
         return await run(session, params)
@@ -172,7 +176,7 @@ async def _counted(session: "SessionCore", run: WorkspaceMethod, params: Any) ->
         session.open_requests -= 1
 
 
-def _known(method: Method | None) -> Method:
+def _require_method(method: Method | None) -> Method:
     assert method is not None, "the method is in the table"
     return method
 

@@ -65,7 +65,7 @@ class ElicitationForm:
     message: str
     schema: ElicitationSchema
     session: "ClientSession | None"
-    sent: ElicitationFormMode
+    params: ElicitationFormMode
     clock: Clock = field(default=SYSTEM_CLOCK, repr=False)
 
     @property
@@ -115,7 +115,7 @@ class ElicitationUrl:
     url: str
     host: str
     session: "ClientSession | None"
-    sent: ElicitationUrlMode
+    params: ElicitationUrlMode
     completed: "asyncio.Future[None]" = field(repr=False, compare=False)
     """Done once the agent reports the end of the external flow. It may never do so: let the user give up."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from accord.client.client_options import ClientFeatures
 from accord.client.elicitation_forms import FormHandler, UrlHandler
 from accord.client.permissions import PermissionHandler, reject_all
-from accord.errors import NeverStarted, UsageError
+from accord.errors import NeverStarted
 from accord.schema import (
     UNSET,
     AuthCapabilities,
@@ -32,6 +32,7 @@ from accord.schema import (
     SessionConfigOptionsCapabilities,
     SubagentCapabilities,
 )
+from accord.schema.methods import check_extension_name
 from accord.wire.process import ProcessTransport, spawn
 from accord.workspace.terminals import Terminals
 from accord.workspace.workspace import LocalWorkspace, Workspace
@@ -102,15 +103,15 @@ class McpCall:
 
     method: str
     params: dict[str, Any] | None
-    sent: MessageMcpRequest
-    """The request as the agent sent it."""
+    message: MessageMcpRequest
+    """The agent's request, with the ids of the server and of the request."""
     send: Callable[[MessageMcpNotification], None]
     active: bool = True
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification about this request, such as its progress; does nothing after the response."""
         if self.active:
-            self.send(MessageMcpNotification(self.sent.server_id, self.sent.request_id, method, params))
+            self.send(MessageMcpNotification(self.message.server_id, self.message.request_id, method, params))
 
 
 McpService: TypeAlias = Callable[[McpCall], Awaitable[Any]]
@@ -150,10 +151,7 @@ class ClientHandlers:
 
     def __post_init__(self) -> None:
         for name in self.extensions:
-            if not name.startswith("_"):
-                raise UsageError(
-                    f"the extension {name!r} cannot be served: its name must begin with an underscore"
-                )
+            check_extension_name(name)
 
 
 def local_workspace(session: "ClientSession") -> LocalWorkspace:

@@ -40,23 +40,23 @@ class PermissionRequest:
 
     session: "ClientSession"
     call: ToolCallState
-    """The current state of the tool call, including what the request said about it."""
-    sent: RequestPermissionRequest
-    """The request as the agent sent it."""
+    """The current state of the tool call, updated by the request."""
+    params: RequestPermissionRequest
+    """The parameters of the agent's request."""
 
     @property
     def options(self) -> list[PermissionOption]:
         """The offered options, in the agent's order."""
-        return self.sent.options
+        return self.params.options
 
     @property
     def official_kind(self) -> str | None:
         """The tool kind if the agent sent an official one. Automatic decisions may look only at this kind."""
-        sent = self.sent.tool_call
-        if sent.kind:
-            return official_kind(sent)
+        tool_call = self.params.tool_call
+        if tool_call.kind:
+            return official_kind(tool_call)
         # If the request has a nonstandard kind, ignore the kind of earlier updates too.
-        return official_kind(self.call) if display_kind(sent) == "other" else None
+        return official_kind(self.call) if display_kind(tool_call) == "other" else None
 
     def option(self, kind: PermissionOptionKind) -> PermissionOption | None:
         """Return the first option that the agent sent with this official kind."""
@@ -100,17 +100,19 @@ class PendingPermissions:
             if not dismissal.done():
                 dismissal.set_result(None)
 
-    async def answer(self, sent: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def answer(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
         """Answer one request of the agent with the decision of the client's handler."""
         session = self._session
         permission_id = str(next(self._numbers))
-        event = session.publish(permission_event(permission_id, sent))
+        event = session.publish(permission_event(permission_id, params))
         call = event.call if isinstance(event, PermissionAsked) else None
-        request = PermissionRequest(session.session, call or ToolCallState(sent.tool_call.tool_call_id), sent)
+        if call is None:
+            call = ToolCallState(params.tool_call.tool_call_id)
+        request = PermissionRequest(session.session, call, params)
         option: PermissionOption | None = None
         try:
             if session.state.turn != "cancelling":
-                option = _chosen_option(sent.options, await self._decide(request))
+                option = _chosen_option(params.options, await self._decide(request))
         finally:
             session.publish(PermissionAnswered(permission_id, option))
         if option is None:

@@ -48,6 +48,7 @@ from accord.schema import (
     UnarchiveSessionRequest,
 )
 from accord.schema.codec import NotJson, parse_json
+from accord.schema.methods import check_extension_name
 from accord.wire.remote.address import RemoteLauncher, Tls, is_address, read_address
 from accord.wire.transport import Transport
 
@@ -379,13 +380,13 @@ class RemoteAgent:
 
         Its name begins with an underscore.
         """
-        _require_extension_name(method)
+        check_extension_name(method)
         connection = await self._handle.ready()
         return await connection.call(method, {} if params is None else params, read=_plain_json)
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Send an extension notification."""
-        _require_extension_name(method)
+        check_extension_name(method)
         connection = await self._handle.ready()
         connection.notify(method, {} if params is None else params)
 
@@ -412,11 +413,6 @@ class RemoteAgent:
         session = self._handle.sessions.find(session_id)
         if session is not None:
             await session.end(reason)
-
-
-def _require_extension_name(method: str) -> None:
-    if not method.startswith("_"):
-        raise UsageError(f"{method!r} is not an extension method; its name must begin with an underscore")
 
 
 def _plain_json(raw: Raw) -> Any:

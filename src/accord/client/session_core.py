@@ -163,8 +163,8 @@ class SessionCore:
     @property
     def children(self) -> "list[SessionCore]":
         """The open child sessions that this session announced."""
-        found = map(self.handle.sessions.find, self.state.history.subagents)
-        return [child for child in found if child is not None and child.parent is self]
+        children = map(self.handle.sessions.find, self.state.history.subagents)
+        return [child for child in children if child is not None and child.parent is self]
 
     @property
     def roots(self) -> Roots:

@@ -85,7 +85,7 @@ class AttachmentBuilder:
 
     def _unsupported(self, path: str, kind: str) -> ContentBlock:
         unsupported = "images" if kind in _IMAGE_TYPES else "audio"
-        self._note(f"{path} is sent as a link: the agent takes no {unsupported} in prompts")
+        self._note(f"{path} is sent as a link: the agent does not support {unsupported} in prompts")
         return _link(path)
 
     def _too_large(self, path: str, limit: int) -> ContentBlock:

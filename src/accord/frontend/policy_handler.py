@@ -104,20 +104,20 @@ def request_details(request: PermissionRequest, action: ActionRequest) -> Iterat
         yield f"in {action.cwd}"
     if action.url is not None:
         yield f"address {action.url}"
-    named = {item.path for item in request.call.content if isinstance(item, Diff)}
-    yield from (f"file {path}" for path in map(str, action.paths) if path not in named)
+    diff_paths = {item.path for item in request.call.content if isinstance(item, Diff)}
+    yield from (f"file {path}" for path in map(str, action.paths) if path not in diff_paths)
 
 
 def _raw_input(request: PermissionRequest) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for raw in (request.call.raw_input, request.sent.tool_call.raw_input):
+    arguments: dict[str, Any] = {}
+    for raw in (request.call.raw_input, request.params.tool_call.raw_input):
         if isinstance(raw, dict):
-            found.update(cast("dict[str, Any]", raw))
-    return found
+            arguments.update(cast("dict[str, Any]", raw))
+    return arguments
 
 
 def _paths(request: PermissionRequest, arguments: Mapping[str, Any]) -> Iterator[str]:
-    for call in (request.call, request.sent.tool_call):
+    for call in (request.call, request.params.tool_call):
         yield from (location.path for location in call.locations or ())
         yield from (item.path for item in call.content or () if isinstance(item, Diff))
     yield from _texts(arguments, _PATH_KEYS)

@@ -105,10 +105,10 @@ class SessionRecording:
         self._failed = failed
         self._journal: Journal | None = None
         try:
-            self._journal, known = _journal(store, session, agent)
-            whole = session.state.snapshot()
+            self._journal, existed = _journal(store, session, agent)
+            events = session.state.snapshot()
             self._journal.append(
-                *(whole[:1] if known else whole)
+                *(events[:1] if existed else events)
             )  # the first event describes how it was opened
         except StoreError as error:
             self._stop(error)

@@ -121,15 +121,15 @@ def supported_servers(
 ) -> tuple[McpServer, ...]:
     """The MCP servers that the agent supports; `note` is called for each of the others."""
     supported = agent.capabilities.mcp_capabilities or None
-    kept: list[McpServer] = []
+    result: list[McpServer] = []
     for server in servers:
         if isinstance(server, McpServerHttp) and not (supported and supported.http):
             note(f"the MCP server {server.name!r} is left out: {agent.name} does not support http")
         elif isinstance(server, McpServerSse) and not (supported and supported.sse):
             note(f"the MCP server {server.name!r} is left out: {agent.name} does not support sse")
         else:
-            kept.append(server)
-    return tuple(kept)
+            result.append(server)
+    return tuple(result)
 
 
 def _reason(error: RpcError) -> str:

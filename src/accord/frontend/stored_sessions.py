@@ -54,7 +54,10 @@ class StoredSessions:
                 return [entry async for entry in self._list_at_agent(cwd)]
             except RpcError as error:
                 self._error = error
-        recorded = [SessionListEntry.from_recording(one) for one in self._records.list(cwd, agent=self.name)]
+        recorded = [
+            SessionListEntry.from_recording(recording)
+            for recording in self._records.list(cwd, agent=self.name)
+        ]
         if self._error is not None:
             self._fall_back(bool(recorded))
         elif self.agent is not None:
@@ -79,8 +82,8 @@ class StoredSessions:
                         found[f"{entry.agent}/{entry.session_id}"] = entry
             except RpcError as error:
                 self._error = error
-        exact = [entry for entry in found.values() if entry.session_id == text]
-        matches = exact or list(found.values())
+        exact_matches = [entry for entry in found.values() if entry.session_id == text]
+        matches = exact_matches or list(found.values())
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -237,8 +240,8 @@ async def open_stored_sessions(
         await agent.aclose()
 
 
-def _same_directory(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+def _same_directory(recording: str, other: str) -> bool:
+    return os.path.realpath(recording) == os.path.realpath(other)
 
 
 def _first_line(error: AccordError) -> str:

@@ -44,7 +44,7 @@ from accord.schema import (
     Notice,
     SessionConfigBoolean,
 )
-from accord.schema.codec import UNFIT, decoder, encode
+from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
 from accord.wire.envelope import (
@@ -413,7 +413,7 @@ def session_id_of(params: Raw | None) -> str | None:
         return None
     try:
         session_id = decoder(_SessionParams).decode(params).session_id
-    except UNFIT:
+    except DECODE_ERRORS:
         return None
     return session_id if isinstance(session_id, str) else None
 

@@ -27,7 +27,7 @@ from accord.schema import (
     RequestPermissionResponse,
     SelectedPermissionOutcome,
 )
-from accord.schema.codec import UNFIT, decoder, encode
+from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import request
 from accord.session import PermissionAnswered
@@ -298,11 +298,11 @@ def _read_permission(
     )
     try:
         response = decoder(RequestPermissionResponse).decode(result)
-    except UNFIT:
+    except DECODE_ERRORS:
         response = None
     response_outcome = response.outcome if response is not None else None
     if chosen_option is None:
-        if isinstance(response_outcome, CancelledOutcome) or outcome.rows or outcome.word:
+        if isinstance(response_outcome, CancelledOutcome) or outcome.rows or outcome.message:
             return CANCELLED, None
         raise BadAnswer(f"{PERMISSION_METHOD}: the answer is none of the options that were offered")
     if (

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct
 
 from accord.errors import BadAnswer, ConnectionClosed, InternalError, InvalidParams, RpcError
 from accord.schema import SessionNotification
-from accord.schema.codec import UNFIT, NotJson, decoder, encode, is_utf8, parse_json
+from accord.schema.codec import DECODE_ERRORS, NotJson, decoder, encode, is_utf8, parse_json
 from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader, SplitUpdate
 from accord.schema.methods import Alias, Method, notification, request
 from accord.wire.envelope import (
@@ -106,7 +106,7 @@ class OfficialReader:
         ):
             try:
                 return OfficialMessage(json_on_one_line(raw), decoder(method.params).decode(raw))
-            except UNFIT:
+            except DECODE_ERRORS:
                 pass
         key = (method, alias.sent if alias else "")
         decode = self._params.get(key)
@@ -120,7 +120,7 @@ class OfficialReader:
         if not _contains_any(raw, RESULT_TELLTALES.get(method.name, ())):
             try:
                 return OfficialMessage(json_on_one_line(raw), decoder(method.result).decode(raw))
-            except UNFIT:
+            except DECODE_ERRORS:
                 pass
         decode = self._results.get(method)
         if decode is None:
@@ -280,7 +280,7 @@ class Upstream:
         else:
             try:
                 self._listener.on_notification(method, params, json_on_one_line(Raw(frame)))
-            except UNFIT as error:
+            except DECODE_ERRORS as error:
                 self._listener.on_problem(f"{method}: {error}")
 
     def _handle_repaired_update(self, params: Raw | None) -> None:
@@ -321,7 +321,7 @@ class Upstream:
 
 
 def json_on_one_line(raw: Raw) -> bytes:
-    """Return the JSON text on one line, for pipes and event streams. Raises one of `UNFIT` if it is not
+    """Return the JSON text on one line, for pipes and event streams. Raises one of `DECODE_ERRORS` if it is not
     UTF-8.
     """
     text = bytes(raw)
@@ -338,7 +338,7 @@ def read_untyped(raw: Raw | None) -> OfficialMessage:
         return OfficialMessage(b"", None)
     try:
         return OfficialMessage(json_on_one_line(raw), parse_json(raw))
-    except (NotJson, *UNFIT) as error:
+    except (NotJson, *DECODE_ERRORS) as error:
         raise InvalidParams(f"Invalid params: {error}") from None
 
 

@@ -76,7 +76,7 @@ def read_answer(options: Sequence[PermissionOption], outcome: Any, *, strict: bo
         return NO_ANSWER
     chosen = read_outcome(result, [(option.option_id, option.kind) for option in options], strict=strict)
     answer = _answer_by_id(options, chosen.option_id)
-    return answer if answer.allowed else UserAnswer(answer.kind, chosen.word)
+    return answer if answer.allowed else UserAnswer(answer.kind, chosen.message)
 
 
 def _answer_by_id(options: Sequence[PermissionOption], option_id: str | None) -> UserAnswer:

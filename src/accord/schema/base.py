@@ -293,7 +293,7 @@ McpServerAcpId: TypeAlias = Unstable[str]
 McpRequestId: TypeAlias = Unstable[str]
 
 
-_LONGEST: Final = 60
+_MAX_LENGTH: Final = 60
 
 
 class Mismatch(ValueError):
@@ -308,15 +308,17 @@ class Mismatch(ValueError):
         self.reason: str = reason
 
 
-def brief(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return a value for an error message: on one line, cut if it is long."""
-    text = repr(value[:_LONGEST] if isinstance(value, str) else value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    text = repr(value[:_MAX_LENGTH] if isinstance(value, str) else value)
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
 
 
-def member(path: str, name: str) -> str:
+def member_path(path: str, name: str) -> str:
     """Return the path of a member whose name the peer chose."""
-    return f"{path}.{name}" if name.isidentifier() and len(name) <= _LONGEST else f"{path}[{brief(name)}]"
+    return (
+        f"{path}.{name}" if name.isidentifier() and len(name) <= _MAX_LENGTH else f"{path}[{shorten(name)}]"
+    )
 
 
 # The parts of JSON-RPC that the protocol defines: ids, errors, and the cancellation of one request.

@@ -108,7 +108,7 @@ class RequestPermissionRequest(Object):
 
 
 class CancelledOutcome(Record, tag_field="outcome", tag="cancelled"):
-    """The turn was cancelled before a decision. Counts as a refusal."""
+    """The turn was canceled before a decision. Counts as a refusal."""
 
 
 class SelectedPermissionOutcome(Object, tag_field="outcome", tag="selected"):

@@ -13,7 +13,7 @@ import msgspec
 
 from accord.schema.base import ChoiceType, Mismatch, Unknown
 
-__all__ = ["UNFIT", "Mismatch", "decode", "decoder", "encode", "exact", "read", "to_builtins"]
+__all__ = ["DECODE_ERRORS", "Mismatch", "decode", "decode_strict", "decoder", "encode", "read", "to_builtins"]
 
 
 # JSON text to plain values. A lone surrogate, which JavaScript peers send when they cut an emoji, becomes
@@ -23,7 +23,7 @@ __all__ = ["UNFIT", "Mismatch", "decode", "decoder", "encode", "exact", "read", 
 _SURROGATE = re.compile(
     rb"(?<!\\)((?:\\\\)*)\\u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(d[89a-f][0-9a-f]{2}))", re.IGNORECASE
 )
-_HALF = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
+_LONE_HALF = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -43,19 +43,19 @@ def parse_json(raw: bytes | bytearray | memoryview | msgspec.Raw) -> Any:
     except RecursionError:
         raise NotJson("nested too deep") from None
     except msgspec.DecodeError as error:
-        mended = mend_surrogates(raw)
-        if mended is None:
+        repaired = replace_surrogates(raw)
+        if repaired is None:
             raise NotJson(str(error)) from None
-    return parse_json(mended)
+    return parse_json(repaired)
 
 
-def mend_surrogates(raw: bytes | bytearray | memoryview | msgspec.Raw) -> bytes | None:
+def replace_surrogates(raw: bytes | bytearray | memoryview | msgspec.Raw) -> bytes | None:
     """Replace every lone surrogate escape with U+FFFD. Returns None if there is none."""
     text = bytes(raw)
-    if not _HALF.search(text):
+    if not _LONE_HALF.search(text):
         return None
-    mended = _SURROGATE.sub(lambda found: found[1] + rb"\ufffd" if found[2] else found[0], text)
-    return None if mended == text else mended
+    repaired = _SURROGATE.sub(lambda match: match[1] + rb"\ufffd" if match[2] else match[0], text)
+    return None if repaired == text else repaired
 
 
 def is_utf8(raw: bytes | bytearray) -> bool:
@@ -71,20 +71,20 @@ def is_utf8(raw: bytes | bytearray) -> bool:
 
 T = TypeVar("T")
 
-UNFIT: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 @overload
-def exact(cls: type[T], raw: bytes | msgspec.Raw) -> T: ...
+def decode_strict(cls: type[T], raw: bytes | msgspec.Raw) -> T: ...
 @overload
-def exact(cls: Any, raw: bytes | msgspec.Raw) -> Any: ...
-def exact(cls: Any, raw: bytes | msgspec.Raw) -> Any:
+def decode_strict(cls: Any, raw: bytes | msgspec.Raw) -> Any: ...
+def decode_strict(cls: Any, raw: bytes | msgspec.Raw) -> Any:
     """Decode a JSON text that matches the type exactly. Raises `Mismatch`."""
     try:
         return (_decoders.get(cls) or _new_decoder(cls)).decode(raw)
-    except UNFIT as error:
+    except DECODE_ERRORS as error:
         reason, _, place = str(error).partition(" - at `")
         raise Mismatch(place.rstrip("`") or "$", reason) from None
 
@@ -97,7 +97,7 @@ def decode(cls: Any, raw: bytes | msgspec.Raw) -> Any:
     """Decode a JSON text, leniently if needed. Raises `Mismatch`."""
     try:
         return (_decoders.get(cls) or _new_decoder(cls)).decode(raw)
-    except UNFIT:
+    except DECODE_ERRORS:
         pass
     try:
         value = parse_json(raw)
@@ -129,35 +129,35 @@ def encode(message: Any) -> bytes:
 
 def to_builtins(message: Any) -> Any:
     """Convert a message to dicts, lists, strings and numbers."""
-    return msgspec.to_builtins(message, enc_hook=_plain, str_keys=True)
+    return msgspec.to_builtins(message, enc_hook=_encode_unknown, str_keys=True)
 
 
 def decoder(cls: Any) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of `exact`, for callers that decode one type often. It raises one of `UNFIT`."""
+    """Return the decoder of a type, for callers that use it often. It raises one of `DECODE_ERRORS`."""
     return _decoders.get(cls) or _new_decoder(cls)
 
 
 def _new_decoder(cls: Any) -> msgspec.json.Decoder[Any]:
-    new = _decoders[cls] = msgspec.json.Decoder(cls, dec_hook=_choose)
+    new = _decoders[cls] = msgspec.json.Decoder(cls, dec_hook=_decode_choice)
     return new
 
 
-def _choose(choice: type[Any], value: Any) -> Any:
+def _decode_choice(choice: type[Any], value: Any) -> Any:
     """Decode a `Choice`. msgspec calls this for types that it does not know."""
     assert isinstance(choice, ChoiceType)
     failure = msgspec.ValidationError("unknown variant")
     for candidate in choice.candidates(value):
         try:
-            return msgspec.convert(value, candidate, dec_hook=_choose)
+            return msgspec.convert(value, candidate, dec_hook=_decode_choice)
         except msgspec.ValidationError as error:
             failure = error
     raise failure
 
 
-def _plain(value: Any) -> Any:
+def _encode_unknown(value: Any) -> Any:
     if isinstance(value, Unknown):
         return value.raw
     raise TypeError(f"{type(value).__name__} is not part of any message")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_encoder = msgspec.json.Encoder(enc_hook=_encode_unknown)

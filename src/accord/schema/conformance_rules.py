@@ -106,10 +106,10 @@ def rules(
 ) -> list[ConformanceRule]:
     """Return the rules in force that match all filters. Withdrawn rules are included only by `status`."""
     return [
-        one
-        for one in RULES.values()
-        if (one.status == status if status else one.in_force)
-        and (side is None or one.side == side)
-        and (level is None or one.level == level)
-        and (chapter is None or one.chapter == chapter)
+        item
+        for item in RULES.values()
+        if (item.status == status if status else item.in_force)
+        and (side is None or item.side == side)
+        and (level is None or item.level == level)
+        and (chapter is None or item.chapter == chapter)
     ]

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, defstruct
 from accord.errors import BadAnswer, InvalidParams
 from accord.schema.base import Mismatch
 from accord.schema.client_requests import PermissionOption
-from accord.schema.codec import UNFIT, NotJson, decoder, is_utf8, parse_json, read
+from accord.schema.codec import DECODE_ERRORS, NotJson, decoder, is_utf8, parse_json, read
 from accord.schema.methods import Alias, Kind, Method, Side, aliases
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ RESULT_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
 }
 
 
-Raws = Raw | bytes
+RawJson = Raw | bytes
 
 _EMPTY = b"{}"
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 
 class SplitUpdate(tuple[Any, ...]):
@@ -77,13 +77,13 @@ class MessageReader:
         self.strict = strict
         self._report = report
         self._active_session = active_session
-        self._met: set[int] = set()
+        self._reported_rows: set[int] = set()
 
     def aliases(self, side: Side, kind: Kind) -> tuple[Alias, ...]:
         """Return the other names of this side's methods; none for a strict reader."""
         return () if self.strict else aliases(side, kind)
 
-    def params_reader(self, method: Method, alias: Alias | None = None) -> Callable[[Raws | None], Any]:
+    def params_reader(self, method: Method, alias: Alias | None = None) -> Callable[[RawJson | None], Any]:
         """Return a function that decodes a method's raw parameters. It raises InvalidParams.
 
         Absent parameters and null are read as `{}`. For `session/update` it may return a `SplitUpdate`. With
@@ -93,31 +93,31 @@ class MessageReader:
         name = method.name if alias is None else alias.sent
         telltales = () if self.strict else PARAMS_TELLTALES.get(method.name, ())
 
-        def slow(raw: Raws) -> Any:
+        def decode_with_repair(raw: RawJson) -> Any:
             try:
                 return self._params(cls, name, raw)
             except Mismatch as error:
-                raise InvalidParams(f"Invalid params of {name}: {_place(error)}") from None
+                raise InvalidParams(f"Invalid params of {name}: {_describe(error)}") from None
 
-        decode: Callable[[Raws], Any] | None = None
+        decode: Callable[[RawJson], Any] | None = None
 
-        def plain(raw: Raws | None) -> Any:
+        def decode_official(raw: RawJson | None) -> Any:
             nonlocal decode
             if decode is None:  # created on first use, because most methods are never called
                 decode = decoder(cls).decode
             try:
                 return decode(_EMPTY if raw is None else raw)
-            except UNFIT:
-                return slow(_EMPTY if raw is None else raw)
+            except DECODE_ERRORS:
+                return decode_with_repair(_EMPTY if raw is None else raw)
 
-        def careful(raw: Raws | None) -> Any:
+        def check_and_decode(raw: RawJson | None) -> Any:
             if alias is not None:
-                self._meet(alias.row)
+                self._report_rows(alias.row)
             if raw is not None and _contains(raw, telltales):
-                return slow(raw)
-            return plain(raw)
+                return decode_with_repair(raw)
+            return decode_official(raw)
 
-        return careful if telltales or alias is not None else plain
+        return check_and_decode if telltales or alias is not None else decode_official
 
     def line_reader(self, method: Method) -> Callable[[bytes], Any]:
         """Return a function that decodes a whole notification line in one pass.
@@ -126,7 +126,7 @@ class MessageReader:
         """
         decode: Callable[[bytes], Any] | None = None
 
-        def whole(line: bytes) -> Any:
+        def decode_line(line: bytes) -> Any:
             nonlocal decode
             if decode is None:
                 members = [
@@ -136,14 +136,14 @@ class MessageReader:
                 ]
                 decode = decoder(defstruct("Line", [*members, ("id", Any, UNSET)], gc=False)).decode
             try:
-                read = decode(line)
-            except UNFIT:
+                message = decode(line)
+            except DECODE_ERRORS:
                 return None
-            return read.params if read.id is UNSET and (line.isascii() or is_utf8(line)) else None
+            return message.params if message.id is UNSET and (line.isascii() or is_utf8(line)) else None
 
-        return whole
+        return decode_line
 
-    def result_reader(self, method: Method) -> Callable[[Raws], Any]:
+    def result_reader(self, method: Method) -> Callable[[RawJson], Any]:
         """Return a function that decodes a method's raw result. It raises BadAnswer.
 
         `outcome_reader` decodes permission answers, because it knows the options.
@@ -152,42 +152,44 @@ class MessageReader:
         name = method.name
         telltales = () if self.strict else RESULT_TELLTALES.get(name, ())
 
-        def slow(raw: Raws) -> Any:
+        def decode_with_repair(raw: RawJson) -> Any:
             try:
                 return self._result(cls, name, raw)
             except Mismatch as error:
-                raise BadAnswer(f"{name}: the result cannot be read: {_place(error)}") from None
+                raise BadAnswer(f"{name}: the result cannot be read: {_describe(error)}") from None
 
-        def result(raw: Raws) -> Any:
+        def decode_result(raw: RawJson) -> Any:
             if telltales and _contains(raw, telltales):
-                return slow(raw)
+                return decode_with_repair(raw)
             try:
                 return decoder(cls).decode(raw)
-            except UNFIT:
-                return slow(raw)
+            except DECODE_ERRORS:
+                return decode_with_repair(raw)
 
-        return result
+        return decode_result
 
-    def outcome_reader(self, options: Iterable[PermissionOption]) -> "Callable[[Raws], PermissionDecision]":
+    def outcome_reader(
+        self, options: Iterable[PermissionOption]
+    ) -> "Callable[[RawJson], PermissionDecision]":
         """Return a function that decodes a permission answer.
 
         It never raises: an unreadable answer is a refusal.
         """
-        from accord.schema.dialects.permission_outcome import NO, read_outcome
+        from accord.schema.dialects.permission_outcome import NO_DECISION, read_outcome
 
         offered = [(option.option_id, option.kind) for option in options]
 
-        def outcome(raw: Raws) -> "PermissionDecision":
+        def decode_outcome(raw: RawJson) -> "PermissionDecision":
             try:
-                decided = read_outcome(parse_json(raw), offered, strict=self.strict)
+                decision = read_outcome(parse_json(raw), offered, strict=self.strict)
             except NotJson:
-                return NO
-            self._meet(*decided.rows)
-            return decided
+                return NO_DECISION
+            self._report_rows(*decision.rows)
+            return decision
 
-        return outcome
+        return decode_outcome
 
-    def _params(self, cls: Any, name: str, raw: Raws) -> Any:
+    def _params(self, cls: Any, name: str, raw: RawJson) -> Any:
         value = _parse(raw)
         if value is None:
             value = {}
@@ -196,57 +198,57 @@ class MessageReader:
 
             session = self._active_session() if self._active_session else None
             repaired = repair_params(name, value, session=session)
-            if repaired.rows and (found := self._read_repaired(cls, repaired)):
-                return found[0] if len(found) == 1 else SplitUpdate(found)
+            if repaired.rows and (messages := self._read_repaired(cls, repaired)):
+                return messages[0] if len(messages) == 1 else SplitUpdate(messages)
         return read(cls, value)
 
-    def _result(self, cls: Any, name: str, raw: Raws) -> Any:
+    def _result(self, cls: Any, name: str, raw: RawJson) -> Any:
         from accord.schema.dialects.repairs import VOID_RESULTS, repair_result
 
         value = _parse(raw)
         # The official documentation shows null where the schema requires an empty object.
         if not self.strict or (value is None and name in VOID_RESULTS):
             repaired = repair_result(name, value)
-            if repaired.rows and (found := self._read_repaired(cls, repaired)):
-                return found[0]
+            if repaired.rows and (messages := self._read_repaired(cls, repaired)):
+                return messages[0]
         return read(cls, value)
 
     def _read_repaired(self, cls: Any, repaired: "RepairedMessage") -> list[Any]:
         """Decode the repaired messages. Returns an empty list if the repair did not help."""
-        found: list[Any] = []
+        messages: list[Any] = []
         for value in (repaired.value, *repaired.more):
             try:
-                found.append(read(cls, value))
+                messages.append(read(cls, value))
             except Mismatch:
                 continue
-        if found:
-            self._meet(*repaired.rows)
-        return found
+        if messages:
+            self._report_rows(*repaired.rows)
+        return messages
 
-    def _meet(self, *rows: int) -> None:
+    def _report_rows(self, *rows: int) -> None:
         for row in rows:
-            if row not in self._met:
-                self._met.add(row)
+            if row not in self._reported_rows:
+                self._reported_rows.add(row)
                 if self._report is not None:
                     from accord.schema.dialects.dialect_table import DIALECTS
 
                     self._report(row, str(DIALECTS[row]))
 
 
-def _parse(raw: Raws) -> Any:
+def _parse(raw: RawJson) -> Any:
     try:
         return parse_json(raw)
     except NotJson as error:
         raise Mismatch("$", str(error)) from None
 
 
-def _contains(raw: Raws, telltales: tuple[bytes, ...]) -> bool:
+def _contains(raw: RawJson, telltales: tuple[bytes, ...]) -> bool:
     text = bytes(raw)
     return any(telltale in text for telltale in telltales)
 
 
-def _place(error: Mismatch) -> str:
+def _describe(error: Mismatch) -> str:
     """Describe the mismatch without the root sign, shortened."""
     path = error.path.removeprefix("$").lstrip(".")
     text = f"{path}: {error.reason}" if path else error.reason
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import UNSET, Struct
 
+from accord.errors import UsageError
 from accord.schema import auth, base, client_requests, content, initialize, mcp, session_requests, updates
 from accord.schema.initialize import AgentCapabilities, ClientCapabilities
 
@@ -39,8 +40,8 @@ class Method(Struct, frozen=True):
     @property
     def in_session(self) -> bool:
         """Whether the parameters contain a session id (for an elicitation: may contain one)."""
-        bare = getattr(self.params, "__origin__", self.params)
-        return any(hasattr(part, "session_id") for part in get_args(bare) or (bare,))
+        base = getattr(self.params, "__origin__", self.params)
+        return any(hasattr(part, "session_id") for part in get_args(base) or (base,))
 
     def offered(self, agent: AgentCapabilities | None, client: ClientCapabilities | None) -> bool:
         """Whether the exchanged capabilities allow a call.
@@ -50,10 +51,10 @@ class Method(Struct, frozen=True):
         if not self.gates:
             return True
         roots = {"agentCapabilities": agent, "clientCapabilities": client}
-        return any(path.partition(".")[0] not in roots or _present(roots, path) for path in self.gates)
+        return any(path.partition(".")[0] not in roots or _is_announced(roots, path) for path in self.gates)
 
 
-def _present(roots: dict[str, Any], path: str) -> bool:
+def _is_announced(roots: dict[str, Any], path: str) -> bool:
     root, *members = path.split(".")
     value = roots[root]
     for member in members:
@@ -74,7 +75,7 @@ def _client(name: str, params: Any, result: Any, *gates: str, stable: bool = Tru
     return Method(name, "client", "request", params, result, gates, stable)
 
 
-def _notice(
+def _notification(
     name: str,
     served_by: Literal["agent", "client", "proxy", "both"],
     params: Any,
@@ -129,7 +130,7 @@ METHODS: Final[tuple[Method, ...]] = (
         f"{_SESSION}.delete",
     ),
     _agent("session/prompt", content.PromptRequest, content.PromptResponse),
-    _notice("session/cancel", "agent", content.CancelNotification),
+    _notification("session/cancel", "agent", content.CancelNotification),
     _agent(
         "session/set_mode",
         session_requests.SetSessionModeRequest,
@@ -143,7 +144,7 @@ METHODS: Final[tuple[Method, ...]] = (
         "configOptions",
     ),
     # The client serves.
-    _notice("session/update", "client", updates.SessionNotification),
+    _notification("session/update", "client", updates.SessionNotification),
     _client(
         "session/request_permission",
         client_requests.RequestPermissionRequest,
@@ -195,14 +196,14 @@ METHODS: Final[tuple[Method, ...]] = (
         f"{_ELICITATION}.form",
         f"{_ELICITATION}.url",
     ),
-    _notice(
+    _notification(
         "elicitation/complete",
         "client",
         client_requests.CompleteElicitationNotification,
         f"{_ELICITATION}.url",
     ),
     # Both serve.
-    _notice("$/cancel_request", "both", base.CancelRequestNotification),
+    _notification("$/cancel_request", "both", base.CancelRequestNotification),
     # Unstable from here on.
     _agent(
         "session/fork",
@@ -255,9 +256,9 @@ METHODS: Final[tuple[Method, ...]] = (
         _PROVIDERS,
         stable=False,
     ),
-    _notice("mcp/message", "agent", mcp.MessageMcpNotification, _MCP_OVER_ACP, stable=False),
+    _notification("mcp/message", "agent", mcp.MessageMcpNotification, _MCP_OVER_ACP, stable=False),
     _client("mcp/message", mcp.MessageMcpRequest, mcp.MessageMcpResponse, _MCP_OVER_ACP, stable=False),
-    _notice(
+    _notification(
         "auth/status_update", "client", auth.AuthStatusUpdateNotification, f"{_AUTH}.status", stable=False
     ),
     # Between conductor and proxies.
@@ -277,10 +278,10 @@ METHODS: Final[tuple[Method, ...]] = (
         initialize.ProxySuccessorResponse,
         stable=False,
     ),
-    _notice("proxy/successor", "proxy", initialize.ProxySuccessorNotification, stable=False),
+    _notification("proxy/successor", "proxy", initialize.ProxySuccessorNotification, stable=False),
 )
 
-_BY_PLACE: Final = {
+_BY_SIDE: Final = {
     (side, method.kind, method.name): method
     for method in METHODS
     for side in (("agent", "client") if method.served_by == "both" else (method.served_by,))
@@ -289,17 +290,23 @@ _BY_PLACE: Final = {
 
 def request(side: Side, name: str) -> Method | None:
     """Return the request with this name that the side serves."""
-    return _BY_PLACE.get((side, "request", name))
+    return _BY_SIDE.get((side, "request", name))
 
 
 def notification(side: Side, name: str) -> Method | None:
     """Return the notification with this name that the side handles."""
-    return _BY_PLACE.get((side, "notification", name))
+    return _BY_SIDE.get((side, "notification", name))
+
+
+def check_extension_name(name: str) -> None:
+    """Raise UsageError unless the name is that of an extension method."""
+    if not name.startswith("_"):
+        raise UsageError(f"{name!r} is not an extension method; use a name such as `_vendor/name`")
 
 
 def served_by(side: Side) -> Iterator[Method]:
     """Yield every method that the side serves, in the order of the table."""
-    return (method for (place, _, _), method in _BY_PLACE.items() if place == side)
+    return (method for (method_side, _, _), method in _BY_SIDE.items() if method_side == side)
 
 
 # Method names that older or other peers use.

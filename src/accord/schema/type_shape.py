@@ -114,8 +114,8 @@ class ObjectOf(Struct, frozen=True):
 class UnionOf(Struct, frozen=True):
     """One of several shapes, distinguished by `tag_field`, else by `choice`, else by JSON type.
 
-    `open`: further variants are legal if they match `least`. `kept`: they are not legal, but a reader keeps
-    them.
+    `open`: further variants are legal if they match `required_members`. `kept`: they are not legal, but a
+    reader keeps them.
     """
 
     variants: tuple["Shape", ...]
@@ -123,7 +123,7 @@ class UnionOf(Struct, frozen=True):
     choice: ChoiceType | None = None
     open: bool = False
     kept: bool = False
-    least: "ObjectOf | None" = None
+    required_members: "ObjectOf | None" = None
 
 
 Shape: TypeAlias = (
@@ -134,32 +134,32 @@ Shape: TypeAlias = (
 @cache
 def shape_of(annotation: Any) -> Shape:
     """Return the shape of a protocol type: a class, an alias or an annotation."""
-    bare, marks = _peel(annotation)
-    if bare is Any:
+    base, marks = _split_annotation(annotation)
+    if base is Any:
         return Anything()
-    if bare is bool:
+    if base is bool:
         return Boolean()
-    if bare is str:
+    if base is str:
         return Text(_min_length(marks), _known(marks))
-    if bare is int:
+    if base is int:
         return Integer(next(mark.name for mark in marks if isinstance(mark, NumberFormat)), _known(marks))
-    if bare is float:
+    if base is float:
         return Number()
-    if isinstance(bare, ChoiceType):
+    if isinstance(base, ChoiceType):
         return UnionOf(
-            tuple(shape_of(variant) for variant in bare.variants), bare.tag_field, bare, OPEN in marks
+            tuple(shape_of(variant) for variant in base.variants), base.tag_field, base, OPEN in marks
         )
-    if isinstance(bare, type) and issubclass(bare, Struct):
-        return _object(bare)
-    origin = get_origin(bare)
+    if isinstance(base, type) and issubclass(base, Struct):
+        return _object(base)
+    origin = get_origin(base)
     if origin is Literal:
-        return Constants(get_args(bare), KEEP in marks)
+        return Constants(get_args(base), KEEP in marks)
     if origin is list:
-        return ListOf(shape_of(get_args(bare)[0]), SKIP in marks)
+        return ListOf(shape_of(get_args(base)[0]), SKIP in marks)
     if origin is dict:
-        return MapOf(shape_of(get_args(bare)[1]))
+        return MapOf(shape_of(get_args(base)[1]))
     if origin is Union or origin is UnionType:
-        return _union(get_args(bare), marks)
+        return _union(get_args(base), marks)
     raise TypeError(f"no shape for {annotation!r}: it is not a protocol type")
 
 
@@ -170,7 +170,7 @@ def object_shape(cls: type[Struct]) -> ObjectOf:
     return shape
 
 
-def _peel(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+def _split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     if get_origin(annotation) is Annotated:
         return annotation.__origin__, annotation.__metadata__
     return annotation, ()
@@ -194,9 +194,16 @@ def _union(members: tuple[Any, ...], marks: tuple[Any, ...]) -> Shape:
     else:
         variants = tuple(shape_of(part) for part in parts)
         tag_fields = {variant.tag_field for variant in variants if isinstance(variant, ObjectOf)}
-        least = next((object_shape(mark.record) for mark in marks if isinstance(mark, RequiredMembers)), None)
+        required_members = next(
+            (object_shape(mark.record) for mark in marks if isinstance(mark, RequiredMembers)), None
+        )
         shape = UnionOf(
-            variants, tag_fields.pop() if tag_fields else None, None, OPEN in marks, KEEP in marks, least
+            variants,
+            tag_fields.pop() if tag_fields else None,
+            None,
+            OPEN in marks,
+            KEEP in marks,
+            required_members,
         )
     return Nullable(shape) if type(None) in members else shape
 
@@ -207,8 +214,8 @@ def _object(cls: type[Struct]) -> ObjectOf:
     optional = len(cls.__struct_fields__) - len(cls.__struct_defaults__)
     required = {
         name
-        for place, name in enumerate(cls.__struct_fields__)
-        if place < optional or cls.__struct_defaults__[place - optional] is NODEFAULT
+        for index, name in enumerate(cls.__struct_fields__)
+        if index < optional or cls.__struct_defaults__[index - optional] is NODEFAULT
     }
     config = cls.__struct_config__
     return ObjectOf(
@@ -222,8 +229,8 @@ def _object(cls: type[Struct]) -> ObjectOf:
 
 
 def _field(name: str, wire: str, hint: Any, required: bool) -> Field:
-    bare, marks = _peel(hint)
-    inner = [mark for part in get_args(bare) for mark in _peel(part)[1]]
+    base, marks = _split_annotation(hint)
+    inner = [mark for part in get_args(base) for mark in _split_annotation(part)[1]]
     shape = shape_of(hint)
     default: Any = next((mark.value for mark in marks if isinstance(mark, DefaultValue)), UNSET)
     if SECTION in marks and isinstance(shape, ObjectOf):

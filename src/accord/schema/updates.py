@@ -133,7 +133,7 @@ class PlanRemoved(Object, tag_field="sessionUpdate", tag="plan_removed"):
 
 @unstable
 class SessionCancelCapabilities(Object):
-    """Unstable. The child may be cancelled."""
+    """Unstable. The child may be canceled."""
 
 
 @unstable

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from accord.schema.base import Mismatch, Unknown, brief, member
+from accord.schema.base import Mismatch, Unknown, member_path, shorten
 from accord.schema.type_shape import (
     BOUNDS,
     Anything,
@@ -53,7 +53,7 @@ def json_type(value: Any) -> str:
             return "object"
 
 
-def whole(value: Any) -> int | None:
+def as_integer(value: Any) -> int | None:
     """Return the integer that a JSON value is; None if it is none. As in JSON Schema, 1.0 is an integer."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -74,7 +74,7 @@ def _read(shape: Shape, value: Any, path: str) -> Any:
             return _read_list(shape, value, path)
         case MapOf():
             members = _expect(value, dict[str, Any], "object", path)
-            return {key: _read(shape.value, item, member(path, key)) for key, item in members.items()}
+            return {key: _read(shape.value, item, member_path(path, key)) for key, item in members.items()}
         case Text():
             text = _expect(value, str, "string", path)
             if len(text) < shape.min_length:
@@ -130,9 +130,9 @@ def _read_field(field: Field, value: Any, path: str, fields: dict[str, Any]) -> 
 
 def _read_list(shape: ListOf, value: Any, path: str) -> list[Any]:
     items: list[Any] = []
-    for place, item in enumerate(_expect(value, list[Any], "array", path)):
+    for index, item in enumerate(_expect(value, list[Any], "array", path)):
         try:
-            items.append(_read(shape.item, item, f"{path}[{place}]"))
+            items.append(_read(shape.item, item, f"{path}[{index}]"))
         except Mismatch:
             if not shape.skip:
                 raise
@@ -145,13 +145,13 @@ def _read_constant(shape: Constants, value: Any, path: str) -> str | Unknown:
         return text
     if shape.kept:
         return Unknown(text, text)
-    raise Mismatch(path, f"expected one of {', '.join(shape.values)}, got {brief(text)}")
+    raise Mismatch(path, f"expected one of {', '.join(shape.values)}, got {shorten(text)}")
 
 
 def _read_integer(shape: Integer, value: Any, path: str) -> int:
-    number = whole(value)
+    number = as_integer(value)
     if number is None:
-        raise Mismatch(path, f"expected whole number, got {brief(value)}")
+        raise Mismatch(path, f"expected whole number, got {shorten(value)}")
     low, high = BOUNDS[shape.format]
     if not low <= number <= high:
         raise Mismatch(path, f"out of range for {shape.format}")
@@ -159,15 +159,15 @@ def _read_integer(shape: Integer, value: Any, path: str) -> int:
 
 
 def _read_union(shape: UnionOf, value: Any, path: str) -> Any:
-    candidates, tag = pick(shape, value)
+    candidates, tag = candidate_variants(shape, value)
     if not candidates:
         if tag is None:
             expected = f"{shape.tag_field} is missing" if isinstance(value, dict) else "expected object"
             raise Mismatch(path, expected)
         if not (shape.open or shape.kept):
-            raise Mismatch(f"{path}.{shape.tag_field}", f"unknown variant {brief(tag)}")
-        if shape.least is not None:
-            _read(shape.least, value, path)
+            raise Mismatch(f"{path}.{shape.tag_field}", f"unknown variant {shorten(tag)}")
+        if shape.required_members is not None:
+            _read(shape.required_members, value, path)
         return Unknown(tag, value)
     for candidate in candidates[:-1]:
         try:
@@ -177,7 +177,7 @@ def _read_union(shape: UnionOf, value: Any, path: str) -> Any:
     return _read(candidates[-1], value, path)
 
 
-def pick(shape: UnionOf, value: Any) -> tuple[tuple[Shape, ...], str | None]:
+def candidate_variants(shape: UnionOf, value: Any) -> tuple[tuple[Shape, ...], str | None]:
     """Return the variants of a union that a value may be, and its tag.
 
     Empty if the tag is missing or unknown.
@@ -234,14 +234,14 @@ def _walk(shape: Shape, value: Any, path: str) -> Iterator[Violation]:
             if not isinstance(value, list):
                 yield _wrong_type("array", value, path)
                 return
-            for place, item in enumerate(cast(list[Any], value)):
-                yield from _walk(shape.item, item, f"{path}[{place}]")
+            for index, item in enumerate(cast(list[Any], value)):
+                yield from _walk(shape.item, item, f"{path}[{index}]")
         case MapOf():
             if not isinstance(value, dict):
                 yield _wrong_type("object", value, path)
                 return
             for key, item in cast(dict[str, Any], value).items():
-                yield from _walk(shape.value, item, member(path, key))
+                yield from _walk(shape.value, item, member_path(path, key))
         case Text() | Constants():
             yield from _walk_text(shape, value, path)
         case Integer() | Number():
@@ -266,16 +266,16 @@ def _walk_object(shape: ObjectOf, value: Any, path: str) -> Iterator[Violation]:
             yield from _walk(known[name].shape, item, f"{path}.{name}")
         elif name == shape.tag_field:
             if item != shape.tag:
-                yield Violation(f"{path}.{name}", f"expected {shape.tag!r}, got {brief(item)}")
+                yield Violation(f"{path}.{name}", f"expected {shape.tag!r}, got {shorten(item)}")
         elif not shape.extra_members:
-            yield Violation(member(path, name), "unknown member")
+            yield Violation(member_path(path, name), "unknown member")
     for field in shape.fields:
         if field.required and field.wire not in members:
             yield Violation(path, f"{field.wire} is missing")
 
 
 def _walk_union(shape: UnionOf, value: Any, path: str) -> Iterator[Violation]:
-    candidates, tag = pick(shape, value)
+    candidates, tag = candidate_variants(shape, value)
     if candidates:
         attempts = [list(_walk(candidate, value, path)) for candidate in candidates]
         yield from min(attempts, key=len)
@@ -287,7 +287,7 @@ def _walk_union(shape: UnionOf, value: Any, path: str) -> Iterator[Violation]:
         )
         yield Violation(path, reason)
     elif not shape.open:
-        yield Violation(f"{path}.{shape.tag_field}", f"unknown variant {brief(tag)}")
+        yield Violation(f"{path}.{shape.tag_field}", f"unknown variant {shorten(tag)}")
 
 
 def _walk_text(shape: Text | Constants, value: Any, path: str) -> Iterator[Violation]:
@@ -295,7 +295,7 @@ def _walk_text(shape: Text | Constants, value: Any, path: str) -> Iterator[Viola
         yield _wrong_type("string", value, path)
     elif isinstance(shape, Constants):
         if value not in shape.values:
-            yield Violation(path, f"expected one of {', '.join(shape.values)}, got {brief(value)}")
+            yield Violation(path, f"expected one of {', '.join(shape.values)}, got {shorten(value)}")
     elif len(value) < shape.min_length:
         yield Violation(path, "must not be empty")
 
@@ -307,9 +307,9 @@ def _walk_number(shape: Integer | Number, value: Any, path: str) -> Iterator[Vio
         if isinstance(value, float) and not math.isfinite(value):
             yield Violation(path, f"{value} is no JSON number")
     else:
-        number = whole(value)
+        number = as_integer(value)
         low, high = BOUNDS[shape.format]
         if number is None:
-            yield Violation(path, f"expected whole number, got {brief(value)}")
+            yield Violation(path, f"expected whole number, got {shorten(value)}")
         elif not low <= number <= high:
             yield Violation(path, f"out of range for {shape.format}")

@@ -191,7 +191,7 @@ class PermissionAnswered(SessionEvent, tag="_accord/permission_answered"):
 
     permission_id: str
     option: PermissionOption | None = None
-    """The chosen option; None if the request was dismissed or the turn cancelled."""
+    """The chosen option; None if the request was dismissed or the turn canceled."""
 
 
 MessageChunk: TypeAlias = UserMessageChunk | AgentMessageChunk | AgentThoughtChunk
@@ -253,7 +253,7 @@ def text_of(item: Any) -> str:
     Images, links and embedded files have no text.
     """
     if isinstance(item, list | tuple):
-        return "".join([text_of(one) for one in cast(list[Any], item)])
+        return "".join([text_of(part) for part in cast(list[Any], item)])
     if isinstance(item, Content):
         item = item.content
     text = getattr(item, "text", "")

@@ -83,11 +83,11 @@ class History:
     @property
     def terminals(self) -> dict[str, str]:
         """The ids of the terminals that tool calls show, each with the id of the first such call."""
-        found: dict[str, str] = {}
+        terminals: dict[str, str] = {}
         for call in self.tool_calls.values():
             for terminal_id in call.terminal_ids:
-                found.setdefault(terminal_id, call.tool_call_id)
-        return found
+                terminals.setdefault(terminal_id, call.tool_call_id)
+        return terminals
 
     def begin_turn(self, prompt: list[ContentBlock]) -> None:
         """Start a turn; a prompt becomes a user message."""
@@ -217,9 +217,9 @@ class History:
         if message_id is None:
             message = Message(kind)
         else:
-            known = self._by_id.get((kind, message_id))
-            if known is not None:
-                return known
+            existing = self._by_id.get((kind, message_id))
+            if existing is not None:
+                return existing
             message = self._by_id[kind, message_id] = Message(kind, message_id)
         self.timeline.append(message)
         return message

@@ -91,13 +91,13 @@ def modes_of_option(option: SessionConfigSelect) -> list[SessionMode]:
 
 
 def _choices(option: SessionConfigSelect) -> tuple[PickerChoice, ...]:
-    found: list[PickerChoice] = []
+    choices: list[PickerChoice] = []
     for item in option.options:
         if isinstance(item, SessionConfigSelectGroup):
-            found += [_choice(inner, item.name) for inner in item.options]
+            choices += [_choice(inner, item.name) for inner in item.options]
         else:
-            found.append(_choice(item))
-    return tuple(found)
+            choices.append(_choice(item))
+    return tuple(choices)
 
 
 def _choice(option: SessionConfigSelectOption, group: str = "") -> PickerChoice:
@@ -126,10 +126,10 @@ class SessionSettings:
     @property
     def pickers(self) -> list[Picker]:
         """The settings that the user can choose."""
-        found = [picker_of_option(option) for option in self.config_options]
-        if self._modes and all(picker.source != "config" for picker in found):
-            found.insert(0, picker_of_modes(self._modes, self.current_mode_id))
-        return found
+        choices = [picker_of_option(option) for option in self.config_options]
+        if self._modes and all(picker.source != "config" for picker in choices):
+            choices.insert(0, picker_of_modes(self._modes, self.current_mode_id))
+        return choices
 
     def open(self, event: SessionOpened) -> None:
         """Apply the answer that opened the session; omitted members keep their value."""

@@ -61,7 +61,7 @@ class ToolCallState(Record, omit_defaults=True):
 
     @property
     def display_kind(self) -> str:
-        """The kind to show; guessed if the agent sent no official one. Never use it for approval."""
+        """The kind to show; guessed if the agent sent no official one. Do not base an approval on it."""
         if self.kind != "other" or self.meta is None:
             return self.kind
         from accord.schema.dialects.json_members import (
@@ -82,7 +82,7 @@ class ToolCallState(Record, omit_defaults=True):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the turn was cancelled before the call completed."""
+        """Whether the turn was canceled before the call completed."""
         return self.mark == "cancelled"
 
     @property
@@ -162,7 +162,7 @@ class ToolCallState(Record, omit_defaults=True):
         if self.status in _FINAL_STATUSES and status not in _FINAL_STATUSES:
             return
         self.status = status
-        # Some agents report calls as failed after a cancellation; the call still counts as cancelled.
+        # Some agents report calls as failed after a cancellation; the call still counts as canceled.
         if status == "completed" or (status in _FINAL_STATUSES and self.mark == "ended_without_result"):
             self.mark = ""
 

@@ -30,7 +30,7 @@ from accord.schema import (
     UnknownStateUpdate,
 )
 from accord.schema.base import Kept, Mismatch
-from accord.schema.codec import UNFIT, NotJson, decode, decoder, encode, parse_json
+from accord.schema.codec import DECODE_ERRORS, NotJson, decode, decoder, encode, parse_json
 from accord.session import (
     Event,
     Mark,
@@ -166,7 +166,7 @@ def events_in(page: list[RecordGroup], first: int, last: int) -> list[Event]:
         return []
     try:
         events = decoder(_EVENT_LIST).decode(_joined_array(groups))
-    except UNFIT:
+    except DECODE_ERRORS:
         events = [decode_event(bytes(payload)) for payload in payloads_in(groups)]
     beyond = groups[-1].first + groups[-1].length - 1 - last
     return events[max(first - groups[0].first, 0) : len(events) - max(beyond, 0)]

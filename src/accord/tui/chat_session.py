@@ -24,7 +24,7 @@ from accord.client.remote_agent import PendingAgent
 from accord.clock import Clock
 from accord.errors import AccordError, AuthRequired, StoreError
 from accord.frontend.agent_config import ConfiguredAgent
-from accord.frontend.agent_config.project_trust import Trusting, refuse
+from accord.frontend.agent_config.project_trust import TrustCallback, refuse
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.consent import Consent, permission_workspace
 from accord.frontend.forms import ASK_USER
@@ -187,7 +187,7 @@ class ConnectionOptions:
         )
         return replace(options, restart=None)  # the user restarts the agent with Ctrl+R
 
-    def trusting(self) -> Trusting:
+    def trusting(self) -> TrustCallback:
         """Return the function that decides whether to trust a project's `acp.json`."""
         return refuse if self.dialogs is None else self.dialogs.trusting()
 

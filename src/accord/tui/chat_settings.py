@@ -143,13 +143,13 @@ def read_settings(actions: Iterable[str], path: Path | None = None) -> ChatSetti
 
 def write_setting(key: str, value: str | bool, path: Path | None = None) -> None:
     """Change one setting in the file. Raises UsageError."""
-    from accord.frontend.agent_config.jsonc import held, read_whole, write_whole
+    from accord.frontend.agent_config.jsonc import edit_lock, read_bytes, replace_file
 
     path = settings_file() if path is None else path
-    with held(path, private=True):
-        before = read_whole(path)
+    with edit_lock(path, private=True):
+        before = read_bytes(path)
         members = _parse(path, before or b"") | {key: value}
-        write_whole(path, before, json.dumps(members, indent=2, ensure_ascii=False).encode() + b"\n")
+        replace_file(path, before, json.dumps(members, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from accord.client import ClientEvent, ClientSession, RemoteAgent
     from accord.errors import AccordError
     from accord.frontend.agent_config import ConfiguredAgent
-    from accord.frontend.agent_config.project_trust import Trusting
+    from accord.frontend.agent_config.project_trust import TrustCallback
     from accord.policy.rules import PermissionDefault
     from accord.session import TurnEnded
     from accord.tui.parts.markdown_part import Tone
     from accord.wire.remote.address import RemoteLauncher
 
 
-Choose: TypeAlias = "Callable[[str, str, Trusting], ConfiguredAgent]"
+Choose: TypeAlias = "Callable[[str, str, TrustCallback], ConfiguredAgent]"
 """Finds an agent by its name for a folder. Runs in a thread; may raise UsageError."""
 
 
@@ -26,7 +26,7 @@ Choose: TypeAlias = "Callable[[str, str, Trusting], ConfiguredAgent]"
 class ChatStart:
     """The agent, folder and options of a new tab."""
 
-    find: "Callable[[Trusting], ConfiguredAgent]"
+    find: "Callable[[TrustCallback], ConfiguredAgent]"
     """Finds the agent. Runs in a thread, may ask to trust a project's `acp.json`, may raise UsageError."""
     cwd: str
     remote: "RemoteLauncher | None" = None

@@ -29,7 +29,8 @@ from accord.client import (
     run_in_terminal,
 )
 from accord.client.elicitation_forms import FormAnswer
-from accord.frontend.agent_config.project_trust import what_it_does
+from accord.errors import UsageError
+from accord.frontend.agent_config.project_trust import describe_effects, trust_file
 from accord.frontend.forms import (
     ask_user_result,
     field_choices,
@@ -65,7 +66,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from accord.frontend.agent_config.acp_file import AgentConfigFile
-    from accord.frontend.agent_config.project_trust import Trusting
+    from accord.frontend.agent_config.project_trust import TrustCallback
+    from accord.tui.parts.markdown_part import Tone
 
 
 def run_in_foreground(launch: AgentCommand) -> int:
@@ -398,11 +400,11 @@ class TrustDialog(ChoiceDialog):
     """Asks whether to trust a project's `acp.json`. The answer is a boolean."""
 
     def __init__(self, file: "AgentConfigFile") -> None:
-        lines = [RevealedTextPart(line) for line in what_it_does(file)]
+        lines = [RevealedTextPart(line) for line in describe_effects(file)]
         head = RevealedTextPart(f"{file.path} is new or has changed since you trusted it.", strong=True)
         names = ("Do not trust it", "Trust it: it may start these programs")
         super().__init__(
-            "This project has an acp.json",
+            "Trust this folder's acp.json?",
             [SubjectItem([head, *lines])],
             names,
             ("reject_once", "allow_always"),
@@ -421,6 +423,10 @@ class DialogHost(Protocol):
 
     def lend_terminal(self, run: Callable[[], int]) -> int:
         """Hide the screen while `run` uses the terminal."""
+        ...
+
+    def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
+        """Show a note in the transcript."""
         ...
 
 
@@ -491,7 +497,7 @@ class DialogHandler:
         async with self.start_question():
             return self._host.lend_terminal(lambda: run_in_foreground(launch))
 
-    def trusting(self) -> "Trusting":
+    def trusting(self) -> "TrustCallback":
         """Return a function that asks whether to trust a file. It blocks: call it in a thread."""
         loop = asyncio.get_running_loop()
 
@@ -504,7 +510,8 @@ class DialogHandler:
         async with self.start_question():
             agreed = await self._host.ask(TrustDialog(file)) is True
         if agreed:
-            from accord.policy.trust_store import TrustStore
-
-            TrustStore().trust(file.path, file.content)
+            try:
+                trust_file(file)
+            except UsageError as error:
+                self._host.note(f"Trusted for this run only: {visible(str(error))}", "bad")
         return agreed

@@ -26,7 +26,7 @@ from accord.tui.theme import first_line, path_end, shorten_home
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from accord.frontend.agent_config.project_trust import Trusting
+    from accord.frontend.agent_config.project_trust import TrustCallback
     from accord.tui.chat_app import ChatApp
     from accord.tui.session_view import SessionView
 
@@ -191,7 +191,7 @@ def start_with(
     if name is None or choose is None:
         return same
 
-    def find(trusting: "Trusting") -> ConfiguredAgent:
+    def find(trusting: "TrustCallback") -> ConfiguredAgent:
         return choose(name, cwd, trusting)
 
     # Command-line options apply only to the first agent.
@@ -241,9 +241,10 @@ def _rows(cwd: str) -> list[ListRow]:
     """Blocking: searches for installed programs."""
     servers = load(cwd, trust=leave_out)
     own = [_row(server, servers, "Configured") for server in servers.configured]
-    if servers.left_out is not None:
+    if servers.untrusted_file is not None:
         own += [
-            _row(server, servers, "From this project, if you trust it") for server in servers.left_out.servers
+            _row(server, servers, "From this project, if you trust it")
+            for server in servers.untrusted_file.agents
         ]
     known = [
         _row(server, servers, "Installed") for server in servers.others if server.installed() is not None

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError, UsageError
-from accord.schema.codec import NotJson, encode, is_utf8, mend_surrogates, parse_json
+from accord.schema.codec import NotJson, encode, is_utf8, parse_json, replace_surrogates
 from accord.wire.transport import OversizedFrame
 
 RequestId = int | str | None
@@ -98,9 +98,9 @@ decode_envelope: Callable[[bytes], Envelope] = msgspec.json.Decoder(Envelope).de
 
 def decode_tolerantly(frame: bytes) -> Envelope:
     """Decode a line that the fast decoder refused: replace lone surrogates. Else raises InvalidMessage."""
-    mended = mend_surrogates(frame)
-    if mended is not None:
-        frame = mended
+    repaired = replace_surrogates(frame)
+    if repaired is not None:
+        frame = repaired
     try:
         return decode_envelope(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -122,7 +122,7 @@ def test_an_attached_image_is_sent_as_link_when_images_are_not_supported(harness
     (harness.cwd / "shot.png").write_bytes(PNG)
     ran = harness.run("Look", "--attach", "shot.png", "--format", "quiet", *odd_agent("echo"))
     assert json.loads(ran.out)[1]["type"] == "resource_link"
-    assert "is sent as a link: the agent takes no images in prompts" in ran.err
+    assert "is sent as a link: the agent does not support images in prompts" in ran.err
 
 
 def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> None:
@@ -154,7 +154,7 @@ def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> N
         (("x", "-a", "claude", "--", "cat"), "-a claude and -- cat both name an agent; use one of them"),
         (("x", "--"), "missing agent command after `--`"),
         (("x", "--permissions", "some"), "argument --permissions: invalid choice: 'some'"),
-        (("x", "-a", "no-such-agent"), "no agent is called 'no-such-agent'"),
+        (("x", "-a", "no-such-agent"), "unknown agent 'no-such-agent'"),
         (("x", "-a", ""), "--agent has an empty value; omit the option or pass a value"),
     ],
 )

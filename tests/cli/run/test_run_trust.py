@@ -18,7 +18,7 @@ def answered(harness: RunHarness, file: object, answer: str, *words: str) -> tup
     with in_terminal(
         "run", "--cwd", str(harness.cwd), "--format", "quiet", "hello", *words, env=harness.env(TERM="xterm")
     ) as terminal:
-        terminal.expect("Let it count? Only a yes does. [y/N] ")
+        terminal.expect("Trust this folder's acp.json? [y/N] ")
         terminal.type(answer)
         code = terminal.end()
     shown = terminal.shown.replace("\r\n", "\n").partition("[y/N] ")[2]
@@ -53,5 +53,5 @@ def test_a_no_does_not_run_another_agent_in_its_place(
 def test_a_no_does_not_affect_agents_outside_the_file(harness: RunHarness) -> None:
     harness.settings(servers={"mine": entry()}, defaultServer="mine")
     file = {"servers": {"helper": {"command": "x"}}}
-    assert answered(harness, file, "n\r") == (0, "It does not count.\ntheirs: hello\n")
+    assert answered(harness, file, "n\r") == (0, "Not trusted; acp.json is ignored.\ntheirs: hello\n")
     assert answered(harness, file | {"defaultServer": "helper"}, "n\r", "-a", "mine")[0] == 0

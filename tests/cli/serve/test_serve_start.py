@@ -127,7 +127,7 @@ def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
         (["--limit", "connections=0"], "--limit"),
         (["--limit", "connections=many"], "'many' is not a number"),
         (["--log", "/no/such/folder/log"], "cannot write --log"),
-        (["unknown"], "no agent is called 'unknown'"),
+        (["unknown"], "unknown agent 'unknown'"),
         (["accord", "accord"], "named twice"),
         (["--"], "missing agent command after `--`"),
         (["--wat"], "--wat"),

@@ -10,7 +10,7 @@ from tests.frontend.agent_config.config_folders import ConfigFolders
 from accord.client.handlers import run_in_terminal
 from accord.errors import UsageError
 from accord.frontend.agent_config import load, once
-from accord.frontend.agent_config.agent_environment import expand, literal
+from accord.frontend.agent_config.agent_environment import escape_references, expand_references
 
 OURS = {
     "PATH": "/usr/bin",
@@ -131,16 +131,16 @@ def test_the_environment_of_a_real_child_process(
     ],
 )
 def test_variable_references_are_expanded(text: str, value: str) -> None:
-    assert expand(text, OURS, "env.X") == value
+    assert expand_references(text, OURS, "env.X") == value
 
 
 def test_a_value_is_not_expanded_twice() -> None:
-    assert expand("${A}", {"A": "${B}", "B": "no"}, "env.X") == "${B}"
+    assert expand_references("${A}", {"A": "${B}", "B": "no"}, "env.X") == "${B}"
 
 
 @pytest.mark.parametrize("text", ["${HOME}", "$HOME", "$$HOME", "a$${b", "plain", "$", "x ${A:-b} y"])
 def test_an_escaped_text_expands_to_itself(text: str) -> None:
-    assert expand(literal(text), OURS, "env.X") == text
+    assert expand_references(escape_references(text), OURS, "env.X") == text
 
 
 def test_an_unset_variable_raises_when_the_agent_is_launched(folders: ConfigFolders) -> None:

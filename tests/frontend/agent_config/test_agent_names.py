@@ -72,7 +72,7 @@ def test_two_names_of_one_agent_in_a_file_are_refused(folders: ConfigFolders) ->
     with pytest.raises(BadAgentConfig) as caught:
         load(folders.project)
     assert str(caught.value) == (
-        f"{path}: servers.claude-code: there already is 'claude'; both are names of claude, keep one of them"
+        f"{path}: servers.claude-code: 'claude' already exists (both are names of claude); keep one of them"
     )
 
 

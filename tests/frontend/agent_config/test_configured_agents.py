@@ -126,16 +126,16 @@ def test_agent_names_ignore_case_and_known_agents_have_aliases(folders: ConfigFo
     assert servers["MINE"].name == "Mine"
     assert servers["claude-code"].timeout == 0.01
     assert servers["Gemini-CLI"].name == "gemini"
-    with pytest.raises(UnknownAgent, match="no agent is called 'gemin'; did you mean gemini"):
+    with pytest.raises(UnknownAgent, match="unknown agent 'gemin'; did you mean gemini"):
         servers["gemin"]
-    with pytest.raises(UnknownAgent, match="no agent is called 'zzz'; `accord agents list` shows all"):
+    with pytest.raises(UnknownAgent, match="unknown agent 'zzz'; `accord agents list` shows all"):
         servers["zzz"]
 
 
 def test_a_known_agent_runs_only_if_it_is_installed(folders: ConfigFolders) -> None:
     server = load(folders.project)["codex"]
     with pytest.raises(
-        NeverStarted, match=r"codex is not installed here: `npm install -g .*accord agents add codex"
+        NeverStarted, match=r"codex is not installed: `npm install -g .*accord agents add codex"
     ):
         server.launch(environ={"PATH": str(folders.project)})
     program = folders.project / "codex-acp"
@@ -150,7 +150,7 @@ def test_arguments_inside_the_command_raise_a_hint(folders: ConfigFolders) -> No
     folders.write_user_file({"servers": {"bad": {"command": "npx -y thing"}}})
     with pytest.raises(
         NeverStarted,
-        match=r"servers\.bad\.command: there is no program 'npx -y thing'; put each argument into `args`",
+        match=r"servers\.bad\.command: program 'npx -y thing' not found; put each argument into `args`",
     ):
         load(folders.project)["bad"].launch()
 

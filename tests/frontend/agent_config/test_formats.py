@@ -40,7 +40,7 @@ def test_simse_default_agent_is_used_if_it_names_a_server(folders: ConfigFolders
     folders.write_user_file({"servers": [{"name": "a", "command": "x"}], "defaultAgent": "inside"})
     servers = load(folders.project)
     assert servers.default.name == "accord"
-    assert "'inside' is none of the servers" in servers.notes[0]
+    assert "'inside' is not one of the servers" in servers.notes[0]
 
 
 def test_agentao_keys(folders: ConfigFolders, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,43 +159,43 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "it is not JSON: line 1, column 1: there is nothing in it"),
+        ("", "it is not JSON: line 1, column 1: the file is empty"),
         ("{", "it is not JSON: line 1, column 2: it ends too early"),
         (
             '{"servers": {"a": {"command": "x"}},\n "servers": {}}',
-            "it is not JSON: line 2, column 2: the key 'servers' stands twice",
+            "it is not JSON: line 2, column 2: duplicate key 'servers'",
         ),
         ("[]", 'it must be an object, such as {"servers": {...}}'),
-        ({"server": {}}, "server: there is no such key; there are: $schema, agent_servers, agents, "),
+        ({"server": {}}, "server: unknown key; known keys: $schema, agent_servers, agents, "),
         ({"servers": 3}, "servers: it must be an object with the names of the agents as keys"),
-        ({"servers": {}, "agents": {}}, "agents: the agents already stand under `servers`; keep one of them"),
+        ({"servers": {}, "agents": {}}, "agents: the file also has agents under `servers`; keep one of them"),
         ({"servers": {"a": "x"}}, "servers.a: it must be an object with `command`"),
-        ({"servers": [{"command": "x"}]}, "servers[0].name: it is missing or no text"),
+        ({"servers": [{"command": "x"}]}, "servers[0].name: it is missing or not a string"),
         ({"agents": []}, "agents: it must be an object with the names"),
-        ({"servers": {" a": {"command": "x"}}}, "servers. a: ' a' is no name"),
-        ({"servers": {"-a": {"command": "x"}}}, "servers.-a: '-a' is no name"),
-        ({"servers": {"a": {"command": "x"}, "A": {"command": "y"}}}, "servers.A: there already is 'a'"),
+        ({"servers": {" a": {"command": "x"}}}, "servers. a: ' a' is not a valid name"),
+        ({"servers": {"-a": {"command": "x"}}}, "servers.-a: '-a' is not a valid name"),
+        ({"servers": {"a": {"command": "x"}, "A": {"command": "y"}}}, "servers.A: 'a' already exists"),
         (
             {"servers": {"a": {}}},
-            "servers.a.command: it is missing; only known agents (`accord agents list`) need no command",
+            "servers.a.command: it is missing; only a known agent (`accord agents list`) needs no command",
         ),
         ({"servers": {"a": {"command": ""}}}, "servers.a.command: it is empty; it must name the program"),
-        ({"servers": {"a": {"command": 7}}}, "servers.a.command: it must be a text"),
+        ({"servers": {"a": {"command": 7}}}, "servers.a.command: it must be a string"),
         ({"servers": {"claude": {"args": ["x"]}}}, "servers.claude.args: arguments need a `command`"),
-        ({"servers": {"a": {"command": "x", "args": "y"}}}, "servers.a.args: it must be a list of texts"),
-        ({"servers": {"a": {"command": "x", "args": ["y", 3]}}}, "servers.a.args[1]: it must be a text"),
+        ({"servers": {"a": {"command": "x", "args": "y"}}}, "servers.a.args: it must be a list of strings"),
+        ({"servers": {"a": {"command": "x", "args": ["y", 3]}}}, "servers.a.args[1]: it must be a string"),
         (
             {"servers": {"a": {"command": "x", "arg": []}}},
-            "servers.a.arg: there is no such key; there are: args, command,",
+            "servers.a.arg: unknown key; known keys: args, command,",
         ),
-        ({"servers": {"a": {"command": "x", "env": []}}, "x": 1}, "x: there is no such key"),
+        ({"servers": {"a": {"command": "x", "env": []}}, "x": 1}, "x: unknown key"),
         (
             {"servers": {"a": {"command": "x", "env": ["A=b"]}}},
             "servers.a.env[0]: it must have `name` and `value`",
         ),
         (
             {"servers": {"a": {"command": "x", "env": {"A": 1}}}},
-            "servers.a.env.A: it must be a text, or null",
+            "servers.a.env.A: it must be a string or null",
         ),
         (
             {"servers": {"a": {"command": "x", "env": {"A=": "1"}}}},
@@ -203,9 +203,9 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
         ),
         (
             {"servers": {"a": {"command": "x", "env": {"A": "${9}"}}}},
-            "servers.a.env.A: '${9}' names no variable",
+            "servers.a.env.A: '${9}' is not a variable reference",
         ),
-        ({"servers": {"a": {"command": "x", "cwd": 3}}}, "servers.a.cwd: it must be a text"),
+        ({"servers": {"a": {"command": "x", "cwd": 3}}}, "servers.a.cwd: it must be a string"),
         (
             {"servers": {"a": {"command": "x", "timeoutMs": 0}}},
             "servers.a.timeoutMs: it must be a whole number from 1 to 86400000",
@@ -228,7 +228,7 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
         ),
         (
             {"servers": {"a": {"command": "x", "timeoutMs": 1, "requestTimeoutMs": 1}}},
-            "servers.a.requestTimeoutMs: it says the same as `timeoutMs`",
+            "servers.a.requestTimeoutMs: it means the same as `timeoutMs`",
         ),
         (
             {"servers": {"a": {"command": "x", "permissions": "some"}}},
@@ -244,45 +244,45 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
         ),
         (
             {"servers": {"a": {"command": "x", "nonInteractivePolicy": "yes"}}},
-            "servers.a.nonInteractivePolicy: 'yes' is none of reject_all, accept_all",
+            "servers.a.nonInteractivePolicy: 'yes' is not one of reject_all, accept_all",
         ),
         (
             {"servers": {"a": {"command": "x", "mcpServers": 1}}},
-            "servers.a.mcpServers: it must be an object by name, or a list",
+            "servers.a.mcpServers: it must be an object with server names as keys, or a list",
         ),
         (
             {"servers": {"a": {"command": "x", "mcpServers": {"m": {}}}}},
             "servers.a.mcpServers.m.command: it is missing",
         ),
-        ({"mcpServers": {"m": {"url": "ftp://x"}}}, "mcpServers.m.url: 'ftp://x' is no address"),
+        ({"mcpServers": {"m": {"url": "ftp://x"}}}, "mcpServers.m.url: 'ftp://x' is not an address"),
         (
             {"mcpServers": {"m": {"url": "http://x", "env": {}}}},
-            "mcpServers.m.env: there is no such key for http",
+            "mcpServers.m.env: unknown key; an MCP server of type http has",
         ),
         (
             {"mcpServers": {"m": {"type": "pipe", "url": "http://x"}}},
-            "mcpServers.m.type: 'pipe' is none of stdio, http, sse",
+            "mcpServers.m.type: 'pipe' is not one of stdio, http, sse",
         ),
-        ({"mcpServers": [{"command": "x"}]}, "mcpServers[0]: an MCP server needs a name of its own"),
-        ({"defaultServer": "nobody"}, "defaultServer: no agent is called 'nobody'"),
+        ({"mcpServers": [{"command": "x"}]}, "mcpServers[0]: an MCP server needs a unique, printable name"),
+        ({"defaultServer": "nobody"}, "defaultServer: unknown agent 'nobody'"),
         ({"defaultServer": 3}, "defaultServer: it must be the name of an agent"),
-        ({"agents": {"a": {"argv": []}}}, "agents.a.argv: it must be a list of texts, the program first"),
-        ({"agents": {"a": {"argv": ["x"], "command": "x"}}}, "agents.a.argv: it stands alone"),
+        ({"agents": {"a": {"argv": []}}}, "agents.a.argv: it must be a list of strings, the program first"),
+        ({"agents": {"a": {"argv": ["x"], "command": "x"}}}, "agents.a.argv: it cannot be combined"),
         (
             {"agents": {"a": {"command": "x 'y"}}},
-            "agents.a.command: it is no command line: no closing quotation",
+            "agents.a.command: it is not a valid command line: no closing quotation",
         ),
         (
             {"agents": {"a": {"command": "x"}}, "defaultPermissions": "all"},
-            "defaultPermissions: 'all' is none of approve-all,",
+            "defaultPermissions: 'all' is not one of approve-all,",
         ),
         (
             {"agent_servers": {"a": {"type": "registry", "command": "x"}}},
-            "agent_servers.a.command: an agent of type registry has none",
+            "agent_servers.a.command: an agent of type registry has no command",
         ),
         (
             {"agent_servers": {"a": {"type": "odd"}}},
-            "agent_servers.a.type: 'odd' is none of custom, registry, extension",
+            "agent_servers.a.type: 'odd' is not one of custom, registry, extension",
         ),
     ],
 )
@@ -317,5 +317,5 @@ def test_unreadable_and_invalid_files_are_refused(folders: ConfigFolders) -> Non
         load(folders.project)
     path.rmdir()
     path.symlink_to("nowhere")
-    with pytest.raises(BadAgentConfig, match="it is a link to nothing"):
+    with pytest.raises(BadAgentConfig, match="it is a link to a file that does not exist"):
         load(folders.project)

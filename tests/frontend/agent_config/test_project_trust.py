@@ -35,8 +35,8 @@ def test_a_project_file_is_refused_until_it_is_trusted(folders: ConfigFolders) -
     with pytest.raises(NotTrusted) as caught:
         load(folders.project)
     assert str(caught.value) == (
-        f"{path}: you have not agreed to this file, which can start programs: "
-        "look at it and run this once in a terminal, or pass --trust"
+        f"{path} is not trusted, and it can start programs; "
+        "check it and run `accord agents trust`, or pass --trust"
     )
     TrustStore().trust(path, path.read_bytes())
     assert load(folders.project).default.name == "helper"
@@ -89,7 +89,7 @@ def test_trust_given_on_the_terminal_is_stored(folders: ConfigFolders) -> None:
         terminal.type("y\n")
         assert terminal.end() == 0
     shown = terminal.shown.replace("\r\n", "\n")
-    assert f"{path} is new or has changed since you agreed to it." in shown
+    assert f"{path} is new or has changed since you trusted it." in shown
     assert f"Agent helper runs {folders.project}/tools/helper --acp 'two words'" in shown
     assert "with KEY=${OPENAI_API_KEY}" in shown
     assert "and so gets your OPENAI_API_KEY" in shown
@@ -107,7 +107,7 @@ def test_any_other_input_refuses_the_file(folders: ConfigFolders, typed: str) ->
         terminal.expect("[y/N] ")
         terminal.type(typed)
         assert terminal.end() == 1
-    assert "It does not count." in terminal.shown
+    assert "Not trusted; acp.json is ignored." in terminal.shown
     with pytest.raises(NotTrusted):
         load(folders.project)
 
@@ -159,5 +159,5 @@ def test_keys_typed_before_the_question_are_ignored(folders: ConfigFolders) -> N
         terminal.expect("[y/N] ")
         terminal.type("n\n")
         assert terminal.end() == 0
-    assert "It does not count." in terminal.shown
+    assert "Not trusted; acp.json is ignored." in terminal.shown
     assert terminal.shown.rstrip().endswith("accord")

@@ -40,7 +40,7 @@ def test_an_npx_agent_keeps_its_pinned_version(tmp_path: Path) -> None:
         "description": "Thing 1.2.3: Does things",
     }
     content = json.dumps({"servers": {"thing": converted}}).encode()
-    server = read_content(tmp_path / "acp.json", content, "user").servers[0]
+    server = read_content(tmp_path / "acp.json", content, "user").agents[0]
     launched = server.launch(environ={"PATH": "/bin"}).env
     assert launched == {"A": "$B ${C}", "D": "$E"}, "registry values are literal texts, not references"
 
@@ -67,40 +67,43 @@ def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (agent({"npx": {"package": "thing"}}), "distribution.npx.package: 'thing' has no pinned version"),
+        (
+            agent({"npx": {"package": "thing"}}),
+            "distribution.npx.package: 'thing' is refused: it has no pinned version",
+        ),
         (
             agent({"npx": {"package": "thing@latest"}}),
-            "distribution.npx.package: 'thing@latest' is not of the version 1.2.3",
+            "distribution.npx.package: 'thing@latest' does not have the entry's version 1.2.3",
         ),
         (
             agent({"npx": {"package": "thing@^1.2.3"}}),
-            "distribution.npx.package: 'thing@^1.2.3' is not of the version 1.2.3",
+            "distribution.npx.package: 'thing@^1.2.3' does not have the entry's version 1.2.3",
         ),
         (
             agent({"npx": {"package": "--registry=http://x@1.2.3"}}),
-            "distribution.npx.package: '--registry=http://x@1.2.3' has no pinned",
+            "distribution.npx.package: '--registry=http://x@1.2.3' is refused: it has no pinned",
         ),
         (
             agent({"uvx": {"package": "thing>=1.2.3"}}),
-            "distribution.uvx.package: 'thing>=1.2.3' has no pinned version",
+            "distribution.uvx.package: 'thing>=1.2.3' is refused: it has no pinned version",
         ),
         (
             agent({"uvx": {"package": "thing==2.0.0"}}),
-            "distribution.uvx.package: 'thing==2.0.0' is not of the version",
+            "distribution.uvx.package: 'thing==2.0.0' does not have the entry's version",
         ),
         (agent({"uvx": {}}), "distribution.uvx.package: it is missing"),
         (agent({"uvx": "thing"}), "distribution.uvx: it must be an object with `package`"),
         (
             agent({"binary": {"linux-x86_64": {"archive": "https://x.example/thing.tgz", "cmd": "./thing"}}}),
-            "distribution: thing comes as an archive, which is not downloaded: get it from https://x.example/thing.tgz,",
+            "distribution: thing is an archive, which Accord does not download: get it from https://x.example/thing.tgz,",
         ),
         (agent({}), "distribution: it must be an object with binary, npx or uvx"),
         (
             agent({"npx": {"package": "thing@1.2.3"}}, version="1.2"),
-            "version: '1.2' is no version like 1.2.3",
+            "version: '1.2' is not a version such as 1.2.3",
         ),
-        (agent({"npx": {"package": "thing@1.2.3"}}, id="../x"), "id: '../x' is no id"),
-        ({"agents": [agent({"npx": {}}), agent({"npx": {}})]}, "agents[1].id: 'thing' stands twice"),
+        (agent({"npx": {"package": "thing@1.2.3"}}, id="../x"), "id: '../x' is not a valid id"),
+        ({"agents": [agent({"npx": {}}), agent({"npx": {}})]}, "agents[1].id: 'thing' appears twice"),
         ({"agents": {}}, "agents: it must be a list"),
         ({"agents": [3]}, "agents[0].id: it is missing"),
         ("[]", "it is neither a registry.json nor an agent.json"),
@@ -114,7 +117,5 @@ def test_entries_that_cannot_be_used_are_refused(tmp_path: Path, value: Any, sai
 
 
 def test_a_url_is_not_downloaded(tmp_path: Path) -> None:
-    with pytest.raises(
-        BadAgentConfig, match=r"there is no such file \(an address has to be downloaded first\)"
-    ):
+    with pytest.raises(BadAgentConfig, match=r"the file does not exist; download it first"):
         read_registry(Path("https://registry.example/registry.json"))

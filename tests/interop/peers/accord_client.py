@@ -118,7 +118,9 @@ class ScenarioRunner:
 
     def decide(self, request: accord.PermissionRequest) -> str | None:
         self.report(
-            "permission", tool_call=to_builtins(request.sent.tool_call), options=to_builtins(request.options)
+            "permission",
+            tool_call=to_builtins(request.params.tool_call),
+            options=to_builtins(request.options),
         )
         if self.decision == "cancel":
             request.session.cancel()

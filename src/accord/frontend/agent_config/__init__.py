@@ -8,7 +8,7 @@ from accord.frontend.agent_config.acp_file import AgentConfigFile, project_file,
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry
 from accord.frontend.agent_config.configured_agents import ConfiguredAgents, UnknownAgent, load
 from accord.frontend.agent_config.formats import BadAgentConfig
-from accord.frontend.agent_config.project_trust import NotTrusted, Trusting, ask, leave_out, once, refuse
+from accord.frontend.agent_config.project_trust import NotTrusted, TrustCallback, ask, leave_out, once, refuse
 
 __all__ = [
     "AgentConfigFile",
@@ -17,7 +17,7 @@ __all__ = [
     "ConfiguredAgents",
     "McpEntry",
     "NotTrusted",
-    "Trusting",
+    "TrustCallback",
     "UnknownAgent",
     "ask",
     "leave_out",

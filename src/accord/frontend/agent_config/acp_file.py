@@ -5,7 +5,6 @@ Errors name the file, the key and the reason. A change keeps the format and ever
 
 import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -16,20 +15,21 @@ from accord.frontend.agent_config.formats import (
     AgentListEntry,
     AgentListFile,
     BadAgentConfig,
+    read_agent_list,
     read_count,
     read_env,
-    read_form,
     read_text,
     read_texts,
 )
 from accord.frontend.agent_config.jsonc import (
     BadJson,
     append_item,
-    held,
+    edit_lock,
     parse,
+    read_bytes,
     remove_member,
+    replace_file,
     set_member,
-    write_whole,
 )
 from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
 from accord.paths import config_dir
@@ -45,19 +45,19 @@ _MAX_MILLISECONDS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class AgentConfigFile:
-    """An `acp.json` file and the agents in it."""
+    """The content of an `acp.json` file."""
 
     path: Path
     content: bytes
     """The bytes that were read, so that the trusted and the used content are the same."""
-    form: AgentListFile
-    servers: tuple[ConfiguredAgent, ...]
+    agent_list: AgentListFile
+    agents: tuple[ConfiguredAgent, ...]
     mcp: tuple[McpEntry, ...] = ()
     """MCP servers for the sessions of every agent."""
 
     def contains(self, name: str) -> bool:
         """Whether the file has an agent with this name."""
-        return any(canonical_name(server.name) == canonical_name(name) for server in self.servers)
+        return any(canonical_name(agent.name) == canonical_name(name) for agent in self.agents)
 
 
 def user_file() -> Path:
@@ -69,13 +69,18 @@ def project_file(cwd: Path) -> Path | None:
     """The project's file: in this directory or a parent, up to the root of the git repository."""
     folders = [cwd, *cwd.parents]
     root = next((number for number, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    found = (folder / FILE_NAME for folder in folders[: root + 1])
-    return next((path for path in found if os.path.lexists(path)), None)
+    candidates = (folder / FILE_NAME for folder in folders[: root + 1])
+    return next((path for path in candidates if os.path.lexists(path)), None)
 
 
 def read_file(path: Path, origin: Origin) -> AgentConfigFile | None:
     """Read a file; None if it does not exist. Raises BadAgentConfig or BadRules."""
-    content = _bytes(path)
+    try:
+        content = read_bytes(path, max_bytes=_MAX_BYTES)
+    except UsageError as error:
+        raise BadAgentConfig("", "", str(error)) from None
+    if content is None and os.path.islink(path):
+        raise BadAgentConfig(str(path), "", "it is a link to a file that does not exist")
     return None if content is None else read_content(path, content, origin)
 
 
@@ -88,30 +93,11 @@ def read_content(path: Path, content: bytes, origin: Origin) -> AgentConfigFile:
         raise BadAgentConfig(file, "", "it is not UTF-8 text") from None
     except BadJson as error:
         raise BadAgentConfig(file, "", f"it is not JSON: {error}") from None
-    form = read_form(value, file)
+    agent_list = read_agent_list(value, file)
     folder = str(path.absolute().parent)
-    servers = tuple(_EntryReader(file, folder, entry, origin).read() for entry in form.entries)
-    mcp = read_mcp_servers(form.mcp_servers, file, "mcpServers", folder)
-    return AgentConfigFile(path, content, form, servers, mcp)
-
-
-def _bytes(path: Path) -> bytes | None:
-    try:
-        # O_NONBLOCK: do not wait if the path is a pipe.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadAgentConfig(str(path), "", "it is not a regular file")
-            content = file.read(_MAX_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if os.path.islink(path):
-            raise BadAgentConfig(str(path), "", f"it is a link to nothing ({error.strerror})") from None
-        return None
-    except OSError as error:
-        raise BadAgentConfig(str(path), "", f"it cannot be read ({error.strerror})") from None
-    if len(content) > _MAX_BYTES:
-        raise BadAgentConfig(str(path), "", f"it is larger than {_MAX_BYTES // 1024} KiB")
-    return content
+    agents = tuple(_EntryReader(file, folder, entry, origin).read() for entry in agent_list.entries)
+    mcp = read_mcp_servers(agent_list.mcp_servers, file, "mcpServers", folder)
+    return AgentConfigFile(path, content, agent_list, agents, mcp)
 
 
 class _EntryReader:
@@ -124,10 +110,10 @@ class _EntryReader:
         self.origin: Origin = origin
 
     def read(self) -> ConfiguredAgent:
-        said, name = self.entry.said, self.entry.name
+        members, name = self.entry.members, self.entry.name
         if self._is_built_in:
             name = BUILT_IN
-        rules = self._permissions(said.get("permissions"))
+        rules = self._permissions(members.get("permissions"))
         from_project = self.origin == "project"
         key = self.entry.key
         return ConfiguredAgent(
@@ -136,16 +122,16 @@ class _EntryReader:
             place=f"{self.file}: {key}",
             folder=self.folder,
             command=self._command(),
-            env=read_env(said.get("env"), self.file, f"{key}.env", removable=True),
-            cwd=self._cwd(said.get("cwd")),
+            env=read_env(members.get("env"), self.file, f"{key}.env", removable=True),
+            cwd=self._cwd(members.get("cwd")),
             timeout=self._seconds("timeoutMs"),
             startup=self._seconds("startupTimeoutMs"),
             max_restarts=self._count("maxRestarts", 0, _MAX_RESTARTS),
             permissions=None if from_project else rules,
             project_permissions=rules if from_project else None,
             unattended=cast("PermissionDefault | None", self.entry.unattended),
-            mcp=read_mcp_servers(said.get("mcpServers"), self.file, f"{key}.mcpServers", self.folder),
-            description=self._description(said.get("description")),
+            mcp=read_mcp_servers(members.get("mcpServers"), self.file, f"{key}.mcpServers", self.folder),
+            description=self._description(members.get("description")),
         )
 
     @property
@@ -153,11 +139,11 @@ class _EntryReader:
         return self.entry.name.casefold() == BUILT_IN
 
     def _command(self) -> tuple[str, ...]:
-        command, args = self.entry.said.get("command"), self.entry.said.get("args")
+        command, args = self.entry.members.get("command"), self.entry.members.get("args")
         if command is None:
             if find_known_agent(self.entry.name) is None and not self._is_built_in:
                 raise self._bad(
-                    "command", "it is missing; only known agents (`accord agents list`) need no command"
+                    "command", "it is missing; only a known agent (`accord agents list`) needs no command"
                 )
             if args:
                 raise self._bad("args", "arguments need a `command`")
@@ -180,8 +166,8 @@ class _EntryReader:
         milliseconds = self._count(key, 1, _MAX_MILLISECONDS)
         return None if milliseconds is None else milliseconds / 1000
 
-    def _count(self, key: str, least: int, most: int) -> int | None:
-        return read_count(self.entry.said.get(key), self.file, f"{self.entry.key}.{key}", least, most)
+    def _count(self, key: str, minimum: int, maximum: int) -> int | None:
+        return read_count(self.entry.members.get(key), self.file, f"{self.entry.key}.{key}", minimum, maximum)
 
     def _permissions(self, value: Any) -> Rules | None:
         if value is None:
@@ -216,7 +202,7 @@ def add(
 
     Raises UsageError if the name is taken, or BadAgentConfig.
     """
-    with held(path, private=origin == "user"):
+    with edit_lock(path, private=origin == "user"):
         return _add(path, origin, name, entry, default, replace)
 
 
@@ -225,19 +211,19 @@ def _add(
 ) -> ConfigChange:
     file = read_file(path, origin)
     text = _text(file)
-    before = None if file is None else _entry(file, name)
-    if before is not None and not replace:
+    existing = None if file is None else _entry(file, name)
+    if existing is not None and not replace:
         raise UsageError(
-            f"{path}: {before.key}: there already is {before.name!r}; use --replace to replace it"
+            f"{path}: {existing.key}: {existing.name!r} already exists; use --replace to replace it"
         )
-    if file is not None and file.form.is_list:
-        assert file.form.container is not None
-        if before is not None:
-            text = remove_member(text, [file.form.container], file.form.entries.index(before))
-        text = append_item(text, [file.form.container], {"name": name, **entry})
+    if file is not None and file.agent_list.is_list:
+        assert file.agent_list.container is not None
+        if existing is not None:
+            text = remove_member(text, [file.agent_list.container], file.agent_list.entries.index(existing))
+        text = append_item(text, [file.agent_list.container], {"name": name, **entry})
     else:
-        container = (None if file is None else file.form.container) or "servers"
-        text = set_member(text, [container, name if before is None else before.name], entry)
+        container = (None if file is None else file.agent_list.container) or "servers"
+        text = set_member(text, [container, name if existing is None else existing.name], entry)
     if default:
         text = set_member(text, ["defaultServer"], name)
     return _write(path, origin, file, text)
@@ -246,29 +232,29 @@ def _add(
 def remove(path: Path, origin: Origin, name: str) -> ConfigChange:
     """Remove an agent from the file. Raises UsageError if it is not there, or BadAgentConfig."""
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: no agent is called {name!r} there")
-    with held(path):
+        raise UsageError(f"{path}: it has no agent {name!r}")
+    with edit_lock(path):
         return _remove(path, origin, name)
 
 
 def _remove(path: Path, origin: Origin, name: str) -> ConfigChange:
     file = read_file(path, origin)
-    found = None if file is None else _entry(file, name)
-    if file is None or found is None:
-        raise UsageError(f"{path}: no agent is called {name!r} there")
-    container = file.form.container
+    entry = None if file is None else _entry(file, name)
+    if file is None or entry is None:
+        raise UsageError(f"{path}: it has no agent {name!r}")
+    container = file.agent_list.container
     assert container is not None
-    which = file.form.entries.index(found) if file.form.is_list else found.name
-    text = remove_member(_text(file), [container], which)
-    if file.form.default is not None and canonical_name(file.form.default[1]) == canonical_name(found.name):
-        text = remove_member(text, [], file.form.default[0])
+    key_or_index = file.agent_list.entries.index(entry) if file.agent_list.is_list else entry.name
+    text = remove_member(_text(file), [container], key_or_index)
+    default = file.agent_list.default
+    if default is not None and canonical_name(default[1]) == canonical_name(entry.name):
+        text = remove_member(text, [], default[0])
     return _write(path, origin, file, text)
 
 
 def _entry(file: AgentConfigFile, name: str) -> AgentListEntry | None:
-    return next(
-        (entry for entry in file.form.entries if canonical_name(entry.name) == canonical_name(name)), None
-    )
+    entries = file.agent_list.entries
+    return next((entry for entry in entries if canonical_name(entry.name) == canonical_name(name)), None)
 
 
 def _text(file: AgentConfigFile | None) -> str:
@@ -281,5 +267,5 @@ def _write(path: Path, origin: Origin, file: AgentConfigFile | None, text: str) 
     changed = read_content(path, content, origin)  # never write content that cannot be read again
     if file is None or content != file.content:
         mode = 0o600 if origin == "user" else 0o644
-        write_whole(path, None if file is None else file.content, content, mode=mode)
+        replace_file(path, None if file is None else file.content, content, mode=mode)
     return ConfigChange(file, changed)

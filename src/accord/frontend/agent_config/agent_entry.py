@@ -18,7 +18,11 @@ from accord.client.client_options import ClientOptions, RestartPolicy
 from accord.client.handlers import AgentCommand, ClientHandlers
 from accord.client.remote_agent import PendingAgent
 from accord.errors import NeverStarted
-from accord.frontend.agent_config.agent_environment import expand, laid_over, whole
+from accord.frontend.agent_config.agent_environment import (
+    build_environment,
+    environment_changes,
+    expand_references,
+)
 from accord.frontend.agent_config.formats import BadAgentConfig, read_env, read_text, read_texts
 from accord.frontend.known_agents import BUILT_IN, BUILT_IN_KEYS, KnownAgent, find_known_agent, known_agent_of
 from accord.policy.rules import PermissionDefault, Rules
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 _STDIO_KEYS: Final = frozenset(("name", "type", "command", "args", "env"))
 _REMOTE_KEYS: Final = frozenset(("name", "type", "url", "headers"))
+_TYPE_ALIASES: Final = {"streamable-http": "http", "streamableHttp": "http", "local": "stdio"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,8 @@ class McpEntry:
         """The MCP server for the agent, with resolved references. Raises UsageError."""
         part = "env" if self.kind == "stdio" else "headers"
         values = {
-            name: expand(value, environ, f"{self.place}.{part}.{name}") for name, value in self.values.items()
+            name: expand_references(value, environ, f"{self.place}.{part}.{name}")
+            for name, value in self.values.items()
         }
         if self.kind == "stdio":
             variables = [EnvVariable(name, value) for name, value in values.items()]
@@ -65,60 +71,56 @@ def read_mcp_servers(value: Any, file: str, key: str, folder: str) -> tuple[McpE
     if value is None:
         return ()
     if isinstance(value, dict):
-        named = [(name, f"{key}.{name}", said) for name, said in cast("dict[str, Any]", value).items()]
+        items = [(name, f"{key}.{name}", members) for name, members in cast("dict[str, Any]", value).items()]
     elif isinstance(value, list):
-        items = cast("list[Any]", value)
-        named = [(_named(said), f"{key}[{number}]", said) for number, said in enumerate(items)]
+        values = cast("list[Any]", value)
+        items = [(_entry_name(members), f"{key}[{number}]", members) for number, members in enumerate(values)]
     else:
-        raise BadAgentConfig(file, key, "it must be an object by name, or a list")
-    for name, place, said in named:
+        raise BadAgentConfig(file, key, "it must be an object with server names as keys, or a list")
+    for name, place, members in items:
         if not name or not name.isprintable() or name in entries:
-            raise BadAgentConfig(file, place, "an MCP server needs a name of its own")
-        if not isinstance(said, dict):
+            raise BadAgentConfig(file, place, "an MCP server needs a unique, printable name")
+        if not isinstance(members, dict):
             raise BadAgentConfig(file, place, "it must be an object with `command` or `url`")
-        entries[name] = _mcp(name, place, cast("dict[str, Any]", said), file, folder)
+        entries[name] = _read_mcp_entry(name, place, cast("dict[str, Any]", members), file, folder)
     return tuple(entries.values())
 
 
-def _mcp(name: str, place: str, said: dict[str, Any], file: str, folder: str) -> McpEntry:
-    kind = said.get("type", "http" if "url" in said else "stdio")
-    kind = (
-        {"streamable-http": "http", "streamableHttp": "http", "local": "stdio"}.get(kind, kind)
-        if isinstance(kind, str)
-        else kind
-    )
+def _read_mcp_entry(name: str, place: str, members: dict[str, Any], file: str, folder: str) -> McpEntry:
+    kind = members.get("type", "http" if "url" in members else "stdio")
+    if isinstance(kind, str):
+        kind = _TYPE_ALIASES.get(kind, kind)
     if kind not in ("stdio", "http", "sse"):
-        raise BadAgentConfig(file, f"{place}.type", f"{kind!r} is none of stdio, http, sse")
+        raise BadAgentConfig(file, f"{place}.type", f"{kind!r} is not one of stdio, http, sse")
     keys = _STDIO_KEYS if kind == "stdio" else _REMOTE_KEYS
-    for key in said:
+    for key in members:
         if key not in keys:
             raise BadAgentConfig(
                 file,
                 f"{place}.{key}",
-                f"there is no such key for {kind}; there are: {', '.join(sorted(keys))}",
+                f"unknown key; an MCP server of type {kind} has: {', '.join(sorted(keys))}",
             )
     if kind == "stdio":
-        program = os.path.expanduser(read_text(said.get("command"), file, f"{place}.command", "the program"))
-        if not os.path.isabs(program) and os.path.basename(program) != program:
-            program = os.path.normpath(os.path.join(folder, program))
-        command = (program, *read_texts(said.get("args"), file, f"{place}.args"))
-        values = read_env(said.get("env"), file, f"{place}.env")
-        return McpEntry(name=name, place=f"{file}: {place}", command=command, values=_set(values))
-    url = read_text(said.get("url"), file, f"{place}.url", "an address")
+        program = read_text(members.get("command"), file, f"{place}.command", "the program")
+        program = _absolute_program(program, folder)
+        command = (program, *read_texts(members.get("args"), file, f"{place}.args"))
+        values = read_env(members.get("env"), file, f"{place}.env")
+        return McpEntry(name=name, place=f"{file}: {place}", command=command, values=_string_values(values))
+    url = read_text(members.get("url"), file, f"{place}.url", "an address")
     if not url.startswith(("http://", "https://")):
         raise BadAgentConfig(
-            file, f"{place}.url", f"{url!r} is no address: it begins with http:// or https://"
+            file, f"{place}.url", f"{url!r} is not an address: it must start with http:// or https://"
         )
-    values = read_env(said.get("headers"), file, f"{place}.headers")
-    return McpEntry(name=name, place=f"{file}: {place}", kind=kind, url=url, values=_set(values))
+    values = read_env(members.get("headers"), file, f"{place}.headers")
+    return McpEntry(name=name, place=f"{file}: {place}", kind=kind, url=url, values=_string_values(values))
 
 
-def _set(values: Mapping[str, str | None]) -> dict[str, str]:
+def _string_values(values: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _named(said: Any) -> str:
-    name = cast("dict[str, Any]", said).get("name") if isinstance(said, dict) else None
+def _entry_name(members: Any) -> str:
+    name = cast("dict[str, Any]", members).get("name") if isinstance(members, dict) else None
     return name if isinstance(name, str) else ""
 
 
@@ -181,16 +183,13 @@ class ConfiguredAgent:
     def program(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """The command to start. Raises NeverStarted for an agent of the catalog that is not installed."""
         if not self.command and self.name == BUILT_IN:
-            return own_command()
+            return built_in_command()
         if self.command:
-            first = os.path.expanduser(self.command[0])
-            if self.folder is not None and _is_relative_path(first):
-                first = os.path.normpath(os.path.join(self.folder, first))
-            return (first, *self.command[1:])
+            return (_absolute_program(self.command[0], self.folder), *self.command[1:])
         agent = self.known
         assert agent is not None, "only an agent of the catalog has no command"
         if agent.executable((os.environ if environ is None else environ).get("PATH")) is None:
-            raise NeverStarted(f"{self.name} is not installed here: {agent.install_hint}")
+            raise NeverStarted(f"{self.name} is not installed: {agent.install_hint}")
         return agent.command
 
     def installed(self, environ: Mapping[str, str] | None = None) -> str | None:
@@ -208,17 +207,17 @@ class ConfiguredAgent:
 
         Raises UsageError or NeverStarted.
         """
-        ours = dict(os.environ if environ is None else environ)
-        command = self.program(ours)
-        if shutil.which(command[0], path=ours.get("PATH")) is None and " " in command[0]:
+        environment = dict(os.environ if environ is None else environ)
+        command = self.program(environment)
+        if shutil.which(command[0], path=environment.get("PATH")) is None and " " in command[0]:
             raise NeverStarted(
-                f"{self.place}.command: there is no program {command[0]!r}; put each argument into `args`"
+                f"{self.place}.command: program {command[0]!r} not found; put each argument into `args`"
             )
         agent = self.known
         env: dict[str, str | None] = {**(agent.env if agent is not None else {}), **self.env}
-        child = whole(ours, self.keys, env, f"{self.place}.env")
+        agent_environment = build_environment(environment, self.keys, env, f"{self.place}.env")
         folder = self.cwd if self.cwd is not None else None if cwd is None else os.path.abspath(cwd)
-        return AgentCommand(command, folder, laid_over(ours, child))
+        return AgentCommand(command, folder, environment_changes(environment, agent_environment))
 
     def options(self, base: ClientOptions | None = None) -> ClientOptions:
         """The client options with this agent's limits and restarts."""
@@ -235,8 +234,8 @@ class ConfiguredAgent:
 
     def mcp_servers(self, environ: Mapping[str, str] | None = None) -> list[McpServer]:
         """The MCP servers for a session, with resolved references. Raises UsageError."""
-        ours = os.environ if environ is None else environ
-        return [entry.resolved(ours) for entry in self.mcp]
+        environment = os.environ if environ is None else environ
+        return [entry.resolved(environment) for entry in self.mcp]
 
     def policy(self, default: PermissionDefault | None = None) -> "Policy":
         """The policy for this agent. `default` replaces the user's default; the user's rules stay."""
@@ -261,7 +260,7 @@ class ConfiguredAgent:
         return PendingAgent(self.launch(cwd), handlers, self.options(options))
 
 
-def own_command() -> tuple[str, ...]:
+def built_in_command() -> tuple[str, ...]:
     """The command of the coding agent: this Python, with -P so that the current directory is not imported."""
     return (sys.executable, "-P", "-m", "accord.cli", "agent")
 
@@ -273,10 +272,14 @@ def built_in() -> ConfiguredAgent:
     )
 
 
-def of_catalogue(agent: KnownAgent) -> ConfiguredAgent:
+def from_catalog(agent: KnownAgent) -> ConfiguredAgent:
     """The configuration of a known agent that is in no file."""
     return ConfiguredAgent(name=agent.id, origin="catalogue", command=(), description=agent.name)
 
 
-def _is_relative_path(program: str) -> bool:
-    return not os.path.isabs(program) and Path(program).name != program
+def _absolute_program(program: str, folder: str | None) -> str:
+    """Resolve `~` and a relative path against `folder`; a bare name is searched on PATH later."""
+    program = os.path.expanduser(program)
+    if folder is not None and not os.path.isabs(program) and os.path.basename(program) != program:
+        return os.path.normpath(os.path.join(folder, program))
+    return program

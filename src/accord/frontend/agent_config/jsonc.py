@@ -60,8 +60,8 @@ class JsonNode:
 
     def get(self, key: str) -> "JsonNode | None":
         """The member with this key, or None."""
-        found = next((entry for entry in self.entries or () if self.is_object and entry.key == key), None)
-        return None if found is None else found.node
+        match = next((entry for entry in self.entries or () if self.is_object and entry.key == key), None)
+        return None if match is None else match.node
 
 
 @dataclass(slots=True)
@@ -84,117 +84,117 @@ class _Parser:
     def __init__(self, text: str, plain: bool) -> None:
         self.text = text
         self.plain = plain
-        self.at = 1 if text.startswith(_BOM) else 0
+        self.position = 1 if text.startswith(_BOM) else 0
         self.depth = 0
 
     def parse(self) -> JsonNode:
         self._skip()
-        if self.at == len(self.text):
-            raise self._bad("there is nothing in it")
+        if self.position == len(self.text):
+            raise self._bad("the file is empty")
         node = self._value()
         self._skip()
-        if self.at < len(self.text):
-            raise self._bad("there is something behind the end of the JSON")
+        if self.position < len(self.text):
+            raise self._bad("unexpected text after the end of the JSON")
         return node
 
     def _value(self) -> JsonNode:
-        start, char = self.at, self.text[self.at : self.at + 1]
+        start, char = self.position, self.text[self.position : self.position + 1]
         if char in ("{", "["):
             return self._container(char == "{")
         if char == '"':
             scalar: Any = self._string()
         elif number := _NUMBER.match(self.text, start):
             scalar = json.loads(number[0])
-            self.at = number.end()
+            self.position = number.end()
         else:
             word = re.compile(r"\w*").match(self.text, start)
             name = word[0] if word else ""
             if name not in _LITERALS:
-                raise self._bad(f"{name or char!r} is no value" if name or char else "it ends too early")
+                raise self._bad(f"{name or char!r} is not a value" if name or char else "it ends too early")
             scalar = _LITERALS[name]
-            self.at += len(name)
-        return JsonNode(start, self.at, scalar)
+            self.position += len(name)
+        return JsonNode(start, self.position, scalar)
 
     def _container(self, is_object: bool) -> JsonNode:
-        start = self.at
+        start = self.position
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise self._bad("nested too deep")
-        self.at += 1
+        self.position += 1
         entries = list(self._entries("}" if is_object else "]", is_object))
         self.depth -= 1
-        return JsonNode(start, self.at, None, entries, is_object)
+        return JsonNode(start, self.position, None, entries, is_object)
 
-    def _entries(self, close: str, keyed: bool) -> Iterator[JsonMember]:
-        seen: set[str] = set()
+    def _entries(self, close: str, is_object: bool) -> Iterator[JsonMember]:
+        keys: set[str] = set()
         entry: JsonMember | None = None
         while True:
             self._skip()
-            if self._takes(close):
+            if self._accept(close):
                 if entry is not None and entry.comma is not None and self.plain:
-                    raise self._bad(f"a comma stands before {close!r}")
+                    raise self._bad(f"unexpected comma before {close!r}")
                 return
             if entry is not None and entry.comma is None:
-                raise self._bad(f"a comma or {close!r} is missing" if self._more else "it ends too early")
-            start, key = self.at, None
-            if keyed:
-                key = self._key(seen)
+                raise self._bad(f"a comma or {close!r} is missing" if self._has_more else "it ends too early")
+            start, key = self.position, None
+            if is_object:
+                key = self._key(keys)
             self._skip()
             entry = JsonMember(start, self._value(), key)
             self._skip()
-            if self.text[self.at : self.at + 1] == ",":
-                entry.comma = self.at
-                self.at += 1
+            if self.text[self.position : self.position + 1] == ",":
+                entry.comma = self.position
+                self.position += 1
             yield entry
 
-    def _key(self, seen: set[str]) -> str:
-        if self.text[self.at : self.at + 1] != '"':
-            raise self._bad("a key in quotes is missing" if self._more else "it ends too early")
-        before = self.at
+    def _key(self, keys: set[str]) -> str:
+        if self.text[self.position : self.position + 1] != '"':
+            raise self._bad("a key in quotes is missing" if self._has_more else "it ends too early")
+        before = self.position
         key = self._string()
-        if key in seen:
-            self.at = before
-            raise self._bad(f"the key {key!r} stands twice")
-        seen.add(key)
+        if key in keys:
+            self.position = before
+            raise self._bad(f"duplicate key {key!r}")
+        keys.add(key)
         self._skip()
-        if not self._takes(":"):
-            raise self._bad(f"a colon is missing behind {key!r}")
+        if not self._accept(":"):
+            raise self._bad(f"a colon is missing after {key!r}")
         return key
 
     def _string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
-            raise self._bad("a text in quotes does not end, or has something in it that has to be escaped")
-        text: str = json.loads(found[0])
+        match = _STRING.match(self.text, self.position)
+        if match is None:
+            raise self._bad("a string does not end, or contains a character that must be escaped")
+        text: str = json.loads(match[0])
         if any(0xD800 <= ord(char) < 0xE000 for char in text):
-            raise self._bad("half of a surrogate pair is no character")
-        self.at = found.end()
+            raise self._bad("a string contains half of a surrogate pair")
+        self.position = match.end()
         return text
 
-    def _takes(self, char: str) -> bool:
-        if self.text[self.at : self.at + 1] != char:
+    def _accept(self, char: str) -> bool:
+        if self.text[self.position : self.position + 1] != char:
             return False
-        self.at += 1
+        self.position += 1
         return True
 
     @property
-    def _more(self) -> bool:
-        return self.at < len(self.text)
+    def _has_more(self) -> bool:
+        return self.position < len(self.text)
 
     def _skip(self) -> None:
         while True:
-            if space := _SPACE.match(self.text, self.at):
-                self.at = space.end()
-            if self.text[self.at : self.at + 1] != "/":
+            if space := _SPACE.match(self.text, self.position):
+                self.position = space.end()
+            if self.text[self.position : self.position + 1] != "/":
                 return
-            comment = _COMMENT.match(self.text, self.at)
+            comment = _COMMENT.match(self.text, self.position)
             if comment is None or self.plain:
-                raise self._bad("comments cannot be here" if comment else "'/' is no value")
-            self.at = comment.end()
+                raise self._bad("comments are not allowed here" if comment else "'/' is not a value")
+            self.position = comment.end()
 
     def _bad(self, reason: str) -> BadJson:
-        line = self.text.count("\n", 0, self.at) + 1
-        column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
+        line = self.text.count("\n", 0, self.position) + 1
+        column = self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
         return BadJson(f"line {line}, column {column}: {reason}")
 
 
@@ -211,16 +211,16 @@ def set_member(text: str, path: Sequence[str], value: Any, *, plain: bool = Fals
     node = parse(text, plain=plain)
     for depth, key in enumerate(path):
         if not node.is_object:
-            raise BadJson(f"{'.'.join(path[:depth]) or 'the file'} is no object")
-        below = node.get(key)
-        if below is None:
+            raise BadJson(f"{'.'.join(path[:depth]) or 'the file'} is not an object")
+        child = node.get(key)
+        if child is None:
             for missing in reversed(path[depth + 1 :]):
                 value = {missing: value}
             return _insert(text, node, key, value)
-        node = below
+        node = child
     if _compact(node.value) == _compact(value):
         return text
-    return text[: node.start] + _written(text, value, _indent_at(text, node.start)) + text[node.end :]
+    return text[: node.start] + _format_value(text, value, _indent_at(text, node.start)) + text[node.end :]
 
 
 def append_item(text: str, path: Sequence[str], value: Any) -> str:
@@ -228,51 +228,53 @@ def append_item(text: str, path: Sequence[str], value: Any) -> str:
     return _insert(text, _find(text, path), None, value)
 
 
-def remove_member(text: str, path: Sequence[str], which: str | int, *, plain: bool = False) -> str:
+def remove_member(text: str, path: Sequence[str], key_or_index: str | int, *, plain: bool = False) -> str:
     """Remove a member by key, or an item by number, from the object or list at this path. Raises BadJson."""
     entries = _find(text, path, plain).entries or []
     for number, entry in enumerate(entries):
-        if which == (entry.key if isinstance(which, str) else number):
-            return _cut(text, entries, number)
-    raise BadJson(f"{'.'.join(path)}: there is no {which!r}")
+        if key_or_index == (entry.key if isinstance(key_or_index, str) else number):
+            return _remove_entry(text, entries, number)
+    raise BadJson(f"{'.'.join(path)}: {key_or_index!r} does not exist")
 
 
 def _find(text: str, path: Sequence[str], plain: bool = False) -> JsonNode:
     node = parse(text, plain=plain)
     for key in path:
-        below = node.get(key)
-        if below is None:
-            raise BadJson(f"there is no {'.'.join(path)}")
-        node = below
+        child = node.get(key)
+        if child is None:
+            raise BadJson(f"{'.'.join(path)} does not exist")
+        node = child
     return node
 
 
 def _insert(text: str, node: JsonNode, key: str | None, value: Any) -> str:
     entries = node.entries or []
-    label = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
+    key_text = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
     last = entries[-1] if entries else None
     inside = text[node.start + 1 : node.end - 1]
     if last is not None and "\n" not in inside:
         comma = "" if last.comma is not None else ","
-        place = (last.comma + 1) if last.comma is not None else last.node.end
-        return f"{text[:place]}{comma} {label}{_compact(value)}{text[place:]}"
+        position = (last.comma + 1) if last.comma is not None else last.node.end
+        return f"{text[:position]}{comma} {key_text}{_compact(value)}{text[position:]}"
     outer = _indent_at(text, node.start)
     indent = (
-        _indent_at(text, last.start) if last is not None and _begins_line(text, last) else outer + _unit(text)
+        _indent_at(text, last.start)
+        if last is not None and _begins_line(text, last)
+        else outer + _indent_unit(text)
     )
-    line = _line_end(text)
+    line_end = _line_end(text)
     # After the last comment inside, so that the comment stays with its member.
     end = node.start + 1 + len(inside.rstrip(" \t\r\n"))
-    fresh = f"{line}{indent}{label}{_written(text, value, indent)}"
+    new_member = f"{line_end}{indent}{key_text}{_format_value(text, value, indent)}"
     if last is not None and last.comma is not None:
-        fresh += ","
-    rest = text[end:] if "\n" in text[end : node.end] else line + outer + text[end:].lstrip(" \t")
+        new_member += ","
+    rest = text[end:] if "\n" in text[end : node.end] else line_end + outer + text[end:].lstrip(" \t")
     if last is None or last.comma is not None:
-        return text[:end] + fresh + rest
-    return f"{text[: last.node.end]},{text[last.node.end : end]}{fresh}{rest}"
+        return text[:end] + new_member + rest
+    return f"{text[: last.node.end]},{text[last.node.end : end]}{new_member}{rest}"
 
 
-def _cut(text: str, entries: list[JsonMember], number: int) -> str:
+def _remove_entry(text: str, entries: list[JsonMember], number: int) -> str:
     entry = entries[number]
     start = entry.start
     end = entry.node.end if entry.comma is None else entry.comma + 1
@@ -284,21 +286,21 @@ def _cut(text: str, entries: list[JsonMember], number: int) -> str:
             end = text.index("\n", stop) + 1
     elif entry.comma is not None and number + 1 < len(entries):
         end += len(text[end:]) - len(text[end:].lstrip(" \t"))
-    before = entries[number - 1].comma if number else None
-    if entry.comma is None and before is not None:
+    comma = entries[number - 1].comma if number else None
+    if entry.comma is None and comma is not None:
         # The comma before it would become a trailing comma, which plain JSON does not allow.
-        if not text[before + 1 : start].strip(" \t\r\n") and start == entry.start:
-            start = before + 1
-        return text[:before] + text[before + 1 : start] + text[end:]
+        if not text[comma + 1 : start].strip(" \t\r\n") and start == entry.start:
+            start = comma + 1
+        return text[:comma] + text[comma + 1 : start] + text[end:]
     return text[:start] + text[end:]
 
 
-def _written(text: str, value: Any, indent: str) -> str:
-    lines = json.dumps(value, ensure_ascii=False, indent=_unit(text)).split("\n")
+def _format_value(text: str, value: Any, indent: str) -> str:
+    lines = json.dumps(value, ensure_ascii=False, indent=_indent_unit(text)).split("\n")
     # Put a list of strings on one line.
     joined = re.sub(
         r'\[\n\s+("[^\n]*"(?:,\n\s+"[^\n]*")*)\n\s*\]',
-        lambda found: "[" + re.sub(r",\n\s+", ", ", found[1]) + "]",
+        lambda match: "[" + re.sub(r",\n\s+", ", ", match[1]) + "]",
         "\n".join([lines[0], *(indent + line for line in lines[1:])]),
     )
     return joined.replace("\n", _line_end(text))
@@ -308,9 +310,9 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _unit(text: str) -> str:
-    found = _FIRST_INDENT.search(text)
-    return found[1] if found else "  "
+def _indent_unit(text: str) -> str:
+    match = _FIRST_INDENT.search(text)
+    return match[1] if match else "  "
 
 
 def _line_end(text: str) -> str:
@@ -321,8 +323,8 @@ def _begins_line(text: str, entry: JsonMember) -> bool:
     return not text[text.rfind("\n", 0, entry.start) + 1 : entry.start].strip(" \t")
 
 
-def _indent_at(text: str, place: int) -> str:
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+def _indent_at(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -335,16 +337,17 @@ _LOCK_PAUSE: Final = 0.02
 
 
 @contextmanager
-def held(path: Path, *, private: bool = False) -> Generator[None]:
-    """Lock a file from reading to writing. Creates its directory, accessible only to the user if `private`.
+def edit_lock(path: Path, *, private: bool = False) -> Generator[None]:
+    """Lock a file while it is read, changed and written. Creates its directory.
 
-    The lock is on the directory, so that no lock file is left behind. Raises UsageError.
+    With `private`, only the user can access that directory. The lock is on the directory, so that no lock
+    file is left behind. Raises UsageError.
     """
     folder = Path(os.path.realpath(path)).parent
     try:
         private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
         if sys.platform == "win32":
-            yield  # directories cannot be locked on Windows; `write_whole` still detects another change
+            yield  # directories cannot be locked on Windows; `replace_file` still detects another change
             return
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -356,34 +359,36 @@ def held(path: Path, *, private: bool = False) -> Generator[None]:
         os.close(descriptor)
 
 
-def read_whole(path: Path) -> bytes | None:
+def read_bytes(path: Path, *, max_bytes: int = _MAX_BYTES) -> bytes | None:
     """Read a file; None if it does not exist. Raises UsageError."""
     try:
+        # O_NONBLOCK: do not wait if the path is a pipe.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-                raise UsageError(
-                    f"{path}: it is not a regular file of less than {_MAX_BYTES // 1024 // 1024} MiB"
-                )
-            return file.read()
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UsageError(f"{path}: it is not a regular file")
+            content = file.read(max_bytes + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read ({error.strerror})") from None
+    if len(content) > max_bytes:
+        raise UsageError(f"{path}: it is larger than {max_bytes // 1024} KiB")
+    return content
 
 
-def write_whole(
+def replace_file(
     path: Path, before: bytes | None, after: bytes, *, mode: int = 0o600, backup: bool = False
 ) -> Path | None:
-    """Replace the content that was read by new content. Returns the path of the backup, if one was made.
+    """Replace the content `before` by `after`. Returns the path of the backup, if one was made.
 
-    A symbolic link stays; its target is replaced. `mode` is for a new file. Raises UsageError.
+    A symbolic link stays; its target is replaced. `mode` is for a new file. Raises UsageError, also if the
+    content is no longer `before`.
     """
     target = Path(os.path.realpath(path))
-    if read_whole(target) != before:
-        raise UsageError(f"{path}: another program changed it meanwhile; nothing was written, try again")
-    saved: Path | None = None
+    if read_bytes(target) != before:
+        raise UsageError(f"{path}: another program changed it; nothing was written, try again")
+    backup_path: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if before is not None:
@@ -391,26 +396,26 @@ def write_whole(
             if not os.access(target, os.W_OK):
                 raise UsageError(f"{path}: it is read-only; nothing was written")
             if backup:
-                saved = target.with_name(target.name + BACKUP)
-                _replace(saved, before, mode)
-        _replace(target, after, mode)
+                backup_path = target.with_name(target.name + BACKUP)
+                _write_atomically(backup_path, before, mode)
+        _write_atomically(target, after, mode)
     except OSError as error:
         raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
-    return saved
+    return backup_path
 
 
-def _replace(target: Path, data: bytes, mode: int) -> None:
-    descriptor, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+def _write_atomically(target: Path, data: bytes, mode: int) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
-        os.chmod(draft, mode)
-        os.replace(draft, target)
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
-            os.unlink(draft)
+            os.unlink(temporary)
         raise
 
 
@@ -418,13 +423,13 @@ if sys.platform != "win32":
     import fcntl
 
     def _lock(descriptor: int, path: Path) -> None:
-        until = time.monotonic() + _LOCK_SECONDS
+        deadline = time.monotonic() + _LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise UsageError(f"{path}: another program keeps it locked; try again") from None
                 time.sleep(_LOCK_PAUSE)
             except OSError:

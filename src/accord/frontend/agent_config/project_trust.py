@@ -12,24 +12,24 @@ from typing import TextIO, TypeAlias
 from accord.errors import UsageError
 from accord.frontend.agent_config.acp_file import AgentConfigFile
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry
-from accord.frontend.agent_config.agent_environment import references
+from accord.frontend.agent_config.agent_environment import referenced_variables
 from accord.frontend.forms import discard_typed_input
 from accord.policy.trust_store import TrustStore
 from accord.safe_text import visible
 
-Trusting: TypeAlias = Callable[[AgentConfigFile], bool]
+TrustCallback: TypeAlias = Callable[[AgentConfigFile], bool]
 """Decides whether to use a project's file that is not trusted yet. Can raise NotTrusted."""
 
 
 class NotTrusted(UsageError):
-    """A project's file is not trusted, and there is no user to ask."""
+    """A project's file is not trusted, and the user cannot be asked."""
 
 
 def refuse(file: AgentConfigFile) -> bool:
     """Raise NotTrusted."""
     raise NotTrusted(
-        f"{file.path}: you have not agreed to this file, which can start programs: "
-        "look at it and run this once in a terminal, or pass --trust"
+        f"{file.path} is not trusted, and it can start programs; "
+        "check it and run `accord agents trust`, or pass --trust"
     )
 
 
@@ -44,25 +44,25 @@ def leave_out(file: AgentConfigFile) -> bool:
 
 
 def ask(file: AgentConfigFile) -> bool:
-    """Show what the file would start and ask on the terminal. A yes is stored for exactly this content."""
+    """Show what the file does and ask on the terminal. A yes is stored for exactly this content."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return refuse(file)
     discard_typed_input(sys.stdin.fileno())
-    agreed = _confirm(file, sys.stdin, sys.stderr)
-    if agreed:
+    trusted = _confirm(file, sys.stdin, sys.stderr)
+    if trusted:
         try:
-            agree_to(file)
+            trust_file(file)
         except UsageError as error:
-            sys.stderr.write(f"It counts this once: {visible(str(error))}\n")
-    return agreed
+            sys.stderr.write(f"Trusted for this run only: {visible(str(error))}\n")
+    return trusted
 
 
-def agree_to(file: AgentConfigFile) -> None:
+def trust_file(file: AgentConfigFile) -> None:
     """Store that the user trusts this content. Raises UsageError."""
     try:
         TrustStore().trust(file.path, file.content)
     except OSError as error:
-        raise UsageError(f"{file.path}: that you agree to it cannot be kept ({error.strerror})") from None
+        raise UsageError(f"{file.path}: cannot store that you trust it ({error.strerror})") from None
 
 
 def forget(file: AgentConfigFile) -> None:
@@ -70,55 +70,53 @@ def forget(file: AgentConfigFile) -> None:
     try:
         TrustStore().forget(file.path)
     except OSError as error:
-        raise UsageError(
-            f"{file.path}: that you agreed to it cannot be taken back ({error.strerror})"
-        ) from None
+        raise UsageError(f"{file.path}: cannot remove your trust ({error.strerror})") from None
 
 
 def _confirm(file: AgentConfigFile, stdin: TextIO, stderr: TextIO) -> bool:
-    stderr.write(f"{visible(str(file.path))} is new or has changed since you agreed to it.\n")
-    for line in what_it_does(file):
+    stderr.write(f"{visible(str(file.path))} is new or has changed since you trusted it.\n")
+    for line in describe_effects(file):
         stderr.write(f"  {line}\n")
-    stderr.write("Let it count? Only a yes does. [y/N] ")
+    stderr.write("Trust this folder's acp.json? [y/N] ")
     stderr.flush()
     answer = stdin.readline()
     if not answer.endswith("\n"):
         stderr.write("\n")
-    agreed = answer.strip().casefold() in ("y", "yes")
-    if not agreed:
-        stderr.write("It does not count.\n")
-    return agreed
+    trusted = answer.strip().casefold() in ("y", "yes")
+    if not trusted:
+        stderr.write("Not trusted; acp.json is ignored.\n")
+    return trusted
 
 
-def what_it_does(file: AgentConfigFile) -> Iterator[str]:
-    """What the user must know before trusting the file, one line each, safe to show."""
-    for server in file.servers:
-        yield from _of_server(server)
+def describe_effects(file: AgentConfigFile) -> Iterator[str]:
+    """What the file does if the user trusts it, one line each, safe to show."""
+    for agent in file.agents:
+        yield from _describe_agent(agent)
     for entry in file.mcp:
-        yield f"MCP server {visible(entry.name)} for every agent {_of_mcp(entry)}"
-    if file.form.default is not None:
-        yield f"The agent that runs by default becomes {visible(file.form.default[1])}"
-    if not (file.servers or file.mcp or file.form.default):
-        yield "It says nothing."
+        yield f"MCP server {visible(entry.name)} for every agent {_describe_mcp(entry)}"
+    if file.agent_list.default is not None:
+        yield f"The agent that runs by default becomes {visible(file.agent_list.default[1])}"
+    if not (file.agents or file.mcp or file.agent_list.default):
+        yield "The file is empty."
 
 
-def _of_server(server: ConfiguredAgent) -> Iterator[str]:
-    runs = shlex.join(server.program()) if server.command else "what it is known to run"
-    yield f"Agent {visible(server.name)} runs {visible(runs)}"
-    if server.cwd is not None:
-        yield f"    in {visible(server.cwd)}"
-    for name, value in server.env.items():
+def _describe_agent(agent: ConfiguredAgent) -> Iterator[str]:
+    command = shlex.join(agent.program()) if agent.command else "its known command"
+    yield f"Agent {visible(agent.name)} runs {visible(command)}"
+    if agent.cwd is not None:
+        yield f"    in {visible(agent.cwd)}"
+    for name, value in agent.env.items():
         yield (
             f"    without {visible(name)}" if value is None else f"    with {visible(name)}={visible(value)}"
         )
-    if names := references(value for value in server.env.values() if value is not None):
-        yield f"    and so gets your {visible(', '.join(names))}"
-    for entry in server.mcp:
-        yield f"    MCP server {visible(entry.name)} {_of_mcp(entry)}"
+    if variables := referenced_variables(value for value in agent.env.values() if value is not None):
+        yield f"    and so gets your {visible(', '.join(variables))}"
+    for entry in agent.mcp:
+        yield f"    MCP server {visible(entry.name)} {_describe_mcp(entry)}"
 
 
-def _of_mcp(entry: McpEntry) -> str:
-    what = f"runs {visible(shlex.join(entry.command))}" if entry.command else f"is at {visible(entry.url)}"
-    what += "".join(f" with {visible(name)}={visible(value)}" for name, value in entry.values.items())
-    names = references(entry.values.values())
-    return what + (f" and gets your {visible(', '.join(names))}" if names else "")
+def _describe_mcp(entry: McpEntry) -> str:
+    text = f"runs {visible(shlex.join(entry.command))}" if entry.command else f"is at {visible(entry.url)}"
+    text += "".join(f" with {visible(name)}={visible(value)}" for name, value in entry.values.items())
+    variables = referenced_variables(entry.values.values())
+    return text + (f" and gets your {visible(', '.join(variables))}" if variables else "")

@@ -1,9 +1,10 @@
-"""The dialects of ACP: what peers send that is not official, as a table of repairs on parsed JSON.
+"""Repairs messages of peers that deviate from ACP in a known way (a dialect).
 
-Liberal in, strict out: a repair is tried only where the official reading fails (or an official key is
-absent), never creates consent, never widens a folder, and is never sent. Pure functions, no I/O.
-`accord.schema.message_reader` joins them with the official reading; a strict reader leaves them out. Loaded
-on first use: correct peers never need them.
+A repair runs only if the official form does not decode, or if an official key is missing. A repair never
+grants a permission, never adds a directory, and is never sent. `accord.schema.message_reader` calls the
+repairs; a strict reader does not. The functions do no I/O.
+
+Imported on first use: correct peers never need it.
 """
 
 from typing import TYPE_CHECKING

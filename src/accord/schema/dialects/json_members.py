@@ -6,7 +6,10 @@ Imported on first use.
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard, get_args
+
+from accord.schema.client_requests import PermissionOptionKind
+from accord.schema.content import ToolKind
 
 # Repairs work on parsed JSON and never modify their arguments: a function that changes an object copies it
 # first.
@@ -17,8 +20,8 @@ Object = dict[str, Any]
 class RepairedMessage(NamedTuple):
     """A message after repair. `rows` are the dialect rows that were applied; empty if nothing changed.
 
-    `more` holds further parameters where one notification had to become several (a chunk with a list of
-    blocks); they follow `value` in order.
+    One notification can become several (a chunk with a list of blocks). Then `more` has the parameters of the
+    others, in order.
     """
 
     value: Any
@@ -27,7 +30,7 @@ class RepairedMessage(NamedTuple):
 
 
 class DialectRows:
-    """The rows applied to one message so far, in order, each once."""
+    """The dialect rows that were applied to one message, in order, without duplicates."""
 
     def __init__(self) -> None:
         self._rows: dict[int, None] = {}
@@ -42,7 +45,7 @@ class DialectRows:
         return bool(self._rows)
 
 
-SNAKE_KEYS: Final = 301
+_SNAKE_KEYS_ROW: Final = 301
 
 
 def is_object(value: Any) -> TypeGuard[Object]:
@@ -53,68 +56,75 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-def _snake(word: str) -> str:
+@cache
+def _snake_key(key: str) -> str:
+    return _to_snake_case(key)
+
+
+def _to_snake_case(word: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
 
 
-@cache
-def _twin(key: str) -> str:
-    return _snake(key)
-
-
-def move(obj: Object, official: str, *others: str, row: int, rows: DialectRows) -> bool:
-    """Move the first of `others` to the official key, unless that is there: the official key always wins."""
+def rename_key(obj: Object, official: str, *other_keys: str, row: int, rows: DialectRows) -> bool:
+    """Rename the first of `other_keys` that exists. Does nothing if the official key exists."""
     if official in obj:
         return False
-    for other in others:
-        if other in obj:
-            obj[official] = obj.pop(other)
+    for other_key in other_keys:
+        if other_key in obj:
+            obj[official] = obj.pop(other_key)
             rows.add(row)
             return True
     return False
 
 
-def twins(obj: Object, *keys: str, rows: DialectRows) -> None:
-    """Move members with snake_case keys to the official keys that are missing."""
+def rename_snake_keys(obj: Object, *keys: str, rows: DialectRows) -> None:
+    """Rename the snake_case forms of these keys, if the official keys are missing (row 301)."""
     for key in keys:
-        move(obj, key, _twin(key), row=SNAKE_KEYS, rows=rows)
+        rename_key(obj, key, _snake_key(key), row=_SNAKE_KEYS_ROW, rows=rows)
 
 
-def mark(obj: Object, key: str, value: Any) -> None:
-    """Leave a note in the object's `_meta`; a malformed `_meta` counts as absent."""
+def set_note(obj: Object, key: str, value: Any) -> None:
+    """Set a key in the object's `_meta`; a malformed `_meta` is replaced."""
     meta = obj.get("_meta")
     obj["_meta"] = {**meta, key: value} if is_object(meta) else {key: value}
 
 
-def each(value: Any, repair: Callable[[Object, DialectRows], Any], rows: DialectRows) -> Any:
-    """Repair the objects of an array; anything else stays as it is and meets the official reading."""
+def repair_items(value: Any, repair: Callable[[Object, DialectRows], Any], rows: DialectRows) -> Any:
+    """Repair the objects of an array; anything else is returned unchanged."""
     return [repair(item, rows) if is_object(item) else item for item in value] if is_array(value) else value
 
 
-def each_in(obj: Object, key: str, repair: Callable[[Object, DialectRows], Any], rows: DialectRows) -> None:
-    """`each` on one member, where it is there."""
+def repair_member_items(
+    obj: Object, key: str, repair: Callable[[Object, DialectRows], Any], rows: DialectRows
+) -> None:
+    """Repair the objects of the array in one member, if the member exists."""
     if key in obj:
-        obj[key] = each(obj[key], repair, rows)
+        obj[key] = repair_items(obj[key], repair, rows)
 
 
-def spelled(value: Any, official: Collection[str]) -> str | None:
+def official_spelling(value: Any, official: Collection[str]) -> str | None:
     """Return the official word for another spelling (`inProgress`, `canceled`); None if there is none."""
     if not isinstance(value, str) or value in official:
         return None
-    if len(value) > 64:  # no word of the protocol is that long, and a peer's text may be
+    if len(value) > 64:  # no word of the protocol is that long
         return None
-    word = re.sub(r"[\s-]+", "_", _snake(value.strip()))
+    word = re.sub(r"[\s-]+", "_", _to_snake_case(value.strip()))
     if word == "canceled":
         word = "cancelled"
     return word if word in official else None
 
 
-def spell(obj: Object, key: str, official: Collection[str], rows: DialectRows) -> None:
-    """Put the official spelling in place of another one (row 73)."""
-    word = spelled(obj.get(key), official)
+def fix_spelling(obj: Object, key: str, official: Collection[str], rows: DialectRows) -> None:
+    """Replace another spelling of a member's value by the official one (row 73)."""
+    word = official_spelling(obj.get(key), official)
     if word is not None:
         obj[key] = word
         rows.add(73)
+
+
+def union_tags(union: Any) -> frozenset[str]:
+    """Return the tags of a union of message types."""
+    return frozenset(variant.__struct_config__.tag for variant in get_args(union))
 
 
 def text_block(text: str) -> Object:
@@ -134,61 +144,55 @@ SET_BY: Final = "accord/setBy"
 FORMAT_AS_SENT: Final = "accord/formatAsSent"
 VARIABLES: Final = "accord/variables"
 
-TOOL_KINDS: Final = frozenset(
-    ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
-)
-OPTION_KINDS: Final = frozenset(("allow_once", "allow_always", "reject_once", "reject_always"))
+TOOL_KINDS: Final[frozenset[str]] = frozenset(get_args(ToolKind))
+OPTION_KINDS: Final[frozenset[str]] = frozenset(get_args(PermissionOptionKind))
 
 
-def _mark(carrier: Any, key: str) -> Any:
-    meta = getattr(carrier, "meta", None)
-    return meta.get(key) if _is_object(meta) else None
+def _note(message: Any, key: str) -> Any:
+    meta = getattr(message, "meta", None)
+    return meta.get(key) if is_object(meta) else None
 
 
-def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
-def official_kind(carrier: Any) -> str | None:
+def official_kind(message: Any) -> str | None:
     """Return the `kind` of a tool call or permission option as sent; None if absent or repaired."""
-    kind = getattr(carrier, "kind", None)
+    kind = getattr(message, "kind", None)
     if not isinstance(kind, str) or kind not in TOOL_KINDS | OPTION_KINDS:
         return None
-    meta = getattr(carrier, "meta", None)
-    return None if _is_object(meta) and KIND_AS_SENT in meta else kind
+    meta = getattr(message, "meta", None)
+    return None if is_object(meta) and KIND_AS_SENT in meta else kind
 
 
 def display_kind(tool_call: Any) -> str:
-    """The kind to show for a tool call: as sent, else as repaired, else `other`.
+    """Return the kind to show for a tool call: as sent, else as repaired, else `other`.
 
-    Never a ground for approval.
+    Do not base an approval on it.
     """
     kind = getattr(tool_call, "kind", None)
     if isinstance(kind, str) and kind in TOOL_KINDS:
         return kind
-    repaired = _mark(tool_call, DISPLAY_KIND)
+    repaired = _note(tool_call, DISPLAY_KIND)
     return repaired if isinstance(repaired, str) and repaired in TOOL_KINDS else "other"
 
 
 def final_text(prompt_response: Any) -> str | None:
-    """Return the text of a prompt's result, to be shown if no chunk came (row 3)."""
-    text = _mark(prompt_response, FINAL_TEXT)
+    """Return the text in a prompt's result, to be shown if the agent sent no chunk (row 3)."""
+    text = _note(prompt_response, FINAL_TEXT)
     return text if isinstance(text, str) else None
 
 
 def stop_reason_as_sent(prompt_response: Any) -> str | None:
-    """The peer's own word where the stop reason had to be replaced by `end_turn` (rows 4 and 5)."""
-    reason = _mark(prompt_response, STOP_REASON_AS_SENT)
+    """Return the original stop reason if a repair replaced it by `end_turn` (row 4)."""
+    reason = _note(prompt_response, STOP_REASON_AS_SENT)
     return reason if isinstance(reason, str) else None
 
 
 def variables(auth_method: Any) -> list[str] | None:
     """Return the environment variables of an `env_var` method; None for other methods (row 205)."""
-    names = _mark(auth_method, VARIABLES)
+    names = _note(auth_method, VARIABLES)
     return names if isinstance(names, list) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def set_by(config_option: Any) -> str | None:
     """Return the `session/set_model` call for an option made from a `models` object (row 42)."""
-    method = _mark(config_option, SET_BY)
+    method = _note(config_option, SET_BY)
     return method if method == "session/set_model" else None

@@ -1,43 +1,49 @@
-"""One message of a known method: parsed JSON in, the official shape out, with the dialect rows it took.
+"""Converts one message of a known method to the official form, and reports the dialect rows that it applied.
 
-Tried when the official reading of the untouched message failed, and for a few members also when it passed
-(see `telltales.py`). A message in official shape comes back as it is, with no rows.
+Used if the official form of a message does not decode, and for a few members also if it does (see
+`PARAMS_TELLTALES` in `accord.schema.message_reader`). An official message is returned unchanged, without
+rows.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from accord.schema.dialects.content_repairs import form_schema, permission_request, prompt
+from accord.schema.content import StopReason
+from accord.schema.dialects.content_repairs import (
+    repair_form_schema,
+    repair_permission_request,
+    repair_prompt,
+)
 from accord.schema.dialects.json_members import (
     FINAL_TEXT,
     STOP_REASON_AS_SENT,
     DialectRows,
     Object,
     RepairedMessage,
-    each_in,
+    fix_spelling,
     is_array,
     is_object,
-    mark,
-    spell,
-    twins,
+    rename_snake_keys,
+    repair_member_items,
+    set_note,
 )
 from accord.schema.dialects.permission_outcome import read_outcome
 from accord.schema.dialects.session_repairs import (
-    auth_status,
-    config_option,
-    initialize_params,
-    initialize_result,
-    pairs,
-    provider,
-    session_params,
-    session_state,
+    repair_auth_status,
+    repair_config_option,
+    repair_initialize_params,
+    repair_initialize_result,
+    repair_pairs,
+    repair_provider,
+    repair_session_params,
+    repair_session_result,
 )
-from accord.schema.dialects.update_repairs import session_update
+from accord.schema.dialects.update_repairs import repair_session_update
 from accord.schema.methods import METHOD_ALIASES
 
 Repair = Callable[[Object, DialectRows], Object]
 
-_STOP_REASONS: Final = frozenset(("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"))
+_STOP_REASONS: Final = frozenset(get_args(StopReason))
 
 VOID_RESULTS: Final = {
     "authenticate": 103,
@@ -58,9 +64,9 @@ VOID_RESULTS: Final = {
 
 
 def repair_params(method: str, params: Any, *, session: str | None = None) -> RepairedMessage:
-    """The parameters in official shape.
+    """Convert parameters to the official form.
 
-    `session` is the id of the one active turn, for peers that do not name it.
+    `session` is the session of the only running turn, for peers that do not send the session id.
     """
     if params is None:
         params = {}
@@ -69,17 +75,17 @@ def repair_params(method: str, params: Any, *, session: str | None = None) -> Re
     rows = DialectRows()
     method = method if method == "session/set_model" else METHOD_ALIASES.get(method, method)
     if method == "session/update":
-        first, *more = session_update(params, rows)
+        first, *more = repair_session_update(params, rows)
         return RepairedMessage(first, tuple(rows), tuple(more)) if rows else RepairedMessage(params)
     if method == "session/request_permission":
-        value = permission_request(params, rows, session)
+        value = repair_permission_request(params, rows, session)
     else:
-        value = _PARAMS.get(method, _same)(params, rows)
+        value = _PARAMS_REPAIRS.get(method, _unchanged)(params, rows)
     return RepairedMessage(value, tuple(rows)) if rows else RepairedMessage(params)
 
 
 def repair_result(method: str, result: Any, request_params: Any = None) -> RepairedMessage:
-    """The result in official shape. A permission answer is judged by the options in `request_params`."""
+    """Convert a result to the official form. `request_params` has the options of a permission request."""
     method = METHOD_ALIASES.get(method, method)
     if method == "session/request_permission":
         return _permission_answer(result, request_params)
@@ -90,133 +96,134 @@ def repair_result(method: str, result: Any, request_params: Any = None) -> Repai
         result = {} if result is None else result
     if not is_object(result):
         return RepairedMessage(result)
-    value = _RESULTS.get(method, _same)(result, rows)
+    value = _RESULT_REPAIRS.get(method, _unchanged)(result, rows)
     return RepairedMessage(value, tuple(rows)) if rows else RepairedMessage(result)
 
 
-def _same(obj: Object, rows: DialectRows) -> Object:
+def _unchanged(obj: Object, rows: DialectRows) -> Object:
     return obj
 
 
-def _keys(*keys: str) -> Repair:
+def _rename_keys(*keys: str) -> Repair:
     def repair(obj: Object, rows: DialectRows) -> Object:
         obj = dict(obj)
-        twins(obj, *keys, rows=rows)
+        rename_snake_keys(obj, *keys, rows=rows)
         return obj
 
     return repair
 
 
-def _new(params: Object, rows: DialectRows) -> Object:
-    return session_params(params, rows, servers_required=True)
+def _new_session_params(params: Object, rows: DialectRows) -> Object:
+    return repair_session_params(params, rows, servers_required=True)
 
 
-def _again(params: Object, rows: DialectRows) -> Object:
-    return session_params(params, rows, servers_required=False)
+def _resume_session_params(params: Object, rows: DialectRows) -> Object:
+    return repair_session_params(params, rows, servers_required=False)
 
 
-def _prompt(params: Object, rows: DialectRows) -> Object:
+def _prompt_params(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
-    twins(params, "sessionId", rows=rows)
+    rename_snake_keys(params, "sessionId", rows=rows)
     if "prompt" in params:
-        params["prompt"] = prompt(params["prompt"], rows)
+        params["prompt"] = repair_prompt(params["prompt"], rows)
     return params
 
 
-def _set_config_option(params: Object, rows: DialectRows) -> Object:
+def _set_config_option_params(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
-    twins(params, "sessionId", "configId", rows=rows)
+    rename_snake_keys(params, "sessionId", "configId", rows=rows)
     if isinstance(params.get("value"), bool) and "type" not in params:
         params["type"] = "boolean"
         rows.add(44)
     return params
 
 
-def _set_model(params: Object, rows: DialectRows) -> Object:
+def _set_model_params(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
-    twins(params, "sessionId", "modelId", rows=rows)
+    rename_snake_keys(params, "sessionId", "modelId", rows=rows)
     if "modelId" in params:
         params |= {"configId": "model", "value": params.pop("modelId")}
         rows.add(201)
     return params
 
 
-def _create_terminal(params: Object, rows: DialectRows) -> Object:
+def _create_terminal_params(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
-    twins(params, "sessionId", "outputByteLimit", rows=rows)
-    pairs(params, "env", rows)
+    rename_snake_keys(params, "sessionId", "outputByteLimit", rows=rows)
+    repair_pairs(params, "env", rows)
     return params
 
 
-def _elicitation(params: Object, rows: DialectRows) -> Object:
+def _elicitation_params(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
-    twins(params, "sessionId", "toolCallId", "requestId", "requestedSchema", "elicitationId", rows=rows)
+    rename_snake_keys(
+        params, "sessionId", "toolCallId", "requestId", "requestedSchema", "elicitationId", rows=rows
+    )
     if is_object(params.get("requestedSchema")):
-        params["requestedSchema"] = form_schema(params["requestedSchema"], rows)
+        params["requestedSchema"] = repair_form_schema(params["requestedSchema"], rows)
     return params
 
 
 def _prompt_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
-    twins(result, "stopReason", rows=rows)
-    spell(result, "stopReason", _STOP_REASONS, rows)
+    rename_snake_keys(result, "stopReason", rows=rows)
+    fix_spelling(result, "stopReason", _STOP_REASONS, rows)
     if result.get("stopReason") == "tool_use":
         result["stopReason"] = "end_turn"
-        mark(result, STOP_REASON_AS_SENT, "tool_use")
+        set_note(result, STOP_REASON_AS_SENT, "tool_use")
         rows.add(4)
     if is_object(result.get("usage")):
         counters = ("total", "input", "output", "thought", "cachedRead", "cachedWrite")
-        result["usage"] = _keys(*(f"{name}Tokens" for name in counters))(result["usage"], rows)
+        result["usage"] = _rename_keys(*(f"{name}Tokens" for name in counters))(result["usage"], rows)
     if isinstance(result.get("content"), str):
-        mark(result, FINAL_TEXT, result.pop("content"))
+        set_note(result, FINAL_TEXT, result.pop("content"))
         rows.add(3)
     return result
 
 
 def _set_config_option_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
-    twins(result, "configOptions", rows=rows)
+    rename_snake_keys(result, "configOptions", rows=rows)
     if "configOptions" not in result:
-        # An agent that was just told to set an option has at least that one: an empty list says "not
-        # reported".
+        # The agent has at least the option that was set, so an empty list means "not reported".
         result["configOptions"] = []
         rows.add(44)
-    each_in(result, "configOptions", config_option, rows)
+    repair_member_items(result, "configOptions", repair_config_option, rows)
     return result
 
 
-def _providers(result: Object, rows: DialectRows) -> Object:
+def _provider_list_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
-    each_in(result, "providers", _provider_info, rows)
+    repair_member_items(result, "providers", _provider_info, rows)
     return result
 
 
 def _provider_info(info: Object, rows: DialectRows) -> Object:
-    info = provider(info, rows)
+    info = repair_provider(info, rows)
     if is_object(info.get("current")):
-        info["current"] = _keys("apiType", "baseUrl")(info["current"], rows)
+        info["current"] = _rename_keys("apiType", "baseUrl")(info["current"], rows)
     return info
 
 
-def _sessions(result: Object, rows: DialectRows) -> Object:
+def _session_list_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
-    twins(result, "nextCursor", rows=rows)
-    each_in(result, "sessions", _keys("sessionId", "updatedAt"), rows)
+    rename_snake_keys(result, "nextCursor", rows=rows)
+    repair_member_items(result, "sessions", _rename_keys("sessionId", "updatedAt"), rows)
     return result
 
 
-def _terminal_output(result: Object, rows: DialectRows) -> Object:
+def _terminal_output_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
-    twins(result, "exitStatus", rows=rows)
+    rename_snake_keys(result, "exitStatus", rows=rows)
     if is_object(result.get("exitStatus")):
-        result["exitStatus"] = _keys("exitCode")(result["exitStatus"], rows)
+        result["exitStatus"] = _rename_keys("exitCode")(result["exitStatus"], rows)
     return result
 
 
 def _permission_answer(result: Any, request_params: Any) -> RepairedMessage:
     if is_object(result) and is_object(result.get("outcome")) and _is_official(result["outcome"]):
         return RepairedMessage(result)
-    outcome = read_outcome(result, _offered(request_params))
+    outcome = read_outcome(result, _offered_options(request_params))
     if outcome.option_id is None:
         return RepairedMessage({"outcome": {"outcome": "cancelled"}}, (26,))
     chosen = {"outcome": "selected", "optionId": outcome.option_id}
@@ -228,7 +235,7 @@ def _is_official(outcome: Object) -> bool:
     return chosen == "cancelled" or (chosen == "selected" and isinstance(outcome.get("optionId"), str))
 
 
-def _offered(request_params: Any) -> list[tuple[str, str]]:
+def _offered_options(request_params: Any) -> list[tuple[str, str]]:
     options = request_params.get("options") if is_object(request_params) else None
     return [
         (option["optionId"], option["kind"])
@@ -239,56 +246,56 @@ def _offered(request_params: Any) -> list[tuple[str, str]]:
     ]
 
 
-_SESSION = _keys("sessionId")
-_TERMINAL = _keys("sessionId", "terminalId")
+_SESSION_ID = _rename_keys("sessionId")
+_TERMINAL_ID = _rename_keys("sessionId", "terminalId")
 
-_PARAMS: Final[Mapping[str, Repair]] = {
-    "initialize": initialize_params,
-    "proxy/initialize": initialize_params,
-    "authenticate": _keys("methodId"),
-    "session/new": _new,
-    "session/load": _new,
-    "session/resume": _again,
-    "session/fork": _again,
-    "session/prompt": _prompt,
-    "session/cancel": _SESSION,
-    "session/close": _SESSION,
-    "session/delete": _SESSION,
-    "session/archive": _SESSION,
-    "session/unarchive": _SESSION,
-    "session/status": _SESSION,
-    "session/set_title": _SESSION,
-    "session/set_mode": _keys("sessionId", "modeId"),
-    "session/set_config_option": _set_config_option,
-    "session/set_model": _set_model,
-    "providers/set": provider,
-    "providers/disable": provider,
-    "mcp/message": _keys("serverId", "requestId"),
-    "fs/read_text_file": _SESSION,
-    "fs/write_text_file": _SESSION,
-    "terminal/create": _create_terminal,
-    "terminal/output": _TERMINAL,
-    "terminal/wait_for_exit": _TERMINAL,
-    "terminal/kill": _TERMINAL,
-    "terminal/release": _TERMINAL,
-    "elicitation/create": _elicitation,
-    "elicitation/complete": _keys("elicitationId"),
-    "$/cancel_request": _keys("requestId"),
+_PARAMS_REPAIRS: Final[Mapping[str, Repair]] = {
+    "initialize": repair_initialize_params,
+    "proxy/initialize": repair_initialize_params,
+    "authenticate": _rename_keys("methodId"),
+    "session/new": _new_session_params,
+    "session/load": _new_session_params,
+    "session/resume": _resume_session_params,
+    "session/fork": _resume_session_params,
+    "session/prompt": _prompt_params,
+    "session/cancel": _SESSION_ID,
+    "session/close": _SESSION_ID,
+    "session/delete": _SESSION_ID,
+    "session/archive": _SESSION_ID,
+    "session/unarchive": _SESSION_ID,
+    "session/status": _SESSION_ID,
+    "session/set_title": _SESSION_ID,
+    "session/set_mode": _rename_keys("sessionId", "modeId"),
+    "session/set_config_option": _set_config_option_params,
+    "session/set_model": _set_model_params,
+    "providers/set": repair_provider,
+    "providers/disable": repair_provider,
+    "mcp/message": _rename_keys("serverId", "requestId"),
+    "fs/read_text_file": _SESSION_ID,
+    "fs/write_text_file": _SESSION_ID,
+    "terminal/create": _create_terminal_params,
+    "terminal/output": _TERMINAL_ID,
+    "terminal/wait_for_exit": _TERMINAL_ID,
+    "terminal/kill": _TERMINAL_ID,
+    "terminal/release": _TERMINAL_ID,
+    "elicitation/create": _elicitation_params,
+    "elicitation/complete": _rename_keys("elicitationId"),
+    "$/cancel_request": _rename_keys("requestId"),
 }
 
-_RESULTS: Final[Mapping[str, Repair]] = {
-    "initialize": initialize_result,
-    "proxy/initialize": initialize_result,
-    "session/new": session_state,
-    "session/load": session_state,
-    "session/resume": session_state,
-    "session/fork": session_state,
+_RESULT_REPAIRS: Final[Mapping[str, Repair]] = {
+    "initialize": repair_initialize_result,
+    "proxy/initialize": repair_initialize_result,
+    "session/new": repair_session_result,
+    "session/load": repair_session_result,
+    "session/resume": repair_session_result,
+    "session/fork": repair_session_result,
     "session/prompt": _prompt_result,
-    "session/list": _sessions,
+    "session/list": _session_list_result,
     "session/set_config_option": _set_config_option_result,
-    "providers/list": _providers,
-    "auth/status": auth_status,
-    "terminal/create": _keys("terminalId"),
-    "terminal/output": _terminal_output,
-    "terminal/wait_for_exit": _keys("exitCode"),
+    "providers/list": _provider_list_result,
+    "auth/status": repair_auth_status,
+    "terminal/create": _rename_keys("terminalId"),
+    "terminal/output": _terminal_output_result,
+    "terminal/wait_for_exit": _rename_keys("exitCode"),
 }

@@ -1,48 +1,27 @@
 """Repairs of `session/update`: its envelope, its tag, and the body of each variant."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from accord.schema.dialects.content_repairs import block, tool_call
+from accord.schema.dialects.content_repairs import repair_block, repair_tool_call
 from accord.schema.dialects.json_members import (
     DialectRows,
     Object,
-    each_in,
+    fix_spelling,
     is_array,
     is_object,
-    move,
-    spell,
-    spelled,
+    official_spelling,
+    rename_key,
+    rename_snake_keys,
+    repair_member_items,
     text_block,
-    twins,
+    union_tags,
 )
-from accord.schema.dialects.session_repairs import config_option
+from accord.schema.dialects.session_repairs import repair_config_option
+from accord.schema.updates import PlanEntryPriority, PlanEntryStatus, SessionUpdate
 
-CHUNK_TAGS: Final = frozenset(
-    (
-        "user_message_chunk",
-        "agent_message_chunk",
-        "agent_thought_chunk",
-        "compaction_summary_chunk",
-        "session_message_chunk",
-    )
-)
-TAGS: Final = CHUNK_TAGS | {
-    "tool_call",
-    "tool_call_update",
-    "plan",
-    "plan_update",
-    "plan_removed",
-    "available_commands_update",
-    "current_mode_update",
-    "config_option_update",
-    "session_info_update",
-    "usage_update",
-    "notice",
-    "compaction_update",
-    "subagent_update",
-    "session_message",
-}
+UPDATE_TAGS: Final = union_tags(SessionUpdate)
+CHUNK_TAGS: Final = frozenset(tag for tag in UPDATE_TAGS if tag.endswith("_chunk"))
 
 # Class names of SDKs and early official tags whose snake_case form is not the tag itself.
 _OTHER_TAGS: Final = {
@@ -53,67 +32,67 @@ _OTHER_TAGS: Final = {
     "agent_message": "agent_message_chunk",
     "agent_thought": "agent_thought_chunk",
 }
-_PRIORITIES: Final = frozenset(("high", "medium", "low"))
-_ENTRY_STATUSES: Final = frozenset(("pending", "in_progress", "completed"))
+_PRIORITIES: Final = frozenset(get_args(PlanEntryPriority))
+_ENTRY_STATUSES: Final = frozenset(get_args(PlanEntryStatus))
 
 
-def session_update(params: Object, rows: DialectRows) -> list[Object]:
-    """The parameters in official shape; several where one chunk carried several blocks (row 9)."""
+def repair_session_update(params: Object, rows: DialectRows) -> list[Object]:
+    """Convert the parameters to the official form. A chunk with several blocks becomes several (row 9)."""
     params = dict(params)
-    twins(params, "sessionId", rows=rows)
+    rename_snake_keys(params, "sessionId", rows=rows)
     if "update" not in params:
-        _nest(params, rows)
+        _nest_update(params, rows)
     update = params.get("update")
     if not is_object(update):
         return [params]
     update = dict(update)
-    _tag(update, rows)
+    _repair_tag(update, rows)
     tag = update.get("sessionUpdate")
-    if not isinstance(tag, str) or tag not in TAGS:
+    if not isinstance(tag, str) or tag not in UPDATE_TAGS:
         return [params | {"update": update}]
     if tag in CHUNK_TAGS:
-        return [params | {"update": chunk} for chunk in _chunks(update, rows)]
-    twins(update, *_KEYS.get(tag, ()), rows=rows)
-    body = _BODIES.get(tag)
-    return [params | {"update": body(update, rows) if body else update}]
+        return [params | {"update": chunk} for chunk in _repair_chunks(update, rows)]
+    rename_snake_keys(update, *_CAMEL_KEYS.get(tag, ()), rows=rows)
+    repair = _BODY_REPAIRS.get(tag)
+    return [params | {"update": repair(update, rows) if repair else update}]
 
 
-def _known(tag: Any) -> str | None:
-    """The official tag meant by this one."""
+def _official_tag(tag: Any) -> str | None:
+    """Return the official tag for another spelling; None if there is none."""
     if not isinstance(tag, str):
         return None
-    if tag in TAGS:
+    if tag in UPDATE_TAGS:
         return tag
-    word = spelled(tag, TAGS)
-    if word is None:
-        other = spelled(tag, _OTHER_TAGS) or tag
-        word = _OTHER_TAGS.get(other)
-    return word
+    official = official_spelling(tag, UPDATE_TAGS)
+    if official is None:
+        other = official_spelling(tag, _OTHER_TAGS) or tag
+        official = _OTHER_TAGS.get(other)
+    return official
 
 
-def _nest(params: Object, rows: DialectRows) -> None:
+def _nest_update(params: Object, rows: DialectRows) -> None:
     if any(key in params for key in ("sessionUpdate", "session_update")) or any(
-        _known(params.get(key)) for key in ("type", "kind")
+        _official_tag(params.get(key)) for key in ("type", "kind")
     ):
         inner = {key: params.pop(key) for key in list(params) if key not in ("sessionId", "_meta")}
         params["update"] = inner
         rows.add(6)
 
 
-def _tag(update: Object, rows: DialectRows) -> None:
-    twins(update, "sessionUpdate", rows=rows)
+def _repair_tag(update: Object, rows: DialectRows) -> None:
+    rename_snake_keys(update, "sessionUpdate", rows=rows)
     for key, row in (("type", 7), ("kind", 73)):
-        if "sessionUpdate" not in update and _known(update.get(key)):
-            move(update, "sessionUpdate", key, row=row, rows=rows)
+        if "sessionUpdate" not in update and _official_tag(update.get(key)):
+            rename_key(update, "sessionUpdate", key, row=row, rows=rows)
     tag = update.get("sessionUpdate")
-    word = _known(tag)
-    if word is not None and word != tag:
-        update["sessionUpdate"] = word
+    official = _official_tag(tag)
+    if official is not None and official != tag:
+        update["sessionUpdate"] = official
         rows.add(8)
 
 
-def _chunks(update: Object, rows: DialectRows) -> list[Object]:
-    twins(update, "messageId", "compactionId", rows=rows)
+def _repair_chunks(update: Object, rows: DialectRows) -> list[Object]:
+    rename_snake_keys(update, "messageId", "compactionId", rows=rows)
     if "content" not in update and isinstance(update.get("text"), str):
         update["content"] = text_block(update.pop("text"))
         rows.add(9)
@@ -122,7 +101,7 @@ def _chunks(update: Object, rows: DialectRows) -> list[Object]:
         rows.add(9)
         return [update | {"content": text_block(content)}]
     if is_object(content):
-        return [update | {"content": block(content, rows)}]
+        return [update | {"content": repair_block(content, rows)}]
     if not is_array(content) or not content:
         return [update]
     rows.add(9)
@@ -131,7 +110,7 @@ def _chunks(update: Object, rows: DialectRows) -> list[Object]:
         | {
             "content": text_block(item)
             if isinstance(item, str)
-            else block(item, rows)
+            else repair_block(item, rows)
             if is_object(item)
             else item
         }
@@ -139,68 +118,72 @@ def _chunks(update: Object, rows: DialectRows) -> list[Object]:
     ]
 
 
-def _created(update: Object, rows: DialectRows) -> Object:
-    return tool_call(update, rows, creates=True)
+def _repair_new_tool_call(update: Object, rows: DialectRows) -> Object:
+    return repair_tool_call(update, rows, is_new=True)
 
 
-def _plan(update: Object, rows: DialectRows) -> Object:
-    each_in(update, "entries", _entry, rows)
+def _repair_plan(update: Object, rows: DialectRows) -> Object:
+    repair_member_items(update, "entries", _repair_entry, rows)
     return update
 
 
-def _entry(entry: Object, rows: DialectRows) -> Object:
+def _repair_entry(entry: Object, rows: DialectRows) -> Object:
     entry = dict(entry)
-    spell(entry, "priority", _PRIORITIES, rows)
-    spell(entry, "status", _ENTRY_STATUSES, rows)
+    fix_spelling(entry, "priority", _PRIORITIES, rows)
+    fix_spelling(entry, "status", _ENTRY_STATUSES, rows)
     return entry
 
 
-def _plan_update(update: Object, rows: DialectRows) -> Object:
+def _repair_plan_update(update: Object, rows: DialectRows) -> Object:
     plan = update.get("plan")
-    return update | {"plan": _plan(_plan_removed(dict(plan), rows), rows)} if is_object(plan) else update
+    return (
+        update | {"plan": _repair_plan(_repair_plan_removed(dict(plan), rows), rows)}
+        if is_object(plan)
+        else update
+    )
 
 
-def _plan_removed(update: Object, rows: DialectRows) -> Object:
-    twins(update, "planId", rows=rows)
-    move(update, "planId", "id", row=74, rows=rows)
+def _repair_plan_removed(update: Object, rows: DialectRows) -> Object:
+    rename_snake_keys(update, "planId", rows=rows)
+    rename_key(update, "planId", "id", row=74, rows=rows)
     return update
 
 
-def _mode(update: Object, rows: DialectRows) -> Object:
-    move(update, "currentModeId", "modeId", "mode_id", row=101, rows=rows)
+def _repair_mode_update(update: Object, rows: DialectRows) -> Object:
+    rename_key(update, "currentModeId", "modeId", "mode_id", row=101, rows=rows)
     return update
 
 
-def _config(update: Object, rows: DialectRows) -> Object:
-    each_in(update, "configOptions", config_option, rows)
+def _repair_config_update(update: Object, rows: DialectRows) -> Object:
+    repair_member_items(update, "configOptions", repair_config_option, rows)
     return update
 
 
-def _compaction(update: Object, rows: DialectRows) -> Object:
-    each_in(update, "summary", block, rows)
+def _repair_compaction(update: Object, rows: DialectRows) -> Object:
+    repair_member_items(update, "summary", repair_block, rows)
     return update
 
 
-def _message(update: Object, rows: DialectRows) -> Object:
-    each_in(update, "content", block, rows)
+def _repair_message(update: Object, rows: DialectRows) -> Object:
+    repair_member_items(update, "content", repair_block, rows)
     return update
 
 
-_BODIES: Final[dict[str, Callable[[Object, DialectRows], Object]]] = {
-    "tool_call": _created,
-    "tool_call_update": tool_call,
-    "plan": _plan,
-    "plan_update": _plan_update,
-    "plan_removed": _plan_removed,
-    "current_mode_update": _mode,
-    "config_option_update": _config,
-    "compaction_update": _compaction,
-    "session_message": _message,
+_BODY_REPAIRS: Final[dict[str, Callable[[Object, DialectRows], Object]]] = {
+    "tool_call": _repair_new_tool_call,
+    "tool_call_update": repair_tool_call,
+    "plan": _repair_plan,
+    "plan_update": _repair_plan_update,
+    "plan_removed": _repair_plan_removed,
+    "current_mode_update": _repair_mode_update,
+    "config_option_update": _repair_config_update,
+    "compaction_update": _repair_compaction,
+    "session_message": _repair_message,
 }
 
-# Keys with a snake_case twin. A child's `additionalDirectories` is not among them: leniency never adds a
-# root.
-_KEYS: Final = {
+# Keys that are also accepted in snake_case. `additionalDirectories` of a child session is not one of them: a
+# repair never adds a directory.
+_CAMEL_KEYS: Final = {
     "available_commands_update": ("availableCommands",),
     "current_mode_update": ("currentModeId",),
     "config_option_update": ("configOptions",),
