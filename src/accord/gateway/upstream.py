@@ -321,8 +321,9 @@ class Upstream:
 
 
 def json_on_one_line(raw: Raw) -> bytes:
-    """Return the JSON text on one line, for pipes and event streams. Raises one of `DECODE_ERRORS` if it is not
-    UTF-8.
+    """Return the JSON text on one line, for pipes and event streams.
+
+    Raises one of `DECODE_ERRORS` if it is not UTF-8.
     """
     text = bytes(raw)
     if not text.isascii() and not is_utf8(text):
