@@ -241,7 +241,7 @@ def _details_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str,
     """Return everything that `show` prints, with the keys of `acp.json`. Secrets are hidden."""
     details: dict[str, Any] = {
         "state": _state(agent),
-        "trusted": not (agents.left_out is not None and agent in agents.left_out.servers),
+        "trusted": not (agents.untrusted_file is not None and agent in agents.untrusted_file.agents),
         "remark": agent.known.remark if agent.known is not None and agent.known.remark else None,
         "cwd": agent.cwd,
         "env": {
