@@ -389,8 +389,8 @@ class RegistryAgent:
 
     def _archive_hint(self) -> str:
         archives = cast("dict[str, Any]", self.distribution.get("binary") or {})
-        binary = next((item for item in archives.values() if isinstance(item, dict)), {})
-        url = cast("dict[str, Any]", binary).get("archive")
+        items = [cast("dict[str, Any]", item) for item in archives.values() if isinstance(item, dict)]
+        url = items[0].get("archive") if items else None
         hint = f" from {url}" if isinstance(url, str) else ""
         return (
             f"{self.id} is an archive, which Accord does not download: get it{hint}, "
