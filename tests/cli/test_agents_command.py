@@ -225,7 +225,7 @@ def test_an_agent_is_added_from_a_registry_file(harness: AgentsHarness) -> None:
     )
     assert "is an archive" in harness.agents("add", "other", "--registry", "registry.json", code=2)
     assert "the file does not exist" in harness.agents("add", "x", "--registry", "none.json", code=2)
-    assert "downloaded first" in harness.agents("add", "x", "--registry", "https://x.example/r.json", code=2)
+    assert "download it first" in harness.agents("add", "x", "--registry", "https://x.example/r.json", code=2)
     assert "exclude each other" in harness.agents("add", "x", "--registry", "agent.json", "--", "y", code=2)
 
 
