@@ -88,10 +88,10 @@ def granted(*answers: tuple[ActionRequest, str], user: Any = None) -> Grants:
     """Return the grants of a session in which the requests were answered like this."""
     grants = Grants()
     for request, kind in answers:
-        asked = replace(request, grants=grants)
-        decision = Policy(rules(user)).decide(asked)
+        with_grants = replace(request, grants=grants)
+        decision = Policy(rules(user)).decide(with_grants)
         assert decision.effect == "ask", decision
-        remember(asked, decision, UserAnswer(kind))  # type: ignore[arg-type]
+        remember(with_grants, decision, UserAnswer(kind))  # type: ignore[arg-type]
     return grants
 
 

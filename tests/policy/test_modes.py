@@ -50,7 +50,7 @@ def test_every_mode_has_a_description():
         ("none", "deny deny deny deny"),
     ],
 )
-def test_default_words_of_a_client(project: Project, word: str, effects: str):
+def test_default_setting_of_a_client(project: Project, word: str, effects: str):
     requests = [
         project.read("a.py", mode=None),
         project.edit("a.py", mode=None),

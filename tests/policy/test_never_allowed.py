@@ -321,7 +321,7 @@ def test_a_destructive_program_without_a_shell_is_denied(project: Project):
 
 
 @pytest.mark.parametrize("kind", ["delete", "move"])
-def test_deleting_or_moving_an_essential_folder_is_denied(project: Project, kind: str):
+def test_deleting_or_moving_a_protected_folder_is_denied(project: Project, kind: str):
     for path in ("/", "/etc", project.home, project.root, project.root.parent, "src/..", "~"):
         request = project.request(tool="x", category="write", kind=kind, paths=(path,), mode="full-access")
         assert project.decide(request, EVERYTHING).rule == "floor", path
@@ -333,11 +333,11 @@ def test_deleting_or_moving_an_essential_folder_is_denied(project: Project, kind
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/etc/sudoers.d/x", "/dev/sda", "/boot/vmlinuz", "/etc/../etc/shadow"]
 )
-def test_writing_an_essential_file_is_denied(project: Project, path: str):
+def test_writing_a_protected_file_is_denied(project: Project, path: str):
     assert project.decide(project.edit(path, mode="full-access"), EVERYTHING).rule == "floor"
 
 
-def test_links_to_essential_paths_are_followed(project: Project, tmp_path):
+def test_links_to_protected_paths_are_followed(project: Project, tmp_path):
     from accord.policy import SessionDirectories
 
     (tmp_path / "work").mkdir()

@@ -199,9 +199,9 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 def test_project_rules_never_widen_permissions(
     project: Project, request: dict[str, Any], user: Any, own: Any
 ):
-    asked = project.request(**request)
-    alone = Policy(rules(user)).decide(asked).effect
-    together = Policy(rules(user), rules(own)).decide(asked).effect
+    action_request = project.request(**request)
+    alone = Policy(rules(user)).decide(action_request).effect
+    together = Policy(rules(user), rules(own)).decide(action_request).effect
     assert STRICTNESS[together] >= STRICTNESS[alone]
 
 
@@ -210,22 +210,22 @@ def test_project_rules_never_widen_permissions(
 def test_additional_deny_and_ask_rules_never_widen_permissions(
     project: Project, request: dict[str, Any], user: Any, more: Any
 ):
-    asked = project.request(**request)
-    before = STRICTNESS[Policy(rules(user)).decide(asked).effect]
+    action_request = project.request(**request)
+    before = STRICTNESS[Policy(rules(user)).decide(action_request).effect]
     for effect in ("deny", "ask"):
         if effect == "ask" and rules(user).permission_default == "none":
             continue  # an ask rule takes precedence over the default
         stricter = user | {effect: [*user.get(effect, []), more]}
-        assert STRICTNESS[Policy(rules(stricter)).decide(asked).effect] >= before
+        assert STRICTNESS[Policy(rules(stricter)).decide(action_request).effect] >= before
 
 
 @settings(RUN, max_examples=300)
 @given(request=requests(), user=_rules)
 def test_denying_every_kind_and_tool_allows_nothing(project: Project, request: dict[str, Any], user: Any):
-    asked = project.request(**request)
+    action_request = project.request(**request)
     everything = user | {"deny": [*user.get("deny", []), *KINDS, {"tool": "*"}]}
-    effect = Policy(rules(everything)).decide(asked).effect
-    assert effect == "deny" or (effect == "ask" and not asked.kind and not asked.tool)
+    effect = Policy(rules(everything)).decide(action_request).effect
+    assert effect == "deny" or (effect == "ask" and not action_request.kind and not action_request.tool)
 
 
 @settings(RUN, max_examples=200)
@@ -233,14 +233,14 @@ def test_denying_every_kind_and_tool_allows_nothing(project: Project, request: d
 def test_only_full_access_or_a_path_rule_allows_paths_outside(
     project: Project, request: dict[str, Any], user: Any
 ):
-    asked = project.request(**request)
-    paths = [asked.directories.resolve(path) for path in asked.paths]
-    assume(any(place and not asked.directories.is_inside(place.real) for place in paths))
+    action_request = project.request(**request)
+    paths = [action_request.directories.resolve(path) for path in action_request.paths]
+    assume(any(place and not action_request.directories.is_inside(place.real) for place in paths))
     assume(
-        asked.mode != "full-access"
+        action_request.mode != "full-access"
         and not any("path" in rule for rule in user.get("allow", []) if isinstance(rule, dict))
     )
-    assert Policy(rules(user)).decide(asked).effect != "allow"
+    assert Policy(rules(user)).decide(action_request).effect != "allow"
 
 
 @settings(RUN, max_examples=200)
@@ -255,8 +255,8 @@ def test_only_full_access_or_a_path_rule_allows_paths_outside(
 def test_never_allowed_commands_are_denied_under_any_rules(
     project: Project, user: Any, own: Any, mode: Any, line: str
 ):
-    asked = project.run(line, mode=mode, sandboxed=True, grants=always(project, "npm test"))
-    assert Policy(rules(user), rules(own)).decide(asked).rule == "floor"
+    action_request = project.run(line, mode=mode, sandboxed=True, grants=always(project, "npm test"))
+    assert Policy(rules(user), rules(own)).decide(action_request).rule == "floor"
 
 
 @settings(RUN, max_examples=200)

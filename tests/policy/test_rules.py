@@ -175,7 +175,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("pattern", "line", "allowed"), COMMANDS)
-def test_command_patterns_allow(project: Project, pattern: str, line: str, allowed: bool):
+def test_allow_rules_match_command_patterns(project: Project, pattern: str, line: str, allowed: bool):
     assert project.verdict(line, {"allow": [{"command": pattern}]}) == ("allow" if allowed else "ask")
 
 
@@ -211,11 +211,11 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("pattern", "line", "effect"), DENIED)
-def test_command_patterns_deny_and_ask(project: Project, pattern: str, line: str, effect: str):
+def test_deny_and_ask_rules_match_command_patterns(project: Project, pattern: str, line: str, effect: str):
     user = {"allow": ["execute"], "deny": [{"command": pattern}]}
     assert project.verdict(line, user, mode="full-access") == effect
-    asked = {"allow": ["execute"], "ask": [{"command": pattern}]}
-    assert project.verdict(line, asked, mode="full-access") == ("allow" if effect == "allow" else "ask")
+    ask_rules = {"allow": ["execute"], "ask": [{"command": pattern}]}
+    assert project.verdict(line, ask_rules, mode="full-access") == ("allow" if effect == "allow" else "ask")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_an_ask_rule_asks_every_time(project: Project):
     assert (decision.effect, decision.scope) == ("ask", None)
 
 
-def test_tool_rules_match_patterns(project: Project):
+def test_tool_rules_match_name_patterns(project: Project):
     assert project.decide(project.mcp(), {"allow": [{"tool": "mcp__db__*"}]}).effect == "allow"
     assert project.decide(project.mcp(), {"allow": [{"tool": "mcp__web__*"}]}).effect == "ask"
     assert project.decide(project.mcp(mode="full-access"), {"deny": [{"tool": "MCP__*"}]}).effect == "deny"

@@ -45,10 +45,10 @@ class Lifeline:
     async def wait_closed(self) -> None:
         """Wait until no process holds the pipe any more. At least one must have held it before."""
         loop = asyncio.get_running_loop()
-        gone = loop.create_future()
-        loop.add_reader(self._fd, lambda: gone.done() or gone.set_result(None))
+        closed = loop.create_future()
+        loop.add_reader(self._fd, lambda: closed.done() or closed.set_result(None))
         try:
-            await gone
+            await closed
         finally:
             loop.remove_reader(self._fd)
         assert os.read(self._fd, 1) == b""

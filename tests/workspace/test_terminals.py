@@ -346,8 +346,8 @@ async def test_a_cwd_that_is_not_a_folder_is_refused(terminals: Terminals, proje
 async def test_a_field_of_the_wrong_type_starts_nothing(
     terminals: Terminals, project: Path, fields: dict[str, Any]
 ) -> None:
-    asked: dict[str, Any] = {"command": "touch started", **fields}
+    request: dict[str, Any] = {"command": "touch started", **fields}
     with pytest.raises(InvalidParams) as refused:
-        await terminals.create(TerminalCommand(**asked))
+        await terminals.create(TerminalCommand(**request))
     assert refused.value.code == -32602
     assert not (project / "started").exists()

@@ -235,8 +235,8 @@ async def test_server_logs_are_kept_without_secrets(
 async def test_crashed_server_fails_the_call_and_restarts_for_the_next(tmp_path: Path) -> None:
     async with McpSession([legacy_server(tmp_path)], tmp_path) as session:
         await session.ready()
-        said = await session.refused("old__die")
-        assert said == (
+        message = await session.refused("old__die")
+        assert message == (
             "old ended before it answered; the call may or may not have had effects: "
             "it exited with code 7; its last line on stderr: out of memory. "
             "It will be started again for the next call."

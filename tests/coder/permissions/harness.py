@@ -73,14 +73,14 @@ class GateSession:
 
     async def asked_decision(self, tool: str, **arguments: Any) -> Decision:
         """Reject the call and return the decision that led to the question."""
-        asked: list[Decision] = []
+        decisions: list[Decision] = []
 
         def no(options: Any, decision: Decision) -> PermissionAnswer:
-            asked.append(decision)
+            decisions.append(decision)
             return PermissionAnswer(chosen(options, REJECT), "selected")
 
         assert not (await self.ruling(tool, no, **arguments)).allowed
-        return asked[0]
+        return decisions[0]
 
     def audit_lines(self) -> list[dict[str, Any]]:
         """Return the lines of the audit log."""
@@ -176,11 +176,11 @@ class Editor:
         """Return the next permission request."""
         return await self.client.asked("session/request_permission")
 
-    def answer(self, asked: Message, kind: str, **more: Any) -> None:
+    def answer(self, question: Message, kind: str, **more: Any) -> None:
         """Choose the option of this kind."""
-        option = next(option for option in asked["params"]["options"] if option["kind"] == kind)
+        option = next(option for option in question["params"]["options"] if option["kind"] == kind)
         self.client.raw.reply(
-            asked, {"outcome": {"outcome": "selected", "optionId": option["optionId"]}, **more}
+            question, {"outcome": {"outcome": "selected", "optionId": option["optionId"]}, **more}
         )
 
     async def end(self, turn: Any) -> Any:

@@ -24,21 +24,21 @@ async def write_after_answer(tmp_path: Path, result: Any, *, strict: bool = Fals
     file.unlink(missing_ok=True)
     async with connected(session, strict=strict) as editor:
         turn = editor.prompt(WRITE)
-        asked = await editor.asked()
+        question = await editor.asked()
         assert not file.exists()
         if isinstance(result, BaseException):
-            editor.client.raw.refuse(asked, -32603, "no window")
+            editor.client.raw.refuse(question, -32603, "no window")
         else:
-            editor.client.raw.reply(asked, result)
+            editor.client.raw.reply(question, result)
         assert (await editor.end(turn))["stopReason"] == "end_turn"
-    assert editor.client.said("agent_message_chunk")[-1]["content"]["text"] == "done"
+    assert editor.client.message("agent_message_chunk")[-1]["content"]["text"] == "done"
     last = session.audit_lines()[-1]
     assert last["effect"] == "ask"
     assert (last["answer"] in (ALLOW, ALWAYS)) is file.exists()
     assert session.rulings[0].allowed is file.exists()
     if not file.exists():
         assert session.results[0].startswith("Permission denied.")
-        assert editor.client.said("tool_call_update")[-1]["status"] == "failed"
+        assert editor.client.message("tool_call_update")[-1]["status"] == "failed"
     return file.exists(), session.results[0]
 
 
@@ -50,7 +50,7 @@ async def test_allow_option_runs_the_call(tmp_path: Path, option: str) -> None:
 
 @pytest.mark.rule(199, 200, 388)
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "expected_text"),
     [
         (selected(REJECT), "rejected this call"),
         (selected(NEVER), "rejected this for the rest of the session"),
@@ -71,11 +71,13 @@ async def test_allow_option_runs_the_call(tmp_path: Path, option: str) -> None:
         (RuntimeError(), "could not be asked (no window"),
     ],
 )
-async def test_any_other_answer_denies_and_the_turn_continues(tmp_path: Path, result: Any, told: str) -> None:
+async def test_any_other_answer_denies_and_the_turn_continues(
+    tmp_path: Path, result: Any, expected_text: str
+) -> None:
     for strict in (False, True):
-        ran, said = await write_after_answer(tmp_path, result, strict=strict)
+        ran, message = await write_after_answer(tmp_path, result, strict=strict)
         assert not ran
-        assert told in said
+        assert expected_text in message
 
 
 _words = st.sampled_from(
@@ -114,12 +116,12 @@ async def test_timeout_denies_and_later_calls_of_the_turn_are_not_asked_about(tm
     session = make_session(tmp_path, clock=clock)
     async with connected(session) as editor:
         turn = editor.prompt(WRITE, ("delete_file", {"path": "x"}), ("read_file", {"path": "x"}))
-        asked = await editor.asked()
+        question = await editor.asked()
         await clock.advance(600)
         withdrawn = await editor.client.raw.until_method("$/cancel_request")
-        editor.client.raw.reply(asked, selected(ALLOW))  # too late
+        editor.client.raw.reply(question, selected(ALLOW))  # too late
         await editor.end(turn)
-        assert withdrawn["params"] == {"requestId": asked["id"]}
+        assert withdrawn["params"] == {"requestId": question["id"]}
         assert "The user did not answer in time" in session.results[0]
         assert "The user did not answer an earlier question" in session.results[1]
         assert "Permission denied" not in session.results[2]  # calls that need no permission still run
@@ -140,9 +142,9 @@ async def test_question_without_time_limit_waits_as_long_as_the_turn(tmp_path: P
     session = make_session(tmp_path, clock=clock, seconds=None)
     async with connected(session) as editor:
         turn = editor.prompt(WRITE)
-        asked = await editor.asked()
+        question = await editor.asked()
         await clock.advance(1e6)
-        editor.answer(asked, ALLOW)
+        editor.answer(question, ALLOW)
         await editor.end(turn)
     assert (session.root / "made.txt").exists()
 
@@ -152,13 +154,13 @@ async def test_cancel_during_a_question_ends_the_turn_and_runs_nothing(tmp_path:
     session = make_session(tmp_path)
     async with connected(session) as editor:
         turn = editor.prompt(WRITE)
-        asked = await editor.asked()
+        question = await editor.asked()
         editor.client.cancel(editor.session_id)
         if not late:
-            editor.client.raw.reply(asked, {"outcome": {"outcome": "cancelled"}})
+            editor.client.raw.reply(question, {"outcome": {"outcome": "cancelled"}})
         assert (await editor.end(turn))["stopReason"] == "cancelled"
         if late:
-            editor.client.raw.reply(asked, selected(ALLOW))
+            editor.client.raw.reply(question, selected(ALLOW))
         after = editor.prompt(("list_files", {}))  # the next turn works
         await editor.end(after)
     assert not (session.root / "made.txt").exists()

@@ -70,22 +70,24 @@ async def test_decision_for_each_call_in_each_mode(
     found: list[str] = []
     for mode in MODES:
         session.mode = mode
-        asked: list[Any] = []
+        questions: list[Any] = []
 
-        def no(options: list[PermissionOption], decision: Any, asked: list[Any] = asked) -> PermissionAnswer:
-            asked.append(decision)
+        def no(
+            options: list[PermissionOption], decision: Any, questions: list[Any] = questions
+        ) -> PermissionAnswer:
+            questions.append(decision)
             return PermissionAnswer(reason="cancelled")
 
         ruling = await session.ruling(name, no, **arguments)
-        found.append("ask" if asked else "allow" if ruling.allowed else "deny")
+        found.append("ask" if questions else "allow" if ruling.allowed else "deny")
         assert ruling.allowed or ruling.message.startswith("Permission denied.")
     assert found == effects
     assert [line["effect"] for line in session.audit_lines()] == effects
 
 
-@pytest.mark.parametrize(("is_effective", "asked"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("is_effective", "asks_user"), [(True, False), (False, True)])
 async def test_workspace_write_runs_commands_without_asking_only_in_a_sandbox(
-    tmp_path: Path, is_effective: bool, asked: bool
+    tmp_path: Path, is_effective: bool, asks_user: bool
 ) -> None:
     session = make_session(
         tmp_path,
@@ -93,7 +95,7 @@ async def test_workspace_write_runs_commands_without_asking_only_in_a_sandbox(
         session_sandbox=FakeSandboxStatus(is_effective),
         sandbox=UnusedSandbox(),
     )
-    if asked:
+    if asks_user:
         assert "without a sandbox" in (await session.asked_decision("bash", command="make")).reason
     else:
         assert (await session.ruling("bash", command="make")).allowed
@@ -138,7 +140,7 @@ async def test_read_only_external_tool_runs_without_asking(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("mode", "rules", "call", "told"),
+    ("mode", "rules", "call", "expected_text"),
     [
         ("plan", {}, write("a.py"), "leave_plan_mode"),
         ("read-only", {}, write("a.py"), "Only the user can change the mode"),
@@ -158,12 +160,14 @@ async def test_read_only_external_tool_runs_without_asking(tmp_path: Path) -> No
         ("full-access", {"deny": [{"path": "vendor/**"}]}, write("vendor/x"), "denied by a rule"),
     ],
 )
-async def test_denial_says_what_to_do(tmp_path: Path, mode: Mode, rules: Any, call: Any, told: str) -> None:
+async def test_denial_says_what_to_do(
+    tmp_path: Path, mode: Mode, rules: Any, call: Any, expected_text: str
+) -> None:
     session = make_session(tmp_path, mode=mode, rules=rules)
     ruling = await session.ruling(call[0], **call[1])
     assert not ruling.allowed
     assert ruling.message.startswith("Permission denied. ")
-    assert told in ruling.message
+    assert expected_text in ruling.message
     assert "\n" not in ruling.message
 
 
@@ -195,8 +199,8 @@ async def test_allow_always_settles_other_open_questions(tmp_path: Path) -> None
     async with connected(session) as editor:
         turn = editor.prompt(write("a"), write("b"), ("delete_file", {"path": "c"}), together=True)
         questions = [await editor.asked() for _ in range(3)]
-        asked = {question["params"]["toolCall"]["title"].split()[-1]: question for question in questions}
-        first, second, third = (asked[name] for name in "abc")
+        questions = {question["params"]["toolCall"]["title"].split()[-1]: question for question in questions}
+        first, second, third = (questions[name] for name in "abc")
         editor.answer(first, ALWAYS)
         withdrawn = await editor.client.raw.until_method("$/cancel_request")
         assert withdrawn["params"]["requestId"] == second["id"]
@@ -259,10 +263,10 @@ async def test_mode_change_settles_an_open_question(tmp_path: Path, mode: Mode, 
     session = make_session(tmp_path)
     async with connected(session) as editor:
         turn = editor.prompt(write("a"))
-        asked = await editor.asked()
+        question = await editor.asked()
         session.mode = mode
         session.gate.reconsider()
-        assert (await editor.client.raw.until_method("$/cancel_request"))["params"]["requestId"] == asked[
+        assert (await editor.client.raw.until_method("$/cancel_request"))["params"]["requestId"] == question[
             "id"
         ]
         await editor.end(turn)
@@ -289,10 +293,10 @@ async def test_mode_change_keeps_a_question_that_still_needs_an_answer(tmp_path:
     session = make_session(tmp_path)
     async with connected(session) as editor:
         turn = editor.prompt(("read_file", {"path": ".env"}))
-        asked = await editor.asked()
+        question = await editor.asked()
         session.mode = "full-access"
         session.gate.reconsider()
-        editor.answer(asked, REJECT)
+        editor.answer(question, REJECT)
         await editor.end(turn)
         assert "$/cancel_request" not in editor.client.methods()
     assert not session.rulings[0].allowed
@@ -316,8 +320,8 @@ async def test_each_decision_is_one_private_audit_line_without_secrets(tmp_path:
     session = make_session(tmp_path)
     await session.ruling("read_file", path="a.py")
     await session.ruling("bash", ALLOW, command="TOKEN=geheim make")
-    said = PermissionAnswer(None, "cancelled", message="use the key sk-abcdefghijklmnopqrstuvwx")
-    await session.ruling("bash", lambda *_: said, command="make")
+    answer = PermissionAnswer(None, "cancelled", message="use the key sk-abcdefghijklmnopqrstuvwx")
+    await session.ruling("bash", lambda *_: answer, command="make")
     lines = session.audit_lines()
     assert [(line["session"], line["tool"], line["effect"]) for line in lines] == [
         ("sess_1", "read_file", "allow"),
@@ -338,9 +342,9 @@ async def test_nothing_runs_when_the_audit_cannot_be_written(tmp_path: Path) -> 
         assert not ruling.allowed
         assert "could not be written" in ruling.message
     session.mode = "ask"
-    asked = await session.ruling("write_file", ALWAYS, path="a.py", content="x")
-    assert not asked.allowed
-    assert "Calls that cannot be logged do not run" in asked.message
+    ruling = await session.ruling("write_file", ALWAYS, path="a.py", content="x")
+    assert not ruling.allowed
+    assert "Calls that cannot be logged do not run" in ruling.message
     assert await session.asked_decision(
         "write_file", path="a.py", content="x"
     )  # an "always" is not stored either

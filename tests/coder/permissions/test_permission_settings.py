@@ -77,7 +77,7 @@ def test_examples_in_the_docs_are_valid():
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected_text"),
     [
         (
             {"mode": "yolo"},
@@ -104,8 +104,8 @@ def test_examples_in_the_docs_are_valid():
         ({"sandbox": {"keep_env": ["A=b"]}}, "sandbox.keep_env[0]: 'A=b' is not a variable name"),
     ],
 )
-def test_errors_name_file_key_and_reason(value: Any, said: str):
+def test_errors_name_file_key_and_reason(value: Any, expected_text: str):
     with pytest.raises(UsageError) as caught:
         permission_settings(value, "config.toml")
-    assert said in str(caught.value)
+    assert expected_text in str(caught.value)
     assert "\n" not in str(caught.value)

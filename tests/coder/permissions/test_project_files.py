@@ -230,7 +230,7 @@ async def test_project_rules_tighten_and_never_widen(
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "expected_text"),
     [
         ({"permissions.toml": "deny = 5"}, ".accord/permissions.toml: permissions.deny"),
         ({"permissions.toml": "deny ="}, ".accord/permissions.toml: cannot be read"),
@@ -239,12 +239,12 @@ async def test_project_rules_tighten_and_never_widen(
     ],
 )
 async def test_unreadable_rules_make_writes_ask(
-    project: Path, trust: TrustStore, tmp_path: Path, texts: dict[str, str], said: str
+    project: Path, trust: TrustStore, tmp_path: Path, texts: dict[str, str], expected_text: str
 ) -> None:
     for name, text in texts.items():
         (project / ".accord" / name).write_bytes(text.encode(errors="surrogatepass"))
     files = await trusted_files(project, trust)
-    assert said in files.warnings()[0]
+    assert expected_text in files.warnings()[0]
     assert "every action needs a permission" in files.warnings()[0]
     session = make_session(tmp_path, mode="full-access")
     session.gate.policy = Policy(project=files.rules())

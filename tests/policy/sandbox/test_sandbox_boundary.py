@@ -31,7 +31,7 @@ ALL_ENFORCED = tuple(SandboxFact(fact.aspect, True, "so it is") for fact in UNCO
 
 
 @pytest.mark.parametrize("network", [False, True])
-async def test_the_reported_boundary_passes_the_self_test(harness: SandboxHarness, network: bool):
+async def test_the_reported_restrictions_pass_the_self_test(harness: SandboxHarness, network: bool):
     harness.options["network"] = network
     trials = await run_self_test(harness.sandbox)
     assert [str(trial) for trial in trials if not trial.held] == []
@@ -80,7 +80,7 @@ async def test_a_sandbox_that_cannot_run_commands_fails_the_self_test(tmp_path: 
 
 
 @pytest.mark.parametrize("missing", sorted(DECISIVE))
-def test_a_boundary_holds_only_with_every_decisive_aspect(missing: str):
+def test_a_sandbox_is_effective_only_with_every_decisive_aspect(missing: str):
     facts = tuple(fact for fact in ALL_ENFORCED if fact.aspect != missing)
     assert SandboxReport("some", ALL_ENFORCED).is_effective
     missing_fact = SandboxFact(missing, False, "no")  # pyright: ignore[reportArgumentType]
@@ -89,7 +89,7 @@ def test_a_boundary_holds_only_with_every_decisive_aspect(missing: str):
     assert not SandboxReport("some", ()).is_effective
 
 
-def test_a_boundary_holds_when_the_network_is_open_by_choice():
+def test_a_sandbox_is_effective_when_the_network_is_open_by_choice():
     facts = tuple(SandboxFact(fact.aspect, fact.aspect != "network", "") for fact in UNCONFINED)
     assert SandboxReport("some", facts, network=True).is_effective
     assert not SandboxReport("some", facts, network=False).is_effective

@@ -144,7 +144,7 @@ def test_a_home_folder_that_is_a_root_still_hides_its_keys(mounted: SandboxHarne
     assert mounted.shell("cat ~/diary.txt").out == SECRET
 
 
-def test_a_home_folder_as_root_is_not_a_boundary_under_landlock(landlocked: SandboxHarness):
+def test_landlock_with_the_home_folder_as_root_is_not_effective(landlocked: SandboxHarness):
     landlocked.options["writable"] = [landlocked.home]
     assert not landlocked.sandbox.report.is_effective
 
@@ -193,7 +193,7 @@ def test_the_scan_for_secrets_is_bounded_and_reports_it(tmp_path: Path):
     assert len(found.secrets) == 200
 
 
-def test_roots_too_large_to_scan_are_not_a_boundary(harness: SandboxHarness):
+def test_a_sandbox_with_roots_too_large_to_scan_is_not_effective(harness: SandboxHarness):
     for number in range(300):
         (harness.project / f".env.{number}").touch()
     assert not harness.sandbox.report.is_effective
