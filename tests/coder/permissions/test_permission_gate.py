@@ -199,8 +199,8 @@ async def test_allow_always_settles_other_open_questions(tmp_path: Path) -> None
     async with connected(session) as editor:
         turn = editor.prompt(write("a"), write("b"), ("delete_file", {"path": "c"}), together=True)
         questions = [await editor.asked() for _ in range(3)]
-        questions = {question["params"]["toolCall"]["title"].split()[-1]: question for question in questions}
-        first, second, third = (questions[name] for name in "abc")
+        by_file = {question["params"]["toolCall"]["title"].split()[-1]: question for question in questions}
+        first, second, third = (by_file[name] for name in "abc")
         editor.answer(first, ALWAYS)
         withdrawn = await editor.client.raw.until_method("$/cancel_request")
         assert withdrawn["params"]["requestId"] == second["id"]
