@@ -57,13 +57,13 @@ class MemoryClientConnection:
             self.transport.send(frame.body)
 
     def end(self, code: int, reason: str) -> None:
-        self.client.closed(reason)
+        self.client.on_closed(reason)
 
     def frames(self, frames: list[Frame]) -> None:
-        self.client.frames([frame for frame in frames if isinstance(frame, bytes)])
+        self.client.on_frames([frame for frame in frames if isinstance(frame, bytes)])
 
     def ended(self, end: TransportEnd) -> None:
-        self.client.closed(end.reason)
+        self.client.on_closed(end.reason)
 
 
 class DrivenClient(RawPeer):

@@ -147,7 +147,7 @@ async def test_a_pretty_printed_frame_reaches_the_agent_on_one_line(audit: Audit
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "_vendor/thing", "params": {"a": 1}}
-        client.connection.client.frames([json.dumps(message, indent=2).encode()])
+        client.connection.client.on_frames([json.dumps(message, indent=2).encode()])
         request = await harness.agent.until_method("_vendor/thing")
         harness.agent.reply(request, {})
         assert (await client.answer_to(7))["result"] == {}

@@ -272,7 +272,7 @@ class AgentEvents:
     def lease_process(self, agent: HostedAgent) -> LimitLease:
         """Count a process that is about to start. Raise GatewayLimitReached."""
         limit_counter, metrics = self._gateway.limit_counter, self._gateway.metrics
-        lease = limit_counter.process(agent.name)
+        lease = limit_counter.lease_process(agent.name)
         metrics.processes = limit_counter.processes
 
         def release() -> None:

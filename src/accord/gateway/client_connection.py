@@ -9,8 +9,9 @@ from typing import Final, Protocol
 
 from accord.gateway.access.access_tokens import TokenRights
 
-_SHORT_FRAME = 126
-_MEDIUM_FRAME = 1 << 16
+# A WebSocket frame has a length field of 7, 16 or 64 bits.
+_MIN_16_BIT_LENGTH: Final = 126
+_MIN_64_BIT_LENGTH: Final = 1 << 16
 
 
 MAX_UNSENT_HISTORY: Final = 1 << 20
@@ -48,9 +49,9 @@ class OutgoingFrame:
 
 def _text_frame(body: bytes) -> bytes:
     size = len(body)
-    if size < _SHORT_FRAME:
+    if size < _MIN_16_BIT_LENGTH:
         return bytes((0x81, size)) + body
-    if size < _MEDIUM_FRAME:
+    if size < _MIN_64_BIT_LENGTH:
         return b"\x81\x7e" + size.to_bytes(2, "big") + body
     return b"\x81\x7f" + size.to_bytes(8, "big") + body
 
@@ -77,7 +78,7 @@ class ClientConnection(Protocol):
         ...
 
     def end(self, code: int, reason: str) -> None:
-        """Close for good, with a WebSocket close code and a short reason. `ConnectionHandler.closed`
+        """Close for good, with a WebSocket close code and a short reason. `ConnectionHandler.on_closed`
         follows.
         """
         ...
@@ -86,11 +87,11 @@ class ClientConnection(Protocol):
 class ConnectionHandler(Protocol):
     """The gateway's end of a connection."""
 
-    def frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[bytes]) -> None:
         """Handle frames that arrived, in order. Never raises."""
         ...
 
-    def closed(self, reason: str) -> None:
+    def on_closed(self, reason: str) -> None:
         """Handle the end of the connection; called once."""
         ...
 

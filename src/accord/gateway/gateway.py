@@ -219,7 +219,7 @@ class Gateway:
         """
         while True:
             try:
-                return self.limit_counter.session(rights)
+                return self.limit_counter.lease_session(rights)
             except GatewayLimitReached:
                 unused_sessions = [
                     session

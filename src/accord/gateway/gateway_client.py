@@ -264,7 +264,7 @@ class GatewayClient:
 
     # -- from the client
 
-    def frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[bytes]) -> None:
         """Handle the frames that arrived."""
         for frame in frames:
             try:
@@ -273,7 +273,7 @@ class GatewayClient:
                 LOG.exception("handling a client's message failed: %s", type(error).__name__)
         self.gateway.flush()
 
-    def closed(self, reason: str) -> None:
+    def on_closed(self, reason: str) -> None:
         """Handle the end of the connection."""
         self.connected = False
         for task in tuple(self._tasks):

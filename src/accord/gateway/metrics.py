@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final
 
-_FAMILIES: Final = (
+_METRICS: Final = (
     ("connections", "gauge", "Open client connections, including those waiting for their client to resume."),
     ("sockets", "gauge", "Open sockets."),
     ("streams", "gauge", "Open event streams."),
@@ -17,7 +17,7 @@ _FAMILIES: Final = (
     ("processes", "gauge", "Running agent processes."),
     ("pending_approvals", "gauge", "Permission requests and questions waiting for an answer."),
 )
-_LABELLED: Final = (
+_LABELED_METRICS: Final = (
     ("sessions", "state", "gauge", "Live sessions by state."),
     ("requests", "status", "counter", "HTTP requests by status code."),
     ("refused", "reason", "counter", "Requests refused, by reason."),
@@ -50,25 +50,27 @@ class Metrics:
     def text(self) -> str:
         """Return the Prometheus text format."""
         lines: list[str] = []
-        for name, kind, meaning in _FAMILIES:
-            full = _full(name, kind)
-            lines += _head(full, kind, meaning)
-            lines.append(f"{full} {getattr(self, name)}")
-        for name, label, kind, meaning in _LABELLED:
-            full = _full(name, kind)
-            lines += _head(full, kind, meaning)
+        for name, kind, help_text in _METRICS:
+            metric = _metric_name(name, kind)
+            lines += _header_lines(metric, kind, help_text)
+            lines.append(f"{metric} {getattr(self, name)}")
+        for name, label, kind, help_text in _LABELED_METRICS:
+            metric = _metric_name(name, kind)
+            lines += _header_lines(metric, kind, help_text)
             counts: Counter[str] = getattr(self, name)
-            lines += [f'{full}{{{label}="{_escaped(value)}"}} {counts[value]}' for value in sorted(counts)]
+            lines += [
+                f'{metric}{{{label}="{_escape_label(value)}"}} {counts[value]}' for value in sorted(counts)
+            ]
         return "\n".join(lines) + "\n"
 
 
-def _full(name: str, kind: str) -> str:
+def _metric_name(name: str, kind: str) -> str:
     return f"accord_{name}_total" if kind == "counter" else f"accord_{name}"
 
 
-def _head(full: str, kind: str, meaning: str) -> list[str]:
-    return [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
+def _header_lines(metric: str, kind: str, help_text: str) -> list[str]:
+    return [f"# HELP {metric} {help_text}", f"# TYPE {metric} {kind}"]
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -161,11 +161,11 @@ def test_several_processes_create_and_revoke_tokens(tmp_path: Path) -> None:
     ],
 )
 def test_two_folder_limits_leave_their_intersection(own, bounds, left) -> None:
-    assert TokenRights("t", folders=own).within(bounds).folders == left
+    assert TokenRights("t", folders=own).restricted_to(bounds).folders == left
 
 
 def test_an_empty_folder_list_allows_no_folder() -> None:
-    nowhere = TokenRights("t", folders=("/a",)).within(("/b",))
+    nowhere = TokenRights("t", folders=("/a",)).restricted_to(("/b",))
     assert not nowhere.may_enter("/a")
     assert not nowhere.may_enter("/")
 

@@ -97,7 +97,7 @@ def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     audit = AuditLog(tmp_path / "file" / "audit.jsonl", on_error=warnings.append)
     for _ in range(3):
         audit.record(RIGHTS, "x")
-    assert audit.missing == 3
+    assert audit.missing_lines == 3
     assert len(warnings) == 1
     assert str(audit.path) in warnings[0]
 
@@ -111,7 +111,7 @@ audit = AuditLog(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
 for number in range(50):
     audit.record(None, "x", number=number)
-missing = audit.missing
+missing = audit.missing_lines
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 audit.record(None, "room again")
 print(missing)
@@ -142,7 +142,7 @@ from accord.gateway.access.audit_log import AuditLog
 audit = AuditLog(Path(sys.argv[1]), max_bytes=4000, rotated_files=100)
 for number in range(200):
     audit.record(None, "x", who=sys.argv[2], number=number)
-assert not audit.missing
+assert not audit.missing_lines
 """
 
 

@@ -235,21 +235,21 @@ async def test_a_ticket_opens_one_websocket_before_it_expires(harness: AuthHarne
     def opens(ticket: str, **more) -> int:
         return harness.status(harness.request("GET", kind="websocket", query=f"ticket={ticket}", **more))
 
-    ticket = harness.auth.ticket(harness.bearer(path="/api/ticket"))
+    ticket = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     assert opens(ticket) == 200
     assert opens(ticket) == 401
-    late = harness.auth.ticket(harness.bearer(path="/api/ticket"))
+    late = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     await harness.clock.advance(30)
     assert opens(late) == 401
-    twice = harness.auth.ticket(harness.bearer(path="/api/ticket"))
+    twice = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     assert opens(f"{twice}&ticket={twice}") == 401
-    http = harness.auth.ticket(harness.bearer(path="/api/ticket"))
+    http = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     assert harness.status(harness.request(query=f"ticket={http}")) == 401
-    foreign = harness.auth.ticket(harness.bearer(path="/api/ticket", origin=OWN))
+    foreign = harness.auth.issue_ticket(harness.bearer(path="/api/ticket", origin=OWN))
     assert opens(foreign) == 401
-    same = harness.auth.ticket(harness.bearer(path="/api/ticket", origin=OWN))
+    same = harness.auth.issue_ticket(harness.bearer(path="/api/ticket", origin=OWN))
     assert opens(same, origin=OWN) == 200
-    revoked = harness.auth.ticket(harness.bearer(path="/api/ticket"))
+    revoked = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     harness.auth.tokens.revoke(harness.token.id)
     assert opens(revoked) == 401
 
@@ -272,8 +272,10 @@ def test_configured_names_and_origins_are_accepted(tmp_path: Path) -> None:
     assert harness.status(harness.bearer(origin="http://app.example")) == 403
     shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
     assert harness.status(harness.request(cookie=shown, origin="https://app.example")) == 403
-    assert "Access-Control-Allow-Origin" in harness.auth.cors(harness.request(origin="https://app.example"))
-    assert "Access-Control-Allow-Origin" not in harness.auth.cors(harness.request(origin=OWN))
+    assert "Access-Control-Allow-Origin" in harness.auth.cors_headers(
+        harness.request(origin="https://app.example")
+    )
+    assert "Access-Control-Allow-Origin" not in harness.auth.cors_headers(harness.request(origin=OWN))
 
 
 def test_forwarded_headers_count_only_from_configured_proxies(tmp_path: Path) -> None:

@@ -79,12 +79,12 @@ def test_no_request_without_the_token_is_admitted(
     request = AuthRequest(
         method="GET", path="/" + path, query=real(query), headers=sent_headers, peer=peer, tls=tls, kind=kind
     )
-    for ask in (auth.authenticate, auth.log_in, auth.ticket):
+    for ask in (auth.authenticate, auth.log_in, auth.issue_ticket):
         with pytest.raises(RequestRefused) as refused:
             ask(request)
         assert refused.value.status in (400, 401, 403, 421)
         assert text not in refused.value.reason
-    for harmless in (auth.check_origin, auth.log_out, auth.cors):
+    for harmless in (auth.check_origin, auth.log_out, auth.cors_headers):
         try:
             harmless(request)
         except RequestRefused as refusal:

@@ -23,7 +23,7 @@ def limit_counter(**limits) -> LimitCounter:
 @pytest.mark.parametrize("thing", ["connection", "session"])
 def test_connections_and_sessions_are_limited_per_token_and_in_total(thing: str) -> None:
     counted = limit_counter(connections=2, total_connections=3, sessions=2, total_sessions=3)
-    take = getattr(counted, thing)
+    take = getattr(counted, f"lease_{thing}")
     first, _ = take(A), take(A)
     with pytest.raises(GatewayLimitReached, match="of this token") as reached:
         take(A)
@@ -38,7 +38,7 @@ def test_connections_and_sessions_are_limited_per_token_and_in_total(thing: str)
 
 def test_a_lease_is_released_once() -> None:
     counted = limit_counter(connections=2)
-    first, second = counted.connection(A), counted.connection(A)
+    first, second = counted.lease_connection(A), counted.lease_connection(A)
     first.release()
     first.release()
     assert counted.connections == 1
@@ -50,23 +50,23 @@ def test_a_lease_is_released_once() -> None:
 
 def test_a_rejected_request_takes_no_lease() -> None:
     counted = limit_counter(connections=5, total_connections=1)
-    rotated_files = counted.connection(A)
+    rotated_files = counted.lease_connection(A)
     for _ in range(10):
         with pytest.raises(GatewayLimitReached):
-            counted.connection(B)
+            counted.lease_connection(B)
     rotated_files.release()
     assert counted.connections == 0
-    for lease in [counted.connection(B)]:
+    for lease in [counted.lease_connection(B)]:
         lease.release()
 
 
 def test_processes_are_counted_over_all_agents() -> None:
     counted = limit_counter(total_processes=2)
-    one, _ = counted.process("x"), counted.process("y")
+    one, _ = counted.lease_process("x"), counted.lease_process("y")
     with pytest.raises(GatewayLimitReached, match="running agents"):
-        counted.process("z")
+        counted.lease_process("z")
     one.release()
-    counted.process("z")
+    counted.lease_process("z")
 
 
 def test_unread_bytes_are_limited_per_token_and_in_total() -> None:

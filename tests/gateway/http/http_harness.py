@@ -46,7 +46,7 @@ class EchoHandler:
         self.reasons: list[str] = []
         self._echo = echo
 
-    def frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[bytes]) -> None:
         assert not self.reasons, "a frame came after the end"
         for frame in frames:
             self.received_frames.append(frame)
@@ -66,7 +66,7 @@ class EchoHandler:
         """Send a message of the agent."""
         self.connection.send(OutgoingFrame(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
 
-    def closed(self, reason: str) -> None:
+    def on_closed(self, reason: str) -> None:
         self.reasons.append(reason)
         self._echo.notice()
 

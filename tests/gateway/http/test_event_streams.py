@@ -120,7 +120,10 @@ async def test_a_returning_reader_gets_missed_events_once(version: int) -> None:
 
 @both_versions
 async def test_dropped_events_are_announced_by_a_comment(version: int) -> None:
-    async with http_harness(ServerConfig(kept_frames=2)) as harness, http_client(harness, version) as client:
+    async with (
+        http_harness(ServerConfig(resume_frames=2)) as harness,
+        http_client(harness, version) as client,
+    ):
         connection = await open_connection(client)
         [handler] = harness.echo.clients
         async with EventReader(client, connection) as events:
@@ -196,7 +199,7 @@ async def test_the_end_of_a_connection_ends_its_streams(version: int) -> None:
 
 @both_versions
 async def test_too_many_unread_bytes_end_the_connection(version: int) -> None:
-    config = ServerConfig(held_bytes=100_000)
+    config = ServerConfig(max_held_bytes=100_000)
     async with http_harness(config) as harness, http_client(harness, version) as client:
         await open_connection(client)
         [handler] = harness.echo.clients

@@ -17,7 +17,7 @@ from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harnes
 from tests.gateway.http.raw_socket import HANDSHAKE, RawSocket
 
 from accord.gateway.http import ServerConfig
-from accord.gateway.http.http_server import PREFACE
+from accord.gateway.http.http_server import HTTP2_PREFACE
 from accord.testing import FakeClock
 
 ALL_PATHS = [
@@ -68,7 +68,7 @@ async def status(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         (b"GET /" + b"a" * 40_000, 431),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 200 + b"\n\n", 400),
         (b"\x00" * 40_000, 400),
-        (PREFACE[:10] + b"x\r\n\r\n", 400),
+        (HTTP2_PREFACE[:10] + b"x\r\n\r\n", 400),
     ],
 )
 async def test_invalid_http_is_rejected(sent: bytes, answer: int) -> None:
@@ -87,7 +87,7 @@ async def test_noise_on_the_socket_does_not_stop_the_server() -> None:
         whole = harness.head("POST", content_type="application/json", content_length="2") + b"{}"
         for number in range(60):
             reader, writer = await harness.raw()
-            sent = bytearray(dice.choice([whole, PREFACE + whole, harness.head(**HANDSHAKE)]))
+            sent = bytearray(dice.choice([whole, HTTP2_PREFACE + whole, harness.head(**HANDSHAKE)]))
             for _ in range(dice.randrange(1, 8)):
                 sent[dice.randrange(len(sent))] = dice.randrange(256)
             writer.write(bytes(sent) + dice.randbytes(number))
@@ -114,7 +114,7 @@ async def test_noise_on_http2_does_not_stop_the_server() -> None:
     async with http_harness() as harness:
         for number in range(40):
             reader, writer = await harness.raw()
-            writer.write(PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+            writer.write(HTTP2_PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
             size = dice.randrange(64)
             kind = dice.randrange(12)
             writer.write(
@@ -209,7 +209,7 @@ async def test_a_slow_request_head_is_dropped() -> None:
     clock = FakeClock()
     async with http_harness(clock=clock) as harness:
         silent, dripping, preface = await harness.raw(), await harness.raw(), await harness.raw()
-        preface[1].write(PREFACE[:20])
+        preface[1].write(HTTP2_PREFACE[:20])
         await harness.until(lambda: harness.server.metrics.sockets == 3)
         for byte in b"GET /hea":
             dripping[1].write(bytes([byte]))

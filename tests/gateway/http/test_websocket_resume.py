@@ -144,7 +144,7 @@ async def test_the_server_acknowledges_to_clients_that_acknowledge() -> None:
 
 
 async def test_a_client_that_does_not_acknowledge_keeps_only_the_latest_frames() -> None:
-    async with http_harness(ServerConfig(kept_frames=5)) as harness:
+    async with http_harness(ServerConfig(resume_frames=5)) as harness:
         plain, faithful = await RawSocket.open(harness), await RawSocket.open(harness)
         faithful.send(method="_accord/ack", params={"received": 0})
         faithful.send(id=1, method="echo")
@@ -252,7 +252,7 @@ async def test_a_close_ends_the_connection_unless_the_client_may_resume(
 
 
 async def test_too_many_frames_for_an_absent_client_end_its_connection() -> None:
-    config = ServerConfig(held_bytes=100_000, held_frames=50)
+    config = ServerConfig(max_held_bytes=100_000, max_held_frames=50)
     async with http_harness(config) as harness:
         for much, many in [("x" * 20_000, 6), ("", 51)]:
             socket = await RawSocket.open(harness)

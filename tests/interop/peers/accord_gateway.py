@@ -41,55 +41,50 @@ class ClientBridge:
         theirs, self._agent = memory_pair()
         agent.connect(theirs)
         self._connection = connection
-        self._asked: dict[int | str | None, str | None] = {}
+        self._request_streams: dict[int | str | None, str | None] = {}
         folder = Path(os.environ["RECORD"])
-        self._heard, self._said = (folder / "to_agent").open("ab", 0), (folder / "to_client").open("ab", 0)
-        self._leaving: asyncio.Task[None] | None = None
+        self._to_agent = (folder / "to_agent").open("ab", 0)
+        self._to_client = (folder / "to_client").open("ab", 0)
+        self._closing: asyncio.Task[None] | None = None
         self._agent.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
         """Send frames of the agent to the stream that the transport rules require."""
         for frame in frames:
             assert isinstance(frame, bytes)
-            self._said.write(frame + b"\n")
-            read = decode_envelope(frame)
-            if read.method is UNSET:
-                stream = self._asked.pop(None if read.id is UNSET else read.id, None)
+            self._to_client.write(frame + b"\n")
+            envelope = decode_envelope(frame)
+            if envelope.method is UNSET:
+                stream = self._request_streams.pop(None if envelope.id is UNSET else envelope.id, None)
             else:
-                stream = None if read.method.startswith("$/") else session_of(read.params)
+                stream = None if envelope.method.startswith("$/") else session_of(envelope.params)
             self._connection.send(OutgoingFrame(frame), stream)
 
-    def heard(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[bytes]) -> None:
         """Pass frames of the client to the agent."""
         for frame in frames:
-            self._heard.write(frame + b"\n")
-            read = decode_envelope(frame)
-            if read.method is not UNSET and read.id is not UNSET:
-                self._asked[read.id] = None if read.method in CONNECTION_METHODS else session_of(read.params)
+            self._to_agent.write(frame + b"\n")
+            envelope = decode_envelope(frame)
+            if envelope.method is not UNSET and envelope.id is not UNSET:
+                self._request_streams[envelope.id] = (
+                    None if envelope.method in CONNECTION_METHODS else session_of(envelope.params)
+                )
             self._agent.send(frame)
 
     def ended(self, end: TransportEnd) -> None:
         """The agent ended."""
         self._connection.end(1011, end.reason)
 
-    def closed(self, reason: str) -> None:
+    def on_closed(self, reason: str) -> None:
         """The client disconnected."""
-        self._leaving = asyncio.ensure_future(self._agent.aclose())
-
-
-class ClientEnd:
-    """The handler of one client connection."""
-
-    def __init__(self, bridge: ClientBridge) -> None:
-        self.frames = bridge.heard
-        self.closed = bridge.closed
+        self._closing = asyncio.ensure_future(self._agent.aclose())
 
 
 class Opener:
     """Opens client connections."""
 
-    def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> ClientEnd:
-        return ClientEnd(ClientBridge(connection))
+    def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> ClientBridge:
+        return ClientBridge(connection)
 
 
 async def main(certificate: str | None = None, key: str | None = None) -> None:

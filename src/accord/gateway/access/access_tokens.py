@@ -58,7 +58,7 @@ class TokenRights(Struct, frozen=True):
             return True
         # `link/..` can resolve differently before and after normalization: check both.
         return all(
-            any(commonpath((real, own)) == own for own in self.folders)
+            any(commonpath((real, allowed)) == allowed for allowed in self.folders)
             for real in map(realpath, {folder, normpath(folder)})
         )
 
@@ -66,19 +66,19 @@ class TokenRights(Struct, frozen=True):
         """Whether the token covers this agent and all of these folders."""
         return self.may_use(agent) and all(map(self.may_enter, folders))
 
-    def within(self, folders: tuple[str, ...] | None) -> "TokenRights":
+    def restricted_to(self, folders: tuple[str, ...] | None) -> "TokenRights":
         """Return the rights restricted to these folders.
 
-        Of two folders of which one contains the other, the inner one remains.
+        If one folder contains another, the inner one remains.
         """
         if folders is None:
             return self
         if self.folders is None:
             return replace(self, folders=folders)
         bounds = TokenRights("", folders=folders)
-        shared = [own for own in self.folders if bounds.may_enter(own)]
-        shared += [bound for bound in folders if self.may_enter(bound)]
-        return replace(self, folders=tuple(dict.fromkeys(shared)))
+        common = [folder for folder in self.folders if bounds.may_enter(folder)]
+        common += [folder for folder in folders if self.may_enter(folder)]
+        return replace(self, folders=tuple(dict.fromkeys(common)))
 
 
 def create_private_file(path: Path, data: bytes, time: float) -> None:
@@ -104,7 +104,7 @@ TOKEN_PATTERN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: the id, which is not secret, and the secret."""
 _ID_PATTERN: Final = re.compile("[a-z0-9]{8}")
 _ID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
-_USE_INTERVAL: Final = 60.0
+_USE_RECORD_SECONDS: Final = 60.0
 NEVER_USED: Final = 0.0
 """The modification time of a token file that was never used."""
 _NO_HASH: Final = "0" * 64
@@ -222,7 +222,7 @@ class TokenStore:
     def mark_used(self, token: Token) -> None:
         """Record the use, at most about once a minute."""
         now = self._now()
-        if now - self._use_recorded.get(token.id, -_USE_INTERVAL) < _USE_INTERVAL:
+        if now - self._use_recorded.get(token.id, -_USE_RECORD_SECONDS) < _USE_RECORD_SECONDS:
             return
         self._use_recorded[token.id] = now
         with suppress(OSError):
@@ -263,7 +263,7 @@ def without_token(text: str) -> str:
 _QR_BORDER: Final = 2
 _RESET: Final = "\x1b[0m"
 _BLACK_ON_WHITE: Final = "\x1b[38;5;16;48;5;231m"
-_QR_CHARACTERS: Final = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
+_QR_BLOCKS: Final = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
 
 
 def pairing_link(url: str, token: str) -> str:
@@ -292,6 +292,6 @@ def qr_code(text: str, width: int) -> list[str] | None:
     if len(rows) % 2:
         rows.append([False] * len(rows[0]))
     return [
-        _BLACK_ON_WHITE + "".join(_QR_CHARACTERS[pair] for pair in zip(upper, lower, strict=True)) + _RESET
+        _BLACK_ON_WHITE + "".join(_QR_BLOCKS[pair] for pair in zip(upper, lower, strict=True)) + _RESET
         for upper, lower in zip(rows[::2], rows[1::2], strict=True)
     ]

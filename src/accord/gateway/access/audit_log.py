@@ -43,7 +43,7 @@ class AuditLog:
         on_error: Callable[[str], None] | None = None,
     ) -> None:
         self.path: Path = audit_file() if path is None else path
-        self.missing: int = 0
+        self.missing_lines: int = 0
         """Number of lines that could not be written since the last one that was."""
         self._max_bytes = max_bytes
         self._rotated_files = rotated_files
@@ -66,14 +66,14 @@ class AuditLog:
         for name, value in values.items():
             if value is not None:
                 line[name] = value[:_MAX_TEXT] if isinstance(value, str) else value
-        if self.missing:
-            line["missingBefore"] = self.missing
+        if self.missing_lines:
+            line["missingBefore"] = self.missing_lines
         try:
             self._append(msgspec.json.encode(line) + b"\n")
         except (OSError, UnicodeEncodeError) as error:
             self._write_failed(error)
         else:
-            self.missing = 0
+            self.missing_lines = 0
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -123,16 +123,16 @@ class AuditLog:
             except FileNotFoundError:
                 return
             for number in range(self._rotated_files, 0, -1):
-                older = self._numbered(number - 1)
-                if older.exists():
-                    os.replace(older, self._numbered(number))
+                source = self._numbered(number - 1)
+                if source.exists():
+                    os.replace(source, self._numbered(number))
 
     def _numbered(self, number: int) -> Path:
         return self.path if number == 0 else self.path.with_name(f"{self.path.name}.{number}")
 
     def _write_failed(self, error: Exception) -> None:
-        self.missing += 1
-        if self.missing == 1 and self._on_error is not None:
+        self.missing_lines += 1
+        if self.missing_lines == 1 and self._on_error is not None:
             self._on_error(
                 f"{self.path}: the audit log cannot be written ({error}); the gateway goes on without it"
             )

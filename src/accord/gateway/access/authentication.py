@@ -23,9 +23,17 @@ from accord.gateway.access.request_origin import Origins, Proxies, RequestRefuse
 from accord.gateway.access.resource_limits import LimitLease, TokenBucket
 
 FREE_FAILURES: Final = 20
-"""So many failures of one address are answered with the reason."""
+"""Failures of one address that are answered with the reason. Later ones get status 429."""
 FAILURES_PER_SECOND: Final = 0.2
+CHECK_SECONDS: Final = 0.5
 _MAX_ADDRESSES: Final = 4096
+
+_TOKEN_PARAMETERS: Final = frozenset(
+    {"token", "access_token", "accesstoken", "auth", "authorization", "bearer", "api_key", "apikey", "key"}
+)
+_CHALLENGE: Final = 'Bearer realm="accord"'
+_INVALID_TOKEN: Final = _CHALLENGE + ', error="invalid_token"'
+_OnEnd = Callable[[str], None]
 
 
 class Throttle:
@@ -35,10 +43,10 @@ class Throttle:
     """
 
     def __init__(
-        self, clock: Clock, *, free: int = FREE_FAILURES, per_second: float = FAILURES_PER_SECOND
+        self, clock: Clock, *, free_failures: int = FREE_FAILURES, per_second: float = FAILURES_PER_SECOND
     ) -> None:
         self._clock = clock
-        self._free = free
+        self._free_failures = free_failures
         self._per_second = per_second
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
@@ -47,15 +55,17 @@ class Throttle:
 
     def count_failure(self, peer: str) -> int:
         """Count a failure. Return the seconds to wait before the next attempt; 0 for the first ones."""
-        key = _key(peer)
-        bucket = self._buckets.pop(key, None) or TokenBucket(self._clock, self._per_second, self._free)
+        key = _address_key(peer)
+        bucket = self._buckets.pop(key, None) or TokenBucket(
+            self._clock, self._per_second, self._free_failures
+        )
         self._buckets[key] = bucket
         if len(self._buckets) > _MAX_ADDRESSES:
             self._buckets.popitem(last=False)
         return ceil(bucket.take(1))
 
 
-def _key(peer: str) -> str:
+def _address_key(peer: str) -> str:
     """Count all addresses of one IPv6 network as one."""
     try:
         address = ip_address(peer.partition("%")[0])
@@ -66,10 +76,6 @@ def _key(peer: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(IPv6Address(int(address) >> 64 << 64))
-
-
-CHECK_SECONDS: Final = 0.5
-_OnEnd = Callable[[str], None]
 
 
 class TokenWatcher:
@@ -131,13 +137,6 @@ class TokenWatcher:
             self._stop_timer()
 
 
-_TOKEN_PARAMETERS: Final = frozenset(
-    {"token", "access_token", "accesstoken", "auth", "authorization", "bearer", "api_key", "apikey", "key"}
-)
-_CHALLENGE: Final = 'Bearer realm="accord"'
-_INVALID_TOKEN: Final = _CHALLENGE + ', error="invalid_token"'
-
-
 class AuthRequest(Struct, frozen=True, kw_only=True):
     """The parts of a request that authentication needs."""
 
@@ -197,7 +196,7 @@ class Authenticator:
     def check_origin(self, request: AuthRequest) -> None:
         """Check Host and Origin only, for requests that need no token. Raises RequestRefused."""
         try:
-            self._check_source(request, page=True)
+            self._check_source(request, allow_navigation=True)
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
 
@@ -237,11 +236,11 @@ class Authenticator:
                 self._record(self._rights(token, request), "logout")
         return self._cookie(request, "", 0)
 
-    def ticket(self, request: AuthRequest) -> str:
+    def issue_ticket(self, request: AuthRequest) -> str:
         """Serve `POST /api/ticket`. Return a ticket that opens one WebSocket. Raises RequestRefused."""
         return self.tickets.issue(self._find_token(request).id, request.header("origin"))
 
-    def cors(self, request: AuthRequest) -> dict[str, str]:
+    def cors_headers(self, request: AuthRequest) -> dict[str, str]:
         """Return the headers that let a page of `--allow-origin` read the response."""
         origins = request.headers.get("origin", ())
         if len(origins) != 1 or not self.origins.is_allowed(origins[0]):
@@ -272,20 +271,20 @@ class Authenticator:
 
     def _rights(self, token: Token, request: AuthRequest) -> TokenRights:
         """Return the token's rights, restricted to the folders of the gateway."""
-        return token.rights(self.peer(request)).within(self._folders)
+        return token.rights(self.peer(request)).restricted_to(self._folders)
 
     def _find_token(
         self, request: AuthRequest, methods: tuple[str, ...] = ("bearer", "ticket", "cookie")
     ) -> Token:
         try:
-            browser = self._check_source(request)
-            token = self._token_of(request, browser, methods)
+            from_own_page = self._check_source(request)
+            token = self._token_of(request, from_own_page, methods)
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
         self.tokens.mark_used(token)
         return token
 
-    def _check_source(self, request: AuthRequest, *, page: bool = False) -> bool:
+    def _check_source(self, request: AuthRequest, *, allow_navigation: bool = False) -> bool:
         """Check Host, Origin and URL. Return whether the gateway's own page sent the request.
 
         Raises RequestRefused.
@@ -301,7 +300,7 @@ class Authenticator:
                     403,
                     "This origin is not allowed; start `accord serve` with --allow-origin to allow it.",
                 )
-        elif fetch_site in ("cross-site", "same-site") and not (page and _is_navigation(request)):
+        elif fetch_site in ("cross-site", "same-site") and not (allow_navigation and _is_navigation(request)):
             raise RequestRefused(403, "Requests from pages of other sites are not allowed.")
         if _has_token_in_url(request):
             raise RequestRefused(
@@ -311,7 +310,7 @@ class Authenticator:
             )
         return is_own or (origin is None and fetch_site == "same-origin")
 
-    def _token_of(self, request: AuthRequest, browser: bool, methods: tuple[str, ...]) -> Token:
+    def _token_of(self, request: AuthRequest, from_own_page: bool, methods: tuple[str, ...]) -> Token:
         """Return the token behind the credentials.
 
         The first credentials found must be valid: valid ones of another kind do not make up for them.
@@ -339,11 +338,11 @@ class Authenticator:
         if "cookie" in methods and cookies:
             if request.kind == "websocket":
                 raise _invalid_token("A WebSocket needs a ticket; request one with POST /api/ticket.")
-            if not browser:
+            if not from_own_page:
                 raise RequestRefused(403, "The cookie is only valid for the gateway's own page.")
-            found = (self.browsers.token(cookie) for cookie in cookies)
+            token_ids = (self.browsers.token(cookie) for cookie in cookies)
             return self._valid_token(
-                next((id for id in found if id), None), "The login has ended; log in again."
+                next((id for id in token_ids if id), None), "The login has ended; log in again."
             )
         raise RequestRefused(
             401,

@@ -74,7 +74,7 @@ class BrowserLogins:
             if self._now() - last_seen >= LOGIN_LIFETIME:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
-        same_token = sorted(self._files_of(token), key=lambda files: files[1])
+        same_token = sorted(self._files_of(token), key=lambda file: file[1])
         for path, _ in same_token[: max(0, len(same_token) - _MAX_PER_TOKEN + 1)]:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -130,21 +130,21 @@ class Tickets:
             del self._issued[key]
         while len(self._issued) >= _MAX_TICKETS:
             del self._issued[next(iter(self._issued))]  # the oldest one
-        cookie = secrets.token_urlsafe(32)
-        self._issued[_key(cookie)] = _Ticket(token, origin, now + TICKET_LIFETIME)
-        return cookie
+        text = secrets.token_urlsafe(32)
+        self._issued[_ticket_hash(text)] = _Ticket(token, origin, now + TICKET_LIFETIME)
+        return text
 
-    def redeem(self, cookie: str, origin: str | None = None) -> str | None:
+    def redeem(self, text: str, origin: str | None = None) -> str | None:
         """Return the id of the ticket's token.
 
         None if the ticket is unknown, used, too old or from another origin.
         """
-        ticket = self._issued.pop(_key(cookie), None)
+        ticket = self._issued.pop(_ticket_hash(text), None)
         if ticket is None or ticket.expires <= self._clock.now():
             return None
         return ticket.token if ticket.origin in (None, origin) else None
 
 
-def _key(cookie: str) -> bytes:
-    """Look tickets up by hash, so that timing reveals nothing."""
-    return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()
+def _ticket_hash(ticket: str) -> bytes:
+    """Return the key of a ticket: its hash, so that the time of a lookup reveals nothing."""
+    return hashlib.sha256(ticket.encode(errors="surrogatepass")).digest()

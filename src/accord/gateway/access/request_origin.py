@@ -14,6 +14,14 @@ from typing import Final
 from accord.errors import AccordError, UsageError
 
 Headers = Mapping[str, Sequence[str]]
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_AUTHORITY: Final = re.compile(
+    r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9](?:[a-z0-9._-]{0,252})))(?::([0-9]{1,5}))?"
+)
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Proxies:
@@ -30,7 +38,7 @@ class Proxies:
 
     def peer(self, peer: str, headers: Headers) -> str:
         """Return the client's address: the last one that a trusted proxy names, which it saw itself."""
-        if not self._is_known(peer):
+        if not self._is_trusted(peer):
             return peer
         value = ",".join(headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
         try:
@@ -41,9 +49,9 @@ class Proxies:
     def reports_tls(self, peer: str, headers: Headers) -> bool:
         """Whether the browser used TLS to the proxy."""
         value = headers.get("x-forwarded-proto", ())
-        return len(value) == 1 and value[0].strip().lower() == "https" and self._is_known(peer)
+        return len(value) == 1 and value[0].strip().lower() == "https" and self._is_trusted(peer)
 
-    def _is_known(self, peer: str) -> bool:
+    def _is_trusted(self, peer: str) -> bool:
         if not self._networks:
             return False
         try:
@@ -51,9 +59,6 @@ class Proxies:
         except ValueError:
             return False
         return any(address in network for network in self._networks)
-
-
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class RequestRefused(AccordError):
@@ -66,23 +71,15 @@ class RequestRefused(AccordError):
         self.headers: dict[str, str] = dict(headers)
 
 
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_AUTHORITY: Final = re.compile(
-    r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9](?:[a-z0-9._-]{0,252})))(?::([0-9]{1,5}))?"
-)
-_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}")
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-
-
 def split_authority(text: str) -> tuple[str, int | None] | None:
     """Return the name in lower case, without brackets or a final dot, and the port; None if invalid."""
-    found = _AUTHORITY.fullmatch(text.lower())
-    if found is None:
+    match = _AUTHORITY.fullmatch(text.lower())
+    if match is None:
         return None
-    port = int(found[3]) if found[3] else None
+    port = int(match[3]) if match[3] else None
     if port is not None and not 0 < port < 65536:
         return None
-    return (found[1] or found[2]).removesuffix("."), port
+    return (match[1] or match[2]).removesuffix("."), port
 
 
 def split_origin(text: str) -> tuple[str, str, int] | None:
@@ -90,8 +87,8 @@ def split_origin(text: str) -> tuple[str, str, int] | None:
 
     Apps have schemes of their own and no port.
     """
-    scheme, mark, rest = text.lower().partition("://")
-    parts = split_authority(rest) if mark and _SCHEME.fullmatch(scheme) else None
+    scheme, separator, authority = text.lower().partition("://")
+    parts = split_authority(authority) if separator and _SCHEME.fullmatch(scheme) else None
     return None if parts is None else (scheme, parts[0], parts[1] or _DEFAULT_PORTS.get(scheme, 0))
 
 
@@ -155,7 +152,10 @@ class Origins:
             return False
         name, port = authority
         schemes = {scheme, "https"} if name in self._names else {scheme}
-        return any(parsed == (one, name, port or _DEFAULT_PORTS[one]) for one in schemes)
+        return any(
+            parsed == (allowed_scheme, name, port or _DEFAULT_PORTS[allowed_scheme])
+            for allowed_scheme in schemes
+        )
 
     def is_allowed(self, origin: str) -> bool:
         """Whether it is one of `--allow-origin`."""

@@ -14,6 +14,12 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import RpcError
 from accord.gateway.access.access_tokens import TokenRights
 
+LIMIT_REACHED: Final = -32029
+_MIB: Final = 1024 * 1024
+CountLimit = Annotated[int, Meta(ge=1, le=1_000_000)]
+ByteLimit = Annotated[int, Meta(ge=1024, le=1 << 40)]
+RateLimit = Annotated[float, Meta(gt=0, le=1e9)]
+
 
 class TokenBucket:
     """A token bucket: refilled at a steady rate up to its size."""
@@ -37,14 +43,6 @@ class TokenBucket:
             return 0.0
         self._available = available
         return (amount - available) / self.per_second
-
-
-LIMIT_REACHED: Final = -32029
-_MIB: Final = 1024 * 1024
-
-CountLimit = Annotated[int, Meta(ge=1, le=1_000_000)]
-ByteLimit = Annotated[int, Meta(ge=1024, le=1 << 40)]
-RateLimit = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class GatewayLimitReached(RpcError):
@@ -198,15 +196,15 @@ class LimitCounter:
         total_rate = limits.total_messages_per_second
         self._total_rate = TokenBucket(clock, total_rate, max(total_rate, limits.message_burst))
 
-    def connection(self, rights: TokenRights) -> LimitLease:
+    def lease_connection(self, rights: TokenRights) -> LimitLease:
         """Take a connection of this token. Raises GatewayLimitReached."""
         return _take_lease(self._connections, rights.token)
 
-    def session(self, rights: TokenRights) -> LimitLease:
+    def lease_session(self, rights: TokenRights) -> LimitLease:
         """Take a live session for the token that opened it. Raises GatewayLimitReached."""
         return _take_lease(self._sessions, rights.token)
 
-    def process(self, agent: str) -> LimitLease:
+    def lease_process(self, agent: str) -> LimitLease:
         """Take a process of this agent. Raises GatewayLimitReached."""
         return _take_lease(self._processes, agent)
 

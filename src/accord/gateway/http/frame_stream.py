@@ -53,12 +53,12 @@ class FrameStream:
         """Number of frames written; the number of the last one."""
         self.acknowledges: bool = False
         """Whether the reader acknowledges frames; then more are kept for it."""
-        self._backlog_bytes = 0  # bytes that waited when the reader attached and still wait
+        self._backlog_bytes = 0  # bytes that waited when the reader attached, and still wait
         self.last_progress: float | None = None
         """When a frame last left or none waited; None before the first check."""
-        self._last_level = (0, 0)
+        self._last_check = (0, 0)
 
-    def put(self, frame: OutgoingFrame) -> None:
+    def queue(self, frame: OutgoingFrame) -> None:
         """Queue one frame; `flush` writes it."""
         self.waiting.append(frame)
         self.waiting_bytes += len(frame.body)
@@ -71,7 +71,7 @@ class FrameStream:
 
     @property
     def lag_bytes(self) -> int:
-        """Bytes that wait although a reader is attached, without what it missed before it came."""
+        """Bytes that wait although a reader is attached, without those that waited when it attached."""
         return self.waiting_bytes - self._backlog_bytes if self.outlet is not None else 0
 
     def flush(self) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class FrameStream:
             size += batch_bytes
             outlet.write(batch, first)
         self._backlog_bytes = min(self._backlog_bytes, self.waiting_bytes)
-        self._trim()
+        self._trim_written()
         return frames, size
 
     def _flush_one(self, outlet: FrameOutlet) -> tuple[int, int]:
@@ -113,11 +113,11 @@ class FrameStream:
         self.written_bytes += size
         outlet.write([frame], self.count)
         config = self._config
-        if len(self.written) > config.kept_frames or self.written_bytes > config.kept_bytes:
-            self._trim()
+        if len(self.written) > config.resume_frames or self.written_bytes > config.resume_bytes:
+            self._trim_written()
         return 1, size
 
-    def missing(self, received: int) -> int | None:
+    def missing_count(self, received: int) -> int | None:
         """Return how many frames after `received` are no longer kept; None for an invalid number."""
         if not 0 <= received <= self.count:
             return None
@@ -142,15 +142,15 @@ class FrameStream:
     def stalled_for(self, now: float) -> float:
         """Return for how long frames have waited without progress. Call it once a second."""
         buffered = self.outlet.buffered if self.outlet is not None else 0
-        count, level = self._last_level
+        last_count, last_buffered = self._last_check
         if (
             self.last_progress is None
             or not (self.waiting_bytes + buffered)
-            or self.count != count
-            or buffered < level
+            or self.count != last_count
+            or buffered < last_buffered
         ):
             self.last_progress = now
-        self._last_level = self.count, buffered
+        self._last_check = self.count, buffered
         return now - self.last_progress
 
     def acknowledge(self, received: int) -> None:
@@ -160,12 +160,12 @@ class FrameStream:
         for _ in range(min(received - oldest, len(written))):
             self.written_bytes -= len(written.popleft().body)
 
-    def _trim(self) -> None:
+    def _trim_written(self) -> None:
         config = self._config
         frames, size = (
-            (config.held_frames, config.held_bytes)
+            (config.max_held_frames, config.max_held_bytes)
             if self.acknowledges
-            else (config.kept_frames, config.kept_bytes)
+            else (config.resume_frames, config.resume_bytes)
         )
         written = self.written
         while written and (len(written) > frames or self.written_bytes > size):

@@ -18,8 +18,8 @@ _LINGER: Final = 5.0
 """Seconds to keep reading a refused upload before closing, so that the client reads the response."""
 _SMALL_BODY: Final = 64 * 1024
 """An unwanted body up to this size is read to its end; otherwise the connection closes."""
-_REASONS: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
-_CLOSE: Final = ("Connection", "close")
+_REASON_PHRASES: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
+_CLOSE_HEADER: Final = ("Connection", "close")
 
 
 class Http1(asyncio.Protocol):
@@ -88,14 +88,14 @@ class Http1(asyncio.Protocol):
             return
         self._advancing = True
         try:
-            while self.transport is not None and self._phase != "linger" and self._next():
+            while self.transport is not None and self._phase != "linger" and self._handle_next_event():
                 pass
         except h11.RemoteProtocolError as error:
             self._refuse(error)
         finally:
             self._advancing = False
 
-    def _next(self) -> bool:
+    def _handle_next_event(self) -> bool:
         if self.h11.our_state is h11.DONE and self.h11.their_state is h11.DONE:
             self.h11.start_next_cycle()
             self._exchange = None
@@ -111,10 +111,10 @@ class Http1(asyncio.Protocol):
         if event is h11.PAUSED:
             return False
         if isinstance(event, h11.Request):
-            self._request(event)
+            self._handle_request(event)
         elif isinstance(event, h11.Data):
             if self._exchange is not None:
-                self._exchange.body(bytes(event.data))
+                self._exchange.receive_body(bytes(event.data))
         elif isinstance(event, h11.EndOfMessage):
             exchange = self._exchange
             if exchange is not None:
@@ -128,7 +128,7 @@ class Http1(asyncio.Protocol):
             return False
         return True
 
-    def _request(self, event: h11.Request) -> None:
+    def _handle_request(self, event: h11.Request) -> None:
         self._set_phase("body")
         headers = headers_by_name(event.headers)
         tls = self.transport is not None and self.transport.get_extra_info("ssl_object") is not None
@@ -152,13 +152,13 @@ class Http1(asyncio.Protocol):
             path=path,
             query=query,
             headers=headers,
-            peer=peer_of(self.transport),
+            peer=peer_address(self.transport),
             tls=tls,
             kind="websocket" if is_websocket else "http",
         )
         length = headers.get("content-length", ["0"])[0]
-        declared = None if "transfer-encoding" in headers else int(length)
-        exchange = self._exchange = Http1Exchange(self, request, declared)
+        declared_length = None if "transfer-encoding" in headers else int(length)
+        exchange = self._exchange = Http1Exchange(self, request, declared_length)
         if refusal is not None:
             exchange.respond(refusal.status, [("Content-Type", "text/plain")], refusal.reason.encode())
         elif is_websocket:
@@ -188,7 +188,7 @@ class Http1(asyncio.Protocol):
         if self.transport is not None and data and not self.transport.is_closing():
             self.transport.write(data)
 
-    def ended(self) -> None:
+    def response_ended(self) -> None:
         """Continue with the next request after a complete response, or close."""
         if self.h11.our_state is h11.MUST_CLOSE:
             if self.h11.their_state is h11.SEND_BODY:
@@ -207,7 +207,7 @@ class Http1(asyncio.Protocol):
             text = (
                 b"The request head is too large." if status == 431 else b"This is not a valid HTTP request."
             )
-            headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), _CLOSE]
+            headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), _CLOSE_HEADER]
             self.send(
                 h11.Response(status_code=status, headers=headers), h11.Data(data=text), h11.EndOfMessage()
             )
@@ -247,7 +247,7 @@ class Http1(asyncio.Protocol):
         }.get(self._phase)
         if limit is None or now - self._phase_began < limit:
             return
-        if self._phase == "body" and self._exchange is not None and not self._exchange.answered:
+        if self._phase == "body" and self._exchange is not None and not self._exchange.response_started:
             self.server_state.metrics.refused["slow"] += 1
             self._exchange.respond(
                 408, [("Content-Type", "text/plain")], b"The request body arrived too slowly."
@@ -272,8 +272,8 @@ class Http1(asyncio.Protocol):
 class Http1Exchange(HttpExchange):
     """One request and its response over HTTP/1.1."""
 
-    def __init__(self, http: Http1, request: AuthRequest, declared: int | None) -> None:
-        super().__init__(request, declared)
+    def __init__(self, http: Http1, request: AuthRequest, declared_length: int | None) -> None:
+        super().__init__(request, declared_length)
         self._http = http
 
     @property
@@ -285,35 +285,37 @@ class Http1Exchange(HttpExchange):
         transport = self._http.transport
         return transport.get_write_buffer_size() if transport is not None else 0
 
-    def accept_body(self) -> None:
+    def send_continue(self) -> None:
         if self._http.h11.they_are_waiting_for_100_continue:
             self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        if self.answered:
+        if self.response_started:
             return
-        self.answered: bool = True
+        self.response_started: bool = True
         if status not in (204, 304):
             headers = [*headers, ("Content-Length", str(len(body)))]
-        events: list[Any] = [self._head(status, headers)]
+        events: list[Any] = [self._response_head(status, headers)]
         if body and self.request.method != "HEAD" and status not in (204, 304):
             events.append(h11.Data(data=body))
         self._http.send(*events, h11.EndOfMessage())
-        self._http.ended()
+        self._http.response_ended()
 
-    def _head(self, status: int, headers: Headers) -> h11.Response:
+    def _response_head(self, status: int, headers: Headers) -> h11.Response:
         """Return the response head; closes the connection if the body is unread or the server stops."""
         http = self._http.h11
         unread = http.their_state is h11.SEND_BODY and (
-            http.they_are_waiting_for_100_continue or self._declared is None or self._declared > _SMALL_BODY
+            http.they_are_waiting_for_100_continue
+            or self._declared_length is None
+            or self._declared_length > _SMALL_BODY
         )
         if unread or self._http.server_state.stopping:
-            headers = [*headers, _CLOSE]
-        return h11.Response(status_code=status, reason=_REASONS.get(status, b""), headers=headers)
+            headers = [*headers, _CLOSE_HEADER]
+        return h11.Response(status_code=status, reason=_REASON_PHRASES.get(status, b""), headers=headers)
 
     def start(self, status: int, headers: Headers) -> None:
-        self.answered = True
-        self._http.send(self._head(status, headers))
+        self.response_started = True
+        self._http.send(self._response_head(status, headers))
 
     def write(self, data: bytes) -> None:
         self._http.send(h11.Data(data=data))
@@ -321,13 +323,13 @@ class Http1Exchange(HttpExchange):
     def finish(self) -> None:
         if self._http.transport is not None:
             self._http.send(h11.EndOfMessage())
-            self._http.ended()
+            self._http.response_ended()
 
     def abort(self) -> None:
         self._http.abort()
 
 
-def peer_of(transport: asyncio.Transport | None) -> str:
+def peer_address(transport: asyncio.Transport | None) -> str:
     """Return the address of the other end."""
     name: tuple[str, int] | str | None = (
         transport.get_extra_info("peername") if transport is not None else None

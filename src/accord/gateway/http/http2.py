@@ -16,7 +16,7 @@ import h2.settings
 
 from accord.gateway.access.authentication import AuthRequest
 from accord.gateway.access.request_origin import RequestRefused
-from accord.gateway.http.http1 import peer_of
+from accord.gateway.http.http1 import peer_address
 from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
 from accord.gateway.http.server_state import HttpServerState
 
@@ -30,18 +30,18 @@ _ErrorCodes = h2.errors.ErrorCodes
 class Http2Exchange(HttpExchange):
     """One request and its response over HTTP/2: one stream of the connection."""
 
-    def __init__(self, http: "Http2", stream: int, request: AuthRequest, declared: int | None) -> None:
-        super().__init__(request, declared)
+    def __init__(self, http: "Http2", stream: int, request: AuthRequest, declared_length: int | None) -> None:
+        super().__init__(request, declared_length)
         self._http = http
         self.stream: int = stream
-        self.began: float = http.server_state.clock.now()
+        self.start_time: float = http.server_state.clock.now()
         self.request_complete: bool = False
         """Whether the whole request was received."""
         self._pending: deque[bytes] = deque()
-        self._offset = 0  # of what has left of the first piece
+        self._offset = 0  # bytes of the first pending item that were sent
         self._pending_bytes = 0
         self._end_after_pending = False
-        self._response_complete = False  # the response is complete
+        self._response_complete = False
         self._discarded_bytes = 0
 
     @property
@@ -53,13 +53,13 @@ class Http2Exchange(HttpExchange):
         transport = self._http.transport
         return self._pending_bytes + (transport.get_write_buffer_size() if transport is not None else 0)
 
-    def accept_body(self) -> None:
+    def send_continue(self) -> None:
         if self.request.headers.get("expect") == ["100-continue"] and not self.request_complete:
             self._http.h2.send_headers(self.stream, [(":status", "100")])
             self._http.flush()
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        if self.answered:
+        if self.response_started:
             return
         if self.request.method == "HEAD" or status in (204, 304):
             length, body = len(body), b""
@@ -67,16 +67,16 @@ class Http2Exchange(HttpExchange):
             length = len(body)
         if status not in (204, 304):
             headers = [*headers, ("content-length", str(length))]
-        self._head(status, headers, end_stream=not body)
+        self._send_head(status, headers, end_stream=not body)
         if body:
             self._queue(body)
             self.finish()
 
     def start(self, status: int, headers: Headers) -> None:
-        self._head(status, headers, end_stream=False)
+        self._send_head(status, headers, end_stream=False)
 
-    def _head(self, status: int, headers: Headers, *, end_stream: bool) -> None:
-        self.answered = True
+    def _send_head(self, status: int, headers: Headers, *, end_stream: bool) -> None:
+        self.response_started = True
         fields = [(":status", str(status)), *((name.lower(), value) for name, value in headers)]
         self._http.h2.send_headers(self.stream, fields, end_stream=end_stream)
         if end_stream:
@@ -85,7 +85,7 @@ class Http2Exchange(HttpExchange):
 
     def write(self, data: bytes) -> None:
         self._queue(data)
-        self.pump()
+        self.send_pending()
 
     def _queue(self, data: bytes) -> None:
         self._pending.append(data)
@@ -94,20 +94,24 @@ class Http2Exchange(HttpExchange):
     def finish(self) -> None:
         if self._http.exchanges.get(self.stream) is self:
             self._end_after_pending = True
-            self.pump()
+            self.send_pending()
 
     def abort(self) -> None:
         if self._http.exchanges.get(self.stream) is self:
             self._http.h2.reset_stream(
                 self.stream, _ErrorCodes.NO_ERROR if self._response_complete else _ErrorCodes.CANCEL
             )
-            self._http.closed(self)
+            self._http.remove_exchange(self)
             self._http.flush()
 
-    def pump(self) -> None:
+    def send_pending(self) -> None:
         """Send what the flow-control windows allow."""
         protocol = self._http
-        if protocol.exchanges.get(self.stream) is not self or not self.answered or self._response_complete:
+        if (
+            protocol.exchanges.get(self.stream) is not self
+            or not self.response_started
+            or self._response_complete
+        ):
             return
         pending = self._pending
         while pending and not protocol.paused:
@@ -116,21 +120,21 @@ class Http2Exchange(HttpExchange):
             )
             if allowed <= 0:
                 break
-            piece = pending[0][self._offset : self._offset + allowed]
-            self._offset += len(piece)
+            part = pending[0][self._offset : self._offset + allowed]
+            self._offset += len(part)
             if self._offset == len(pending[0]):
                 pending.popleft()
                 self._offset = 0
-            self._pending_bytes -= len(piece)
-            protocol.h2.send_data(self.stream, piece)
+            self._pending_bytes -= len(part)
+            protocol.h2.send_data(self.stream, part)
         if self._end_after_pending and not pending:
             protocol.h2.end_stream(self.stream)
             self._complete_response()
         protocol.flush()
 
-    def window_opened(self) -> None:
+    def on_window_open(self) -> None:
         """Continue sending after a window grew or the socket drained."""
-        self.pump()
+        self.send_pending()
         if self.on_ready is not None and self.ready:
             self.on_ready()
 
@@ -141,12 +145,12 @@ class Http2Exchange(HttpExchange):
         """
         self._response_complete = True
         if self.request_complete:
-            self._http.closed(self)
+            self._http.remove_exchange(self)
 
-    def receive_body(self, data: bytes) -> None:
-        """Take a piece of the request body."""
-        self.body(data)
-        if self.answered:
+    def receive_data(self, data: bytes) -> None:
+        """Take a part of the request body."""
+        self.receive_body(data)
+        if self.response_started:
             self._discarded_bytes += len(data)
             if self._discarded_bytes > _MAX_DISCARDED:
                 self.abort()
@@ -156,7 +160,7 @@ class Http2Exchange(HttpExchange):
         self.request_complete = True
         self.body_ended()
         if self._response_complete:
-            self._http.closed(self)
+            self._http.remove_exchange(self)
 
 
 _WINDOW_BYTES: Final = 1024 * 1024
@@ -221,7 +225,7 @@ class Http2(asyncio.Protocol):
         if self.transport is not None:
             self.transport.resume_reading()
         for exchange in list(self.exchanges.values()):
-            exchange.window_opened()
+            exchange.on_window_open()
 
     def data_received(self, data: bytes) -> None:
         transport = self.transport
@@ -230,7 +234,7 @@ class Http2(asyncio.Protocol):
         try:
             for event in self.h2.receive_data(data):
                 if not transport.is_closing():
-                    self._event(event)
+                    self._handle_event(event)
         except (h2.exceptions.ProtocolError, UnicodeDecodeError):
             self.server_state.metrics.refused["malformed"] += 1
             self.flush()
@@ -238,26 +242,26 @@ class Http2(asyncio.Protocol):
             return
         self.flush()
 
-    def _event(self, event: h2.events.Event) -> None:
+    def _handle_event(self, event: h2.events.Event) -> None:
         match event:
             case h2.events.RequestReceived():
-                self._request(event)
+                self._handle_request(event)
             case h2.events.DataReceived():
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 if (exchange := self.exchanges.get(event.stream_id)) is not None:
-                    exchange.receive_body(event.data)
+                    exchange.receive_data(event.data)
             case h2.events.StreamEnded():
                 if (exchange := self.exchanges.get(event.stream_id)) is not None:
                     exchange.end_request()
             case h2.events.StreamReset():
-                self._reset(event)
+                self._handle_reset(event)
             case h2.events.WindowUpdated():
                 for stream in [event.stream_id] if event.stream_id else list(self.exchanges):
                     if (exchange := self.exchanges.get(stream)) is not None:
-                        exchange.window_opened()
+                        exchange.on_window_open()
             case h2.events.RemoteSettingsChanged():
                 for exchange in list(self.exchanges.values()):
-                    exchange.window_opened()
+                    exchange.on_window_open()
             case h2.events.ConnectionTerminated():
                 self.flush()
                 if self.transport is not None and not self.exchanges:
@@ -265,7 +269,7 @@ class Http2(asyncio.Protocol):
             case _:
                 pass
 
-    def _request(self, event: h2.events.RequestReceived) -> None:
+    def _handle_request(self, event: h2.events.RequestReceived) -> None:
         self._no_request_yet = False
         pseudo: dict[bytes, bytes] = {}
         regular: list[tuple[bytes, bytes]] = []
@@ -290,40 +294,40 @@ class Http2(asyncio.Protocol):
             path=path,
             query=query,
             headers=headers,
-            peer=peer_of(self.transport),
+            peer=peer_address(self.transport),
             tls=self._tls,
         )
         length = headers.get("content-length", [""])[0]
-        declared = int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None
+        declared_length = int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None
         stream = event.stream_id or 0
-        exchange = self.exchanges[stream] = Http2Exchange(self, stream, request, declared)
+        exchange = self.exchanges[stream] = Http2Exchange(self, stream, request, declared_length)
         exchange.request_complete = event.stream_ended is not None
         if refusal is not None:
             exchange.respond(refusal.status, [("content-type", "text/plain")], refusal.reason.encode())
         else:
             self.server_state.handle(exchange)
 
-    def _reset(self, event: h2.events.StreamReset) -> None:
+    def _handle_reset(self, event: h2.events.StreamReset) -> None:
         if not event.remote_reset:
             return
         exchange = self.exchanges.pop(event.stream_id or 0, None)
         if exchange is not None:
-            self._note_idle()
+            self._update_idle_time()
             exchange.disconnected()
         self._resets_left -= 1
         if self._resets_left < 0:
             self.server_state.metrics.refused["resets"] += 1
             self._close(_ErrorCodes.ENHANCE_YOUR_CALM)
 
-    def closed(self, exchange: Http2Exchange) -> None:
+    def remove_exchange(self, exchange: Http2Exchange) -> None:
         """Remove a completed exchange."""
         if self.exchanges.pop(exchange.stream, None) is not None:
             self._resets_left = min(self._resets_left + 1, _MAX_RESETS)
-            self._note_idle()
+            self._update_idle_time()
             if self.server_state.stopping and not self.exchanges:
                 self._close(_ErrorCodes.NO_ERROR)
 
-    def _note_idle(self) -> None:
+    def _update_idle_time(self) -> None:
         if not self.exchanges:
             self._idle_since = self.server_state.clock.now()
 
@@ -350,9 +354,9 @@ class Http2(asyncio.Protocol):
                 self._close(_ErrorCodes.NO_ERROR)
             return
         for exchange in list(self.exchanges.values()):
-            if exchange.request_complete or now - exchange.began < config.body_time:
+            if exchange.request_complete or now - exchange.start_time < config.body_time:
                 continue
-            if exchange.answered:
+            if exchange.response_started:
                 exchange.abort()
             else:
                 self.server_state.metrics.refused["slow"] += 1

@@ -1,6 +1,6 @@
 """One request and its response, the same over both HTTP versions; common headers and refusals.
 
-A handler is a plain function. It is called when the request head is there. It may answer at once, ask for
+A handler is a plain function. It is called when the request head was received. It may respond at once, read
 the body first, or start a streaming response.
 """
 
@@ -23,45 +23,46 @@ class HttpExchange(ABC):
     `finish`.
     """
 
-    def __init__(self, request: AuthRequest, declared: int | None) -> None:
+    def __init__(self, request: AuthRequest, declared_length: int | None) -> None:
         self.request: AuthRequest = request
-        self.answered: bool = False
+        self.response_started: bool = False
+        """Whether `respond` or `start` was called."""
         self.upgrade: Callable[[asyncio.Protocol, Headers], None] | None = None
         """For a WebSocket handshake: accept it with these headers and switch the socket to this protocol."""
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the client disconnects before the response is finished."""
         self.on_ready: Callable[[], None] | None = None
         """Called when `ready` becomes true."""
-        self._declared = declared
+        self._declared_length = declared_length
         self._body: list[bytes] = []
-        self._size = 0
-        self._limit = 0
+        self._body_size = 0
+        self._body_limit = 0
         self._on_body: Callable[[bytes | None], None] | None = None
-        self._complete = False
+        self._body_complete = False
 
-    def read(self, limit: int, on_body: Callable[[bytes | None], None]) -> None:
+    def read_body(self, limit: int, on_body: Callable[[bytes | None], None]) -> None:
         """Call `on_body` with the whole body, or with None as soon as it exceeds the limit."""
-        self._limit, self._on_body = limit, on_body
-        if self._declared is not None and self._declared > limit:
+        self._body_limit, self._on_body = limit, on_body
+        if self._declared_length is not None and self._declared_length > limit:
             self._too_large()
         else:
-            self.accept_body()
-            if self._complete:
+            self.send_continue()
+            if self._body_complete:
                 self.body_ended()
 
-    def body(self, data: bytes) -> None:
-        """Take a piece of the body; discards it if no handler asked for the body."""
+    def receive_body(self, data: bytes) -> None:
+        """Take a part of the body. Discards it if no handler called `read_body`."""
         if self._on_body is None:
             return
-        self._size += len(data)
-        if self._size > self._limit:
+        self._body_size += len(data)
+        if self._body_size > self._body_limit:
             self._too_large()
         else:
             self._body.append(data)
 
     def body_ended(self) -> None:
         """Handle the end of the body."""
-        self._complete = True
+        self._body_complete = True
         on_body, self._on_body = self._on_body, None
         if on_body is not None:
             body, self._body = b"".join(self._body), []
@@ -81,7 +82,7 @@ class HttpExchange(ABC):
             on_disconnect()
 
     @abstractmethod
-    def accept_body(self) -> None:
+    def send_continue(self) -> None:
         """Send `100 Continue` if the client waits for it."""
 
     @abstractmethod
@@ -94,7 +95,7 @@ class HttpExchange(ABC):
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """Send a piece of the streaming response."""
+        """Send a part of the streaming response."""
 
     @abstractmethod
     def finish(self) -> None:
@@ -137,23 +138,23 @@ def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[st
     return by_name
 
 
-def answer(
+def send_response(
     server_state: HttpServerState,
     exchange: HttpExchange,
     status: int,
     body: bytes = b"",
-    kind: str | None = None,
+    content_type: str | None = None,
     headers: Headers | None = None,
 ) -> None:
     """Send a whole response; it is not cached unless `headers` say so."""
-    if exchange.answered:
+    if exchange.response_started:
         return
     server_state.metrics.requests[str(status)] += 1
-    exchange.respond(status, common_headers(server_state, exchange, kind, headers or []), body)
+    exchange.respond(status, common_headers(server_state, exchange, content_type, headers or []), body)
 
 
 def common_headers(
-    server_state: HttpServerState, exchange: HttpExchange, kind: str | None, headers: Headers
+    server_state: HttpServerState, exchange: HttpExchange, content_type: str | None, headers: Headers
 ) -> Headers:
     """Return the headers of every response, and these."""
     names = {name.lower() for name, _ in headers}
@@ -161,18 +162,18 @@ def common_headers(
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Cache-Control", "no-store"),
-        *server_state.authenticator.cors(exchange.request).items(),
+        *server_state.authenticator.cors_headers(exchange.request).items(),
     ]
-    if kind is not None:
-        common.append(("Content-Type", kind))
-    return [*(pair for pair in common if pair[0].lower() not in names), *headers]
+    if content_type is not None:
+        common.append(("Content-Type", content_type))
+    return [*((name, value) for name, value in common if name.lower() not in names), *headers]
 
 
-def refuse(server_state: HttpServerState, exchange: HttpExchange, refusal: RequestRefused) -> None:
+def send_refusal(server_state: HttpServerState, exchange: HttpExchange, refusal: RequestRefused) -> None:
     """Answer with a refusal: its status, and its reason as text."""
     server_state.metrics.refused[_REFUSAL_METRICS.get(refusal.status, "request")] += 1
     text = refusal.reason.encode() + b"\n"
-    answer(
+    send_response(
         server_state,
         exchange,
         refusal.status,
@@ -182,7 +183,7 @@ def refuse(server_state: HttpServerState, exchange: HttpExchange, refusal: Reque
     )
 
 
-def limit_refusal(error: GatewayLimitReached) -> RequestRefused:
+def refusal_for_limit(error: GatewayLimitReached) -> RequestRefused:
     """Return the refusal for a reached limit."""
     seconds = error.retry_after
     return RequestRefused(

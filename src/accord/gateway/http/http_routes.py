@@ -12,11 +12,97 @@ from msgspec import Struct
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.http.acp_endpoint import AcpEndpoint
-from accord.gateway.http.http_exchange import Headers, HttpExchange, answer, limit_refusal, refuse
+from accord.gateway.http.http_exchange import (
+    Headers,
+    HttpExchange,
+    refusal_for_limit,
+    send_refusal,
+    send_response,
+)
 from accord.gateway.http.server_state import HttpServerState
 from accord.schema.codec import encode
 
+LOG = logging.getLogger("accord.gateway.http")
+PAGE_FOLDER: Final = Path(__file__).parent.parent / "page"
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Scripts and styles come only from our own files.
+
+The page reads xterm.js's screen itself, because xterm.js's renderer would create style elements.
+"""
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+_PAGE_NOT_BUILT: Final = (
+    "<!doctype html><title>Accord</title><p>This installation does not include the page. "
+    "To build it, run <code>make web</code> in a checkout with Node. Everything else works.\n"
+)
+
+_CONTENT_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".webmanifest": "application/manifest+json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".wasm": "application/wasm",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+_HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+")
+"""A file name with a hash of the content in it; such a file never changes."""
+_MAX_FILE_BYTES: Final = 32 * 1024 * 1024
+_MAX_CACHED_FILES: Final = 256
+
+
+class HttpRoutes:
+    """Routes requests to endpoints, and turns their errors into responses."""
+
+    def __init__(self, server_state: HttpServerState) -> None:
+        self._server_state = server_state
+        self._acp = AcpEndpoint(server_state)
+        self._api = ApiEndpoints(server_state)
+        self._page = PageFiles(server_state, server_state.config.page)
+
+    def handle(self, exchange: HttpExchange) -> None:
+        """Handle a request whose head was received."""
+        server_state = self._server_state
+        try:
+            self._route(exchange)
+        except RequestRefused as refusal:
+            send_refusal(server_state, exchange, refusal)
+        except GatewayLimitReached as error:
+            send_refusal(server_state, exchange, refusal_for_limit(error))
+        except Exception as error:  # noqa: BLE001 - request boundary: other requests share the socket
+            LOG.error(
+                "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
+            )
+            send_refusal(
+                server_state,
+                exchange,
+                RequestRefused(500, "Internal error; see the gateway's log."),
+            )
+
+    def _route(self, exchange: HttpExchange) -> None:
+        path = exchange.request.path
+        if exchange.request.method == "OPTIONS":
+            self._server_state.authenticator.check_origin(exchange.request)
+            send_response(self._server_state, exchange, 204)
+        elif path == "/acp":
+            self._acp.handle(exchange, None)
+        elif path.startswith("/acp/"):
+            self._acp.handle(exchange, path.removeprefix("/acp/"))
+        elif path in self._api.paths:
+            self._api.handle(exchange)
+        else:
+            self._page.handle(exchange)
 
 
 class ApiEndpoints:
@@ -35,74 +121,42 @@ class ApiEndpoints:
 
     def handle(self, exchange: HttpExchange) -> None:
         """Handle a request for one of the paths."""
-        verb, run = self.paths[exchange.request.path]
+        verb, handler = self.paths[exchange.request.path]
         allowed = (verb, "HEAD") if verb == "GET" else (verb,)
         if exchange.request.method not in allowed:
             raise RequestRefused(405, f"Use {verb} here.", {"Allow": ", ".join((*allowed, "OPTIONS"))})
-        run(exchange)
+        handler(exchange)
 
     def _health(self, exchange: HttpExchange) -> None:
         """Needs no token and checks no host: a probe has neither, and learns nothing."""
         if self._server_state.stopping:
-            answer(self._server_state, exchange, 503, b"stopping\n", "text/plain; charset=utf-8")
+            send_response(self._server_state, exchange, 503, b"stopping\n", "text/plain; charset=utf-8")
         else:
-            answer(self._server_state, exchange, 200, b"ok\n", "text/plain; charset=utf-8")
+            send_response(self._server_state, exchange, 200, b"ok\n", "text/plain; charset=utf-8")
 
     def _metrics(self, exchange: HttpExchange) -> None:
         self._server_state.authenticator.authenticate(exchange.request)
-        answer(self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS)
+        send_response(
+            self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS
+        )
 
     def _log_in(self, exchange: HttpExchange) -> None:
         _, cookie = self._server_state.authenticator.log_in(exchange.request)
-        answer(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
+        send_response(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
     def _log_out(self, exchange: HttpExchange) -> None:
         cookie = self._server_state.authenticator.log_out(exchange.request)
-        answer(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
+        send_response(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
     def _ticket(self, exchange: HttpExchange) -> None:
-        ticket = self._server_state.authenticator.ticket(exchange.request)
-        answer(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
-
-
-PAGE_FOLDER: Final = Path(__file__).parent.parent / "page"
-CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""Scripts and styles come only from our own files.
-
-The page reads xterm.js's screen itself, because xterm.js's renderer would create style elements.
-"""
-_PAGE_NOT_BUILT: Final = (
-    "<!doctype html><title>Accord</title><p>This installation does not include the page. "
-    "To build it, run <code>make web</code> in a checkout with Node. Everything else works.\n"
-)
-_CONTENT_TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".json": "application/json",
-    ".map": "application/json",
-    ".webmanifest": "application/manifest+json",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
-    ".wasm": "application/wasm",
-    ".txt": "text/plain; charset=utf-8",
-}
-_HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+")
-"""A file name with a hash of the content in it; such a file never changes."""
-_MAX_FILE_BYTES: Final = 32 * 1024 * 1024
-_MAX_CACHED_FILES: Final = 256
+        ticket = self._server_state.authenticator.issue_ticket(exchange.request)
+        send_response(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
 
 
 class _File(Struct, frozen=True):
     version: tuple[int, int]
     body: bytes
-    tag: str
+    etag: str
 
 
 class PageFiles:
@@ -132,8 +186,8 @@ class PageFiles:
             raise RequestRefused(404, "Page not found.")
         is_hashed = name.startswith("assets/") and _HASHED_NAME.fullmatch(path.name)
         cache_control = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
-        headers = [("Cache-Control", cache_control), ("ETag", file.tag)]
-        if file.tag in [tag.strip() for tag in (request.header("if-none-match") or "").split(",")]:
+        headers = [("Cache-Control", cache_control), ("ETag", file.etag)]
+        if file.etag in [tag.strip() for tag in (request.header("if-none-match") or "").split(",")]:
             self._answer(exchange, 304, b"", None, headers)
         else:
             self._answer(
@@ -150,7 +204,7 @@ class PageFiles:
             ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
             *headers,
         ]
-        answer(self._server_state, exchange, status, body, kind, page_headers)
+        send_response(self._server_state, exchange, status, body, kind, page_headers)
 
     def _path(self, name: str) -> Path | None:
         """Return the file in the folder; None for a path outside of it, with symlinks resolved."""
@@ -179,49 +233,3 @@ class PageFiles:
             self._files.clear()
         file = self._files[path] = _File(version, body, f'"{sha256(body).hexdigest()[:32]}"')
         return file
-
-
-LOG = logging.getLogger("accord.gateway.http")
-
-
-class HttpRoutes:
-    """Routes requests to endpoints, and turns their errors into responses."""
-
-    def __init__(self, server_state: HttpServerState) -> None:
-        self._server_state = server_state
-        self._acp = AcpEndpoint(server_state)
-        self._api = ApiEndpoints(server_state)
-        self._page = PageFiles(server_state, server_state.config.page)
-
-    def handle(self, exchange: HttpExchange) -> None:
-        """Handle a request whose head was received."""
-        server_state = self._server_state
-        try:
-            self._route(exchange)
-        except RequestRefused as refusal:
-            refuse(server_state, exchange, refusal)
-        except GatewayLimitReached as error:
-            refuse(server_state, exchange, limit_refusal(error))
-        except Exception as error:  # noqa: BLE001 - request boundary: other requests share the socket
-            LOG.error(
-                "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
-            )
-            refuse(
-                server_state,
-                exchange,
-                RequestRefused(500, "Internal error; see the gateway's log."),
-            )
-
-    def _route(self, exchange: HttpExchange) -> None:
-        path = exchange.request.path
-        if exchange.request.method == "OPTIONS":
-            self._server_state.authenticator.check_origin(exchange.request)
-            answer(self._server_state, exchange, 204)
-        elif path == "/acp":
-            self._acp.handle(exchange, None)
-        elif path.startswith("/acp/"):
-            self._acp.handle(exchange, path.removeprefix("/acp/"))
-        elif path in self._api.paths:
-            self._api.handle(exchange)
-        else:
-            self._page.handle(exchange)

@@ -21,79 +21,10 @@ from accord.gateway.http.server_config import ServerConfig
 from accord.gateway.http.server_state import ClientConnections, HttpServerState
 from accord.gateway.metrics import Metrics
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HIGH_WATER: Final = 256 * 1024
-_TCP_TIMEOUT_MS: Final = 60_000  # milliseconds that the kernel waits for an acknowledgement
-
-
-class ProtocolDetector(asyncio.Protocol):
-    """A new socket whose protocol is not known yet."""
-
-    def __init__(self, server_state: HttpServerState) -> None:
-        self._server_state = server_state
-        self._transport: asyncio.Transport | None = None
-        self._opened_at = server_state.clock.now()
-        self._data = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
-        if not self._server_state.add_socket(self):
-            transport.abort()
-            self._transport = None
-            return
-        transport.set_write_buffer_limits(high=HIGH_WATER)
-        _set_tcp_timeout(transport)
-        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-        if tls is not None and tls.selected_alpn_protocol() == "h2":
-            self._switch_to(transport, Http2(self._server_state))
-
-    def data_received(self, data: bytes) -> None:
-        transport = self._transport
-        if transport is None:
-            return
-        self._data += data
-        if self._data.startswith(PREFACE):
-            self._switch_to(transport, Http2(self._server_state))
-        elif not PREFACE.startswith(self._data):
-            self._switch_to(transport, Http1(self._server_state, self._opened_at))
-
-    def _switch_to(self, transport: asyncio.Transport, protocol: Http1 | Http2) -> None:
-        self._transport = None
-        self._server_state.replace_socket(self, protocol)
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
-        if self._data:
-            protocol.data_received(self._data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._server_state.remove_socket(self)
-
-    def tick(self, now: float) -> None:
-        """Abort a socket that sends nothing."""
-        if now - self._opened_at >= self._server_state.config.header_time:
-            self.abort()
-
-    def stop(self) -> None:
-        """See `ServerSocket.stop`."""
-        self.abort()
-
-    def abort(self) -> None:
-        """See `ServerSocket.abort`."""
-        if self._transport is not None:
-            self._transport.abort()
-
-
-def _set_tcp_timeout(transport: asyncio.Transport) -> None:
-    """Let the kernel close a socket whose peer acknowledges nothing, where it supports that."""
-    sock: socket.socket | None = transport.get_extra_info("socket")
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    if sock is not None and option is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.IPPROTO_TCP, option, _TCP_TIMEOUT_MS)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
 LOG = logging.getLogger("accord.gateway.http")
+HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+WRITE_BUFFER_BYTES: Final = 256 * 1024
+_TCP_TIMEOUT_MS: Final = 60_000  # milliseconds that the kernel waits for an acknowledgement
 _BACKLOG = 1024
 
 
@@ -169,11 +100,11 @@ class HttpServer:
         all_closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         server_state.on_empty = lambda: None if all_closed.done() else all_closed.set_result(None)
         self._connections.end(GOING_AWAY, reason)
-        for item in list(server_state.sockets):
-            item.stop()
+        for open_socket in list(server_state.sockets):
+            open_socket.stop()
         if server_state.sockets and not await within(self._clock, self.config.stop_time, all_closed):
-            for item in list(server_state.sockets):
-                item.abort()
+            for open_socket in list(server_state.sockets):
+                open_socket.abort()
             if server_state.sockets:
                 await within(SYSTEM_CLOCK, 1.0, all_closed)
         if self._timer is not None:
@@ -201,3 +132,70 @@ async def serve_http(
         yield server
     finally:
         await server.stop()
+
+
+class ProtocolDetector(asyncio.Protocol):
+    """A new socket whose protocol is not known yet."""
+
+    def __init__(self, server_state: HttpServerState) -> None:
+        self._server_state = server_state
+        self._transport: asyncio.Transport | None = None
+        self._opened_at = server_state.clock.now()
+        self._data = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
+        if not self._server_state.add_socket(self):
+            transport.abort()
+            self._transport = None
+            return
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        _set_tcp_timeout(transport)
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() == "h2":
+            self._switch_to(transport, Http2(self._server_state))
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        self._data += data
+        if self._data.startswith(HTTP2_PREFACE):
+            self._switch_to(transport, Http2(self._server_state))
+        elif not HTTP2_PREFACE.startswith(self._data):
+            self._switch_to(transport, Http1(self._server_state, self._opened_at))
+
+    def _switch_to(self, transport: asyncio.Transport, protocol: Http1 | Http2) -> None:
+        self._transport = None
+        self._server_state.replace_socket(self, protocol)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if self._data:
+            protocol.data_received(self._data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._server_state.remove_socket(self)
+
+    def tick(self, now: float) -> None:
+        """Abort a socket that sends nothing."""
+        if now - self._opened_at >= self._server_state.config.header_time:
+            self.abort()
+
+    def stop(self) -> None:
+        """See `ServerSocket.stop`."""
+        self.abort()
+
+    def abort(self) -> None:
+        """See `ServerSocket.abort`."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _set_tcp_timeout(transport: asyncio.Transport) -> None:
+    """Let the kernel close a socket whose peer acknowledges nothing, where it supports that."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if sock is not None and option is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, option, _TCP_TIMEOUT_MS)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

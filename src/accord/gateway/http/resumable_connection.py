@@ -43,12 +43,12 @@ class ResumableConnection(ABC):
         self.agent: str | None = agent
         self.handler: ConnectionHandler | None = None
         self.lease: LimitLease | None = None
-        """Its place under the token's connection limit."""
+        """Counts it against the token's connection limit."""
         self.token_watch: LimitLease | None = None
         """Watches the token; see `Authenticator.watch_token`."""
         self._buffered = connections.limit_counter.buffered_bytes(rights)
         self.ended: bool = False
-        self.dirty: bool = False
+        self.needs_flush: bool = False
         """Set when something was sent since the last flush."""
         self.detached_since: float | None = connections.clock.now()
         """Since when no socket carries it; None while one does."""
@@ -71,13 +71,13 @@ class ResumableConnection(ABC):
         if self.ended:
             return
         self.flush()  # frames sent before the end still go out
-        self._finish(reason)
+        self._close(reason)
         for stream in self.streams():
             outlet, stream.outlet = stream.outlet, None
             if outlet is not None:
                 outlet.close(code, reason)
 
-    def _finish(self, reason: str) -> None:
+    def _close(self, reason: str) -> None:
         self.ended = True
         self._buffered.release()
         for lease in (self.lease, self.token_watch):
@@ -91,11 +91,11 @@ class ResumableConnection(ABC):
             metrics = self._connections.metrics
             metrics.frames_in += len(frames)
             metrics.bytes_in += sum(map(len, frames))
-            self.handler.frames(frames)
+            self.handler.on_frames(frames)
 
     def flush(self) -> None:
         """Write what the sockets take, then check the size of the rest."""
-        self.dirty = False
+        self.needs_flush = False
         if self.ended:
             return
         frames = size = waiting = 0
@@ -115,17 +115,17 @@ class ResumableConnection(ABC):
         """End the connection if too much waits. `tick` finds slow readers, which show only over time."""
         config = self._config
         frames = sum(len(stream.waiting) for stream in self.streams())
-        if waiting > config.held_bytes or frames > config.held_frames:
+        if waiting > config.max_held_bytes or frames > config.max_held_frames:
             self._overflow(
-                f"more than {config.held_bytes} bytes or {config.held_frames} messages are waiting"
+                f"more than {config.max_held_bytes} bytes or {config.max_held_frames} messages are waiting"
             )
             return
-        grown = waiting - self._buffered.size
-        if grown <= 0:
-            self._buffered.remove(-grown)
+        added_bytes = waiting - self._buffered.size
+        if added_bytes <= 0:
+            self._buffered.remove(-added_bytes)
             return
         try:
-            self._buffered.add(grown)
+            self._buffered.add(added_bytes)
         except GatewayLimitReached as error:
             self._overflow(error.message)
 
@@ -137,13 +137,15 @@ class ResumableConnection(ABC):
             stream.waiting_bytes = 0
         self.end(POLICY, reason)
 
-    def cut_off(self, stream: FrameStream, reason: str) -> None:
+    def disconnect_reader(self, stream: FrameStream, reason: str) -> None:
         """Close the socket of a reader that does not read; the connection stays."""
         outlet = stream.outlet
         if outlet is None:
             return
         self._connections.metrics.cut_off += 1
-        LOG.warning("a reader of line %s (token %s) is cut off: %s", self.id, self.rights.token, reason)
+        LOG.warning(
+            "disconnected a reader of connection %s (token %s): %s", self.id, self.rights.token, reason
+        )
         self.detach(stream, outlet)
         outlet.close(POLICY, reason)
 
@@ -162,9 +164,9 @@ class ResumableConnection(ABC):
                 continue
             stalled = stream.stalled_for(now)
             if stalled >= config.stall:
-                self.cut_off(stream, f"nothing was read for {config.stall:g} seconds")
-            elif stalled >= config.unsent_time and stream.lag_bytes > config.unsent:
-                self.cut_off(stream, f"more than {config.unsent} bytes are unread")
+                self.disconnect_reader(stream, f"nothing was read for {config.stall:g} seconds")
+            elif stalled >= config.max_unsent_time and stream.lag_bytes > config.unsent:
+                self.disconnect_reader(stream, f"more than {config.unsent} bytes are unread")
         if self.detached_since is not None and not self.ended and now - self.detached_since >= config.grace:
             self.end(GOING_AWAY, f"the client did not resume within {config.grace:g} seconds")
 
@@ -209,13 +211,13 @@ class WebSocketClientConnection(ResumableConnection):
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
         if self.ended:
             return
-        self._stream.put(frame)
-        if not self.dirty:
-            self.dirty: bool = True
+        self._stream.queue(frame)
+        if not self.needs_flush:
+            self.needs_flush: bool = True
             self._connections.flush_soon(self)
 
     def flush(self) -> None:
-        self.dirty = False
+        self.needs_flush = False
         if self.ended:
             return
         stream = self._stream
@@ -232,11 +234,11 @@ class WebSocketClientConnection(ResumableConnection):
         self.detached_since: float | None = None
         self._stream.attach(outlet, received)
 
-    def missing(self, received: int) -> int | None:
+    def missing_count(self, received: int) -> int | None:
         """Return how many messages after this number are no longer kept; None for an invalid number."""
-        return self._stream.missing(received)
+        return self._stream.missing_count(received)
 
-    def drop(self, outlet: FrameOutlet) -> None:
+    def detach_outlet(self, outlet: FrameOutlet) -> None:
         """Handle a closed socket; the client may resume."""
         self.detach(self._stream, outlet)
 
@@ -301,7 +303,7 @@ class HttpStreamConnection(ResumableConnection):
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
         if self.ended:
             return
-        envelope = _decode(frame.body)
+        envelope = _decode_envelope(frame.body)
         if envelope is not None and envelope.id is not UNSET:
             if envelope.method is not UNSET:
                 self._request_streams[envelope.id] = stream
@@ -316,9 +318,9 @@ class HttpStreamConnection(ResumableConnection):
         if target is None:
             self._overflow(f"more than {self._config.streams} unread event streams")
             return
-        target.put(frame)
-        if not self.dirty:
-            self.dirty: bool = True
+        target.queue(frame)
+        if not self.needs_flush:
+            self.needs_flush: bool = True
             self._connections.flush_soon(self)
 
     def stream(self, session: str | None) -> FrameStream | None:
@@ -350,8 +352,8 @@ class HttpStreamConnection(ResumableConnection):
         """Carry the stream on this response."""
         self.detached_since = None
         stream.attach(outlet, received)
-        if not self.dirty:
-            self.dirty = True
+        if not self.needs_flush:
+            self.needs_flush = True
             self._connections.flush_soon(self)
 
     def mark_active(self) -> None:
@@ -359,14 +361,14 @@ class HttpStreamConnection(ResumableConnection):
         if self.detached_since is not None:
             self.detached_since = self._connections.clock.now()
 
-    def _finish(self, reason: str) -> None:
-        waiting, self._initialize = self._initialize, None
-        super()._finish(reason)
-        if waiting is not None:
-            waiting[1](None)
+    def _close(self, reason: str) -> None:
+        initialize, self._initialize = self._initialize, None
+        super()._close(reason)
+        if initialize is not None:
+            initialize[1](None)
 
 
-def _decode(body: bytes) -> Envelope | None:
+def _decode_envelope(body: bytes) -> Envelope | None:
     try:
         return decode_envelope(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):

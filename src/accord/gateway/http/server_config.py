@@ -53,16 +53,16 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """For clients to close when the server stops."""
 
     unsent: int = 8 * MIB
-    unsent_time: float = 2.0
+    max_unsent_time: float = 2.0
     """A connected client is disconnected when `unsent` bytes wait and none has left for this time.
 
     A burst alone does not disconnect it.
     """
-    kept_bytes: int = 8 * MIB
-    kept_frames: int = 4096
+    resume_bytes: int = 8 * MIB
+    resume_frames: int = 4096
     """Written frames kept for a client that has never acknowledged any."""
-    held_bytes: int = 32 * MIB
-    held_frames: int = 65536
+    max_held_bytes: int = 32 * MIB
+    max_held_frames: int = 65536
     """What one connection may hold in all. Beyond it, a connection without its client ends."""
     ack_frames: int = 64
     ack_bytes: int = MIB

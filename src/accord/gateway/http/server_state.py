@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accord.gateway.http.http_exchange import HttpExchange
 
 
-L = TypeVar("L", WebSocketClientConnection, HttpStreamConnection)
+ConnectionT = TypeVar("ConnectionT", WebSocketClientConnection, HttpStreamConnection)
 
 
 class ClientConnections:
@@ -48,13 +48,13 @@ class ClientConnections:
         self._authenticator = authenticator
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, ResumableConnection] = {}
-        self._dirty: list[ResumableConnection] = []
+        self._unflushed: list[ResumableConnection] = []
 
-    def open(self, kind: type[L], rights: TokenRights, agent: str | None) -> L:
+    def open(self, kind: type[ConnectionT], rights: TokenRights, agent: str | None) -> ConnectionT:
         """Open a connection and its handler. Raises NotFound for an unknown agent, GatewayLimitReached."""
         connection = kind(self, token_urlsafe(24), rights, agent)
         try:
-            connection.lease = self.limit_counter.connection(rights)
+            connection.lease = self.limit_counter.lease_connection(rights)
         except GatewayLimitReached:
             # A client must be able to resume even if its own waiting connection fills the limit.
             if kind is not WebSocketClientConnection or self._oldest_waiting(rights) is None:
@@ -72,7 +72,7 @@ class ClientConnections:
         self.metrics.connections += 1
         return connection
 
-    def claim_place(self, connection: ResumableConnection) -> None:
+    def take_lease(self, connection: ResumableConnection) -> None:
         """Count a connection that was opened over the limit, and end one that waits for its client.
 
         Raises GatewayLimitReached.
@@ -81,7 +81,7 @@ class ClientConnections:
             oldest = self._oldest_waiting(connection.rights)
             if oldest is not None:
                 oldest.end(POLICY, "replaced by a newer connection of the same token")
-            connection.lease = self.limit_counter.connection(connection.rights)
+            connection.lease = self.limit_counter.lease_connection(connection.rights)
 
     def _oldest_waiting(self, rights: TokenRights) -> ResumableConnection | None:
         waiting = [
@@ -92,7 +92,7 @@ class ClientConnections:
         ]
         return min(waiting, key=lambda connection: connection.detached_since or 0.0, default=None)
 
-    def find(self, kind: type[L], id: str, rights: TokenRights) -> L | None:
+    def find(self, kind: type[ConnectionT], id: str, rights: TokenRights) -> ConnectionT | None:
         """Return the connection with this id, if this token opened it."""
         connection = self._connections.get(id)
         return (
@@ -101,13 +101,13 @@ class ClientConnections:
 
     def flush_soon(self, connection: ResumableConnection) -> None:
         """Flush the connection at the end of this loop turn, together with all others."""
-        if not self._dirty:
+        if not self._unflushed:
             self._loop.call_soon(self._flush)
-        self._dirty.append(connection)
+        self._unflushed.append(connection)
 
     def _flush(self) -> None:
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
+        unflushed, self._unflushed = self._unflushed, []
+        for connection in unflushed:
             connection.flush()
 
     def forget(self, connection: ResumableConnection, reason: str) -> None:
@@ -116,7 +116,7 @@ class ClientConnections:
             self.metrics.connections -= 1
         handler, connection.handler = connection.handler, None
         if handler is not None:
-            self._loop.call_soon(handler.closed, reason)
+            self._loop.call_soon(handler.on_closed, reason)
 
     def tick(self, now: float) -> None:
         """Check the time limits, once a second."""
@@ -130,7 +130,7 @@ class ClientConnections:
 
 
 class TimedConnection(Protocol):
-    """Something with time limits."""
+    """A socket or an event stream, which have time limits."""
 
     def tick(self, now: float) -> None:
         """Check the time limits, once a second."""
@@ -198,8 +198,8 @@ class HttpServerState:
     def tick(self) -> None:
         """Check all time limits."""
         now = self.clock.now()
-        for item in [*self.sockets, *self.event_streams]:
-            item.tick(now)
+        for timed in [*self.sockets, *self.event_streams]:
+            timed.tick(now)
         self.connections.tick(now)
 
 

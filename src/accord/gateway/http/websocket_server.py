@@ -34,25 +34,31 @@ from accord.wire.envelope import (
     id_of_call,
 )
 
-RESUME: Final = "_accord/resume"
-ACK: Final = "_accord/ack"
+RESUME_METHOD: Final = "_accord/resume"
+ACK_METHOD: Final = "_accord/ack"
+
+_MAX_UNREAD_PONGS: Final = 1024 * 1024
+"""Bytes of unread pongs at which the peer is disconnected."""
+_INVALID_TEXT_CODE: Final = 1007
+_MAX_REASON_BYTES: Final = 123
+_LIBRARY_LOG = logging.getLogger("accord.gateway.http.websocket_server")
 
 
-class Resume(Struct, rename="camel"):
+class ResumeParams(Struct, rename="camel"):
     """The params of `_accord/resume`: how far a resuming client got."""
 
     connection_id: str
     received: int
 
 
-class Ack(Struct):
+class AckParams(Struct):
     """The params of `_accord/ack`: how many messages the peer has."""
 
     received: int
 
 
-_read_resume = msgspec.json.Decoder(Resume).decode
-_read_ack = msgspec.json.Decoder(Ack).decode
+_read_resume = msgspec.json.Decoder(ResumeParams).decode
+_read_ack = msgspec.json.Decoder(AckParams).decode
 
 
 class WebSocketMessages:
@@ -66,33 +72,33 @@ class WebSocketMessages:
     def handle(self, messages: list[bytes]) -> None:
         """Handle messages in order. Stops when the connection ends."""
         socket = self._socket
-        forward: list[bytes] = []
+        acp_messages: list[bytes] = []
         for message in messages:
             try:
                 envelope = read_envelope(message)
             except InvalidMessage as error:
-                self._count(len(message))
-                self._answer(error.id, RpcError.of(error.code, error.message, error.reason))
+                self._count_message(len(message))
+                self._send_error(error.id, RpcError.of(error.code, error.message, error.reason))
                 continue
-            if envelope.method in (RESUME, ACK):
-                socket.connection.deliver(forward)
-                forward = []
+            if envelope.method in (RESUME_METHOD, ACK_METHOD):
+                socket.connection.deliver(acp_messages)
+                acp_messages = []
                 self._handle_own_message(envelope)
             elif self.awaiting_first and not self._accept_first(envelope):
                 break
             elif (
                 envelope.method == "initialize" and socket.connection.initialized and envelope.id is not UNSET
             ):
-                self._count(len(message))
-                self._answer(envelope.id, InvalidRequest(data="the connection is already initialized"))
+                self._count_message(len(message))
+                self._send_error(envelope.id, InvalidRequest(data="the connection is already initialized"))
             else:
                 socket.connection.initialized = True
-                self._count(len(message))
-                forward.append(message)
+                self._count_message(len(message))
+                acp_messages.append(message)
             if socket.connection.ended:
                 return
-        if forward:
-            socket.connection.deliver(forward)
+        if acp_messages:
+            socket.connection.deliver(acp_messages)
 
     def _accept_first(self, envelope: Envelope) -> bool:
         """Whether the first message is `initialize` and the limits allow the connection."""
@@ -101,21 +107,21 @@ class WebSocketMessages:
             connection.end(PROTOCOL_ERROR, "the first message must be initialize")
             return False
         try:
-            self._socket.server_state.connections.claim_place(connection)
+            self._socket.server_state.connections.take_lease(connection)
         except GatewayLimitReached as error:
             self._socket.server_state.metrics.refused["connections"] += 1
-            self._answer(envelope.id, error)
+            self._send_error(envelope.id, error)
             connection.end(POLICY, error.message)
             return False
         self.awaiting_first = False
         return True
 
-    def _count(self, size: int) -> None:
+    def _count_message(self, size: int) -> None:
         connection = self._socket.connection
         if connection.count_message(size):
-            self._socket.send_unnumbered(encode(Notification(ACK, {"received": connection.received})))
+            self._socket.send_unnumbered(encode(Notification(ACK_METHOD, {"received": connection.received})))
 
-    def _answer(self, id: RequestId, error: RpcError) -> None:
+    def _send_error(self, id: RequestId, error: RpcError) -> None:
         self._socket.connection.send(OutgoingFrame(encode_failure(id, error)), None)
 
     def _handle_own_message(self, envelope: Envelope) -> None:
@@ -123,12 +129,12 @@ class WebSocketMessages:
         socket, id = self._socket, id_of_call(envelope)
         params = envelope.params if envelope.params is not ABSENT else Raw(b"null")
         try:
-            if envelope.method == ACK:
+            if envelope.method == ACK_METHOD:
                 if not socket.connection.acknowledge(_read_ack(params).received):
                     raise InvalidParams(data="acknowledged more messages than were sent")
                 return
             if not self.awaiting_first:
-                raise InvalidRequest(data=f"{RESUME} must be the first message")
+                raise InvalidRequest(data=f"{RESUME_METHOD} must be the first message")
             answer = self._resume(_read_resume(params))
         except (msgspec.MsgspecError, ValueError) as error:
             self._refuse(id, InvalidParams(data=f"{envelope.method}: {error}"))
@@ -145,31 +151,31 @@ class WebSocketMessages:
         if self.awaiting_first:
             socket.connection.end(POLICY, "cannot resume; initialize, then load the session")
 
-    def _resume(self, params: Resume) -> dict[str, object]:
+    def _resume(self, params: ResumeParams) -> dict[str, object]:
         """Carry the client's earlier connection on this socket.
 
         Raises NotFound, and then nothing has changed.
         """
         socket = self._socket
-        connections, new = socket.server_state.connections, socket.connection
+        connections, new_connection = socket.server_state.connections, socket.connection
         connection = connections.find(WebSocketClientConnection, params.connection_id, socket.rights)
         if (
             connection is None
-            or connection is new
+            or connection is new_connection
             or not connection.initialized
-            or connection.agent != new.agent
+            or connection.agent != new_connection.agent
         ):
             raise NotFound("unknown connection", {"connectionId": params.connection_id[:64]})
-        missing = connection.missing(params.received)
+        missing = connection.missing_count(params.received)
         if missing is None:
             raise NotFound("fewer messages were sent", {"received": params.received})
         if missing:
             raise NotFound("the missed messages are no longer kept", {"missing": missing})
         old_socket = connection.outlet
-        new.drop(socket)
-        new.end(POLICY, "the client resumed an earlier connection")
+        new_connection.detach_outlet(socket)
+        new_connection.end(POLICY, "the client resumed an earlier connection")
         if old_socket is not None:
-            connection.drop(old_socket)
+            connection.detach_outlet(old_socket)
             old_socket.close(POLICY, "the client resumed on another socket")
         self.awaiting_first = False
         socket.connection = connection
@@ -187,12 +193,7 @@ def read_envelope(message: bytes) -> Envelope:
         return decode_tolerantly(message)
 
 
-_MAX_UNREAD_PONGS: Final = 1024 * 1024
-"""Bytes of unread pongs at which the peer is disconnected."""
-_INVALID_TEXT_CODE: Final = 1007
-_MAX_REASON_BYTES: Final = 123
-_library_log = logging.getLogger("accord.gateway.http.websocket_server")
-_library_log.setLevel(logging.WARNING)  # on lower levels it reports every closed connection
+_LIBRARY_LOG.setLevel(logging.WARNING)  # on lower levels it reports every closed connection
 
 
 class WebSocket(asyncio.Protocol):
@@ -205,7 +206,7 @@ class WebSocket(asyncio.Protocol):
         self.rights: TokenRights = rights
         self.connection: WebSocketClientConnection = connection
         self._messages = WebSocketMessages(self)
-        self._frames = Protocol(SERVER, max_size=server_state.config.message_size, logger=_library_log)
+        self._protocol = Protocol(SERVER, max_size=server_state.config.message_size, logger=_LIBRARY_LOG)
         self._transport: asyncio.Transport | None = None
         self._paused = False
         self._unread_pongs = 0  # bytes of the protocol's own frames since the peer stopped reading
@@ -225,7 +226,7 @@ class WebSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self.server_state.remove_socket(self)
-        self.connection.drop(self)
+        self.connection.detach_outlet(self)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -265,7 +266,7 @@ class WebSocket(asyncio.Protocol):
             return
         self._closing_since = self.server_state.clock.now()
         try:
-            self._frames.send_close(code, shorten(reason))
+            self._protocol.send_close(code, _shorten_reason(reason))
         except InvalidState:
             pass  # the peer has already closed
         self._write_protocol_data()
@@ -283,21 +284,21 @@ class WebSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._active = True
-        self._frames.receive_data(data)
+        self._protocol.receive_data(data)
         messages = [
             message
-            for frame in self._frames.events_received()
+            for frame in self._protocol.events_received()
             if isinstance(frame, Frame) and (message := self._completed_message(frame)) is not None
         ]
         if self._closing_since is None and messages:
             self._handle_messages(messages)
-        close = self._frames.close_rcvd
-        if close is not None and self._closing_since is None:
-            self._handle_close(close)
+        close_frame = self._protocol.close_rcvd
+        if close_frame is not None and self._closing_since is None:
+            self._handle_close(close_frame)
         self._write_protocol_data()
 
     def eof_received(self) -> bool | None:
-        self._frames.receive_eof()
+        self._protocol.receive_eof()
         return None
 
     def _completed_message(self, frame: Frame) -> bytes | None:
@@ -334,27 +335,27 @@ class WebSocket(asyncio.Protocol):
             code, reason = refusal
             self.connection.flush()  # the answers to earlier messages
             if code == _INVALID_TEXT_CODE:
-                self._frames.fail(code, reason)
+                self._protocol.fail(code, reason)
             else:
-                self.connection.drop(self)
+                self.connection.detach_outlet(self)
                 self.close(code, reason)
 
-    def _handle_close(self, close: Close) -> None:
+    def _handle_close(self, close_frame: Close) -> None:
         """Handle the client's close.
 
         For a client that can resume, only a normal closure ends the connection.
         """
         self._closing_since = self.server_state.clock.now()
-        if close.code == NORMAL or not self.connection.acknowledges:
+        if close_frame.code == NORMAL or not self.connection.acknowledges:
             if self.connection.outlet is self:
                 self.connection.end(NORMAL, "the client closed the connection")
         else:
-            self.connection.drop(self)
+            self.connection.detach_outlet(self)
 
     def _write_protocol_data(self) -> None:
         """Write what the protocol itself sends: pongs, closes, the end."""
         transport = self._transport
-        for data in self._frames.data_to_send():
+        for data in self._protocol.data_to_send():
             if transport is None or transport.is_closing():
                 return
             if data:
@@ -372,7 +373,7 @@ class WebSocket(asyncio.Protocol):
         """
         if self._closing_since is None:
             self._closing_since = self.server_state.clock.now()
-        if self._frames.close_rcvd is None and transport.can_write_eof():
+        if self._protocol.close_rcvd is None and transport.can_write_eof():
             transport.write_eof()
             if self.connection.outlet is self:
                 self.connection.end(1002, "the client broke the protocol")
@@ -393,14 +394,14 @@ class WebSocket(asyncio.Protocol):
         if self._active:
             self._active, self._pinged, self._silent_since = False, False, now
         elif now - self._silent_since >= 2 * config.ping:
-            self.connection.drop(self)
+            self.connection.detach_outlet(self)
             self.abort()
         elif now - self._silent_since >= config.ping and not self._pinged:
             self._pinged = True
-            self._frames.send_ping(b"")
+            self._protocol.send_ping(b"")
             self._write_protocol_data()
 
 
-def shorten(reason: str) -> str:
+def _shorten_reason(reason: str) -> str:
     """Cut a reason to the size of a close frame."""
     return reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
