@@ -19,9 +19,9 @@ _SUSPECT: Final = re.compile(
 """Characters that are not passed on unchanged. Joiners are: scripts and emoji need them."""
 
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_BREAKS: Final = frozenset("\x0b\x0c\x85\u2028\u2029")
-_STRINGS: Final = frozenset("]PX^_")  # after ESC: start a string that ends with a terminator
-_STRINGS_C1: Final = frozenset("\x90\x98\x9d\x9e\x9f")
+_LINE_BREAKS: Final = frozenset("\x0b\x0c\x85\u2028\u2029")
+_STRING_STARTS: Final = frozenset("]PX^_")  # after ESC: start a string that ends with a terminator
+_C1_STRING_STARTS: Final = frozenset("\x90\x98\x9d\x9e\x9f")
 
 # Each pattern finds the end of a sequence on the same line: no sequence can remove the lines after it.
 _AFTER_ESCAPE: Final = re.compile(r"[ -/]*([0-~])?")
@@ -32,37 +32,37 @@ _STRING: Final = re.compile("[^\x07\x18\x1a\x1b\x9c\n\r\x0b\x0c\x85\u2028\u2029]
 class TextCleaner:
     """Cleans text that arrives in pieces. The result does not depend on where the pieces are cut."""
 
-    __slots__ = ("_after_return", "_inside", "_intermediate")
+    __slots__ = ("_after_return", "_intermediate", "_sequence")
 
     def __init__(self) -> None:
         # "" in plain text; else "escape", "csi", "string", or "string-escape" for an ESC in a string
-        self._inside = ""
+        self._sequence = ""
         self._intermediate = False
         self._after_return = False
 
     def feed(self, text: str) -> str:
         """Clean the next piece."""
-        if not self._inside and not self._after_return and _SUSPECT.search(text) is None:
+        if not self._sequence and not self._after_return and _SUSPECT.search(text) is None:
             return text
-        kept: list[str] = []
-        at, end = 0, len(text)
-        while at < end:
-            if self._inside:
-                at = self._drop(text, at)
+        parts: list[str] = []
+        position, end = 0, len(text)
+        while position < end:
+            if self._sequence:
+                position = self._skip_sequence(text, position)
                 continue
             if self._after_return:
                 self._after_return = False
-                if text[at] == "\n":
-                    at += 1
+                if text[position] == "\n":
+                    position += 1
                     continue
-            found = _SUSPECT.search(text, at)
-            if found is None:
-                kept.append(text[at:])
+            match = _SUSPECT.search(text, position)
+            if match is None:
+                parts.append(text[position:])
                 break
-            kept.append(text[at : found.start()])
-            kept.append(self._replacement(text[found.start()]))
-            at = found.end()
-        return "".join(kept)
+            parts.append(text[position : match.start()])
+            parts.append(self._replacement(text[match.start()]))
+            position = match.end()
+        return "".join(parts)
 
     def _replacement(self, char: str) -> str:
         """The replacement of one suspect character; starts a sequence if the character does."""
@@ -70,47 +70,51 @@ class TextCleaner:
             self._after_return = True
             return "\n"
         if char == "\x1b":
-            self._inside, self._intermediate = "escape", False
+            self._sequence, self._intermediate = "escape", False
         elif char == "\x9b":
-            self._inside = "csi"
-        elif char in _STRINGS_C1:
-            self._inside = "string"
+            self._sequence = "csi"
+        elif char in _C1_STRING_STARTS:
+            self._sequence = "string"
         elif char in _REORDERING:
             return f"<U+{ord(char):04X}>"
-        elif char in _BREAKS:
+        elif char in _LINE_BREAKS:
             return "\n"
         elif "\ud800" <= char <= "\udfff":
             return "\ufffd"
         return ""
 
-    def _drop(self, text: str, at: int) -> int:
+    def _skip_sequence(self, text: str, position: int) -> int:
         """Skip characters of the current sequence; return the position after them."""
-        inside = self._inside
-        if inside == "string":
-            at = _end(_STRING, text, at)
-            if at < len(text):
-                self._inside = "string-escape" if text[at] == "\x1b" else ""
-                if text[at] in "\x07\x9c\x1b\x18\x1a":
-                    at += 1
-            return at
-        if inside == "string-escape":  # the two-character terminator, or the start of another sequence
-            self._inside = "" if text[at] == "\\" else "escape"
+        sequence = self._sequence
+        if sequence == "string":
+            position = _match_end(_STRING, text, position)
+            if position < len(text):
+                self._sequence = "string-escape" if text[position] == "\x1b" else ""
+                if text[position] in "\x07\x9c\x1b\x18\x1a":
+                    position += 1
+            return position
+        if sequence == "string-escape":  # the two-character terminator, or the start of another sequence
+            self._sequence = "" if text[position] == "\\" else "escape"
             self._intermediate = False
-            return at + 1 if text[at] == "\\" else at
-        if inside == "escape" and not self._intermediate and (text[at] == "[" or text[at] in _STRINGS):
-            self._inside = "csi" if text[at] == "[" else "string"
-            return at + 1
-        found = (_CSI if inside == "csi" else _AFTER_ESCAPE).match(text, at)
-        assert found is not None, "both patterns match the empty text"
-        if found[1] is not None or found.end() < len(text):
-            self._inside = ""
-        self._intermediate = self._intermediate or found.end() > at
-        return found.end()
+            return position + 1 if text[position] == "\\" else position
+        if (
+            sequence == "escape"
+            and not self._intermediate
+            and (text[position] == "[" or text[position] in _STRING_STARTS)
+        ):
+            self._sequence = "csi" if text[position] == "[" else "string"
+            return position + 1
+        match = (_CSI if sequence == "csi" else _AFTER_ESCAPE).match(text, position)
+        assert match is not None, "both patterns match the empty text"
+        if match[1] is not None or match.end() < len(text):
+            self._sequence = ""
+        self._intermediate = self._intermediate or match.end() > position
+        return match.end()
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
+def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    return position if match is None else match.end()
 
 
 def clean_text(text: str) -> str:
@@ -135,7 +139,7 @@ def visible(text: str) -> str:
     )
 
 
-def one_line(text: str, longest: int = _MAX_LINE) -> str:
-    """The text on one line, cut to `longest` characters, with every unprintable character written out."""
-    line = visible(" ".join(text.split())[: longest + 1])
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+def one_line(text: str, max_length: int = _MAX_LINE) -> str:
+    """The text on one line, cut to `max_length` characters, with every unprintable character written out."""
+    line = visible(" ".join(text.split())[: max_length + 1])
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"

@@ -32,9 +32,9 @@ def test_without_a_name_the_behaviors_are_listed():
 
 @pytest.mark.parametrize("words", [["nonsense"], ["wild", "--once"], ["wild", "--loud", "yes"]])
 def test_a_usage_error_is_one_line(words: list[str]):
-    said = run_hostile_agent(*words, code=2)
-    assert said.startswith("accord.testing: ")
-    assert said.count("\n") == 1
+    stderr = run_hostile_agent(*words, code=2)
+    assert stderr.startswith("accord.testing: ")
+    assert stderr.count("\n") == 1
 
 
 def test_an_unknown_behavior_has_no_command():

@@ -100,15 +100,15 @@ async def test_an_answer_is_streamed_in_the_providers_format(format_name: str) -
         usage=ScriptedUsage(100, 20, 30, 0, thought=4),
     )
     async with ModelServer([answer]) as server, HttpCaller(server) as caller:
-        said = await caller.ask(PATHS[format_name], {"model": "m", "stream": True})
-    assert (said.status, said.headers["content-type"]) == (200, "text/event-stream")
-    text = json.dumps(said.events)
+        response = await caller.ask(PATHS[format_name], {"model": "m", "stream": True})
+    assert (response.status, response.headers["content-type"]) == (200, "text/event-stream")
+    text = json.dumps(response.events)
     assert text.index("ponder") < text.index("Bon") < text.index("jour") < text.index("shell")
     last: dict[str, Callable[[], Any]] = {
-        "openai-chat": lambda: said.events[-2]["choices"][0]["finish_reason"],
-        "openai-responses": lambda: said.events[-1]["response"]["status"],
-        "anthropic": lambda: said.events[-2]["delta"]["stop_reason"],
-        "google": lambda: said.events[-1]["candidates"][0]["finishReason"],
+        "openai-chat": lambda: response.events[-2]["choices"][0]["finish_reason"],
+        "openai-responses": lambda: response.events[-1]["response"]["status"],
+        "anthropic": lambda: response.events[-2]["delta"]["stop_reason"],
+        "google": lambda: response.events[-1]["candidates"][0]["finishReason"],
     }
     ends = {
         "openai-chat": "tool_calls",
@@ -118,13 +118,13 @@ async def test_an_answer_is_streamed_in_the_providers_format(format_name: str) -
     }
     assert last[format_name]() == ends[format_name]
     usages: dict[str, Callable[[], Any]] = {
-        "openai-chat": lambda: said.events[-1]["usage"]["prompt_tokens"],
-        "openai-responses": lambda: said.events[-1]["response"]["usage"]["input_tokens"],
+        "openai-chat": lambda: response.events[-1]["usage"]["prompt_tokens"],
+        "openai-responses": lambda: response.events[-1]["response"]["usage"]["input_tokens"],
         "anthropic": lambda: (
-            said.events[0]["message"]["usage"]["input_tokens"]
-            + said.events[0]["message"]["usage"]["cache_read_input_tokens"]
+            response.events[0]["message"]["usage"]["input_tokens"]
+            + response.events[0]["message"]["usage"]["cache_read_input_tokens"]
         ),
-        "google": lambda: said.events[-1]["usageMetadata"]["promptTokenCount"],
+        "google": lambda: response.events[-1]["usageMetadata"]["promptTokenCount"],
     }
     assert usages[format_name]() == 100
 
@@ -132,8 +132,8 @@ async def test_an_answer_is_streamed_in_the_providers_format(format_name: str) -
 async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
     call = ModelToolCall("write", {"path": "a", "content": "0123456789"}, id="c1", pieces=4)
     async with ModelServer([ModelAnswer(call)]) as server, HttpCaller(server) as caller:
-        said = await caller.ask(PATHS["openai-chat"], {"model": "m"})
-    deltas = [event["choices"][0]["delta"] for event in said.events if event["choices"]]
+        response = await caller.ask(PATHS["openai-chat"], {"model": "m"})
+    deltas = [event["choices"][0]["delta"] for event in response.events if event["choices"]]
     calls = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
     assert calls[0]["id"] == "c1"
     pieces = [item["function"]["arguments"] for item in calls]
@@ -145,23 +145,23 @@ async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
 async def test_a_fault_has_the_providers_format(format_name: str) -> None:
     fault = ModelFault(429, "slow down", retry_after=3, headers={"x-extra": "1"})
     async with ModelServer([fault]) as server, HttpCaller(server) as caller:
-        said = await caller.ask(PATHS[format_name], {"model": "m"})
-    assert (said.status, said.headers["retry-after"], said.headers["x-extra"]) == (429, "3", "1")
-    assert said.json["error"]["message"] == "slow down"
+        response = await caller.ask(PATHS[format_name], {"model": "m"})
+    assert (response.status, response.headers["retry-after"], response.headers["x-extra"]) == (429, "3", "1")
+    assert response.json["error"]["message"] == "slow down"
 
 
 async def test_a_script_is_played_in_order_and_can_be_extended() -> None:
     async with ModelServer([ModelAnswer("one"), ModelFault(500)]) as server, HttpCaller(server) as caller:
-        server.add(lambda seen: ModelAnswer(f"you said {seen.body['say']}"))
+        server.add(lambda request: ModelAnswer(f"you said {request.body['say']}"))
         assert "one" in (await caller.ask(PATHS["anthropic"], {})).body.decode()
         assert (await caller.ask(PATHS["anthropic"], {})).status == 500
         assert "you said hi" in (await caller.ask(PATHS["anthropic"], {"say": "hi"})).body.decode()
-        assert [seen.outcome for seen in server.requests] == ["answered", "faulted", "answered"]
+        assert [request.outcome for request in server.requests] == ["answered", "faulted", "answered"]
 
 
 async def test_a_function_can_answer_every_request() -> None:
-    def reply(seen: RecordedRequest) -> Reply:
-        return ModelFault(404) if seen.model == "gone" else ModelAnswer(seen.model)
+    def reply(request: RecordedRequest) -> Reply:
+        return ModelFault(404) if request.model == "gone" else ModelAnswer(request.model)
 
     async with ModelServer(reply) as server, HttpCaller(server) as caller:
         assert (await caller.ask(PATHS["openai-chat"], {"model": "gone"})).status == 404
@@ -172,10 +172,10 @@ async def test_a_function_can_answer_every_request() -> None:
 async def test_requests_are_kept() -> None:
     async with ModelServer([ModelAnswer("ok")]) as server, HttpCaller(server) as caller:
         await caller.ask(PATHS["google"], {"contents": []}, X_Goog_Api_Key="k")
-    (seen,) = server.requests
-    assert (seen.format, seen.model, seen.body) == ("google", "m", {"contents": []})
-    assert seen.headers["x-goog-api-key"] == "k"
-    assert seen.path == PATHS["google"]
+    (request,) = server.requests
+    assert (request.format, request.model, request.body) == ("google", "m", {"contents": []})
+    assert request.headers["x-goog-api-key"] == "k"
+    assert request.path == PATHS["google"]
 
 
 async def test_a_pause_stops_the_stream_until_the_test_releases_it() -> None:
@@ -185,11 +185,11 @@ async def test_a_pause_stops_the_stream_until_the_test_releases_it() -> None:
         await pause.reached()
         await caller.head()
         assert b"before" in await caller.chunk()
-        seen = await server.request()
-        assert seen.outcome is None
+        request = await server.request()
+        assert request.outcome is None
         pause.release()
         assert b"after" in await caller.chunk()
-        assert await seen.ended() == "answered"
+        assert await request.ended() == "answered"
 
 
 async def test_a_client_that_disconnects_at_a_pause_is_recorded_as_abandoned() -> None:

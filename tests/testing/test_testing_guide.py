@@ -173,7 +173,7 @@ async def test_the_fake_clock_moves_only_when_advanced(accord_clock: FakeClock) 
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "error_text"),
     [
         ("not json", "not JSON"),
         ('{"a": 1}', "list of turns"),
@@ -182,14 +182,14 @@ async def test_the_fake_clock_moves_only_when_advanced(accord_clock: FakeClock) 
         ('[["say"]]', "one member"),
     ],
 )
-def test_an_invalid_script_is_a_one_line_error(tmp_path: Path, script: str, said: str) -> None:
+def test_an_invalid_script_is_a_one_line_error(tmp_path: Path, script: str, error_text: str) -> None:
     path = tmp_path / "script.json"
     path.write_text(script)
     run = subprocess.run(
         [sys.executable, "-m", "accord.testing", str(path)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 2
-    assert said in run.stderr
+    assert error_text in run.stderr
     assert run.stderr.count("\n") == 1
 
 

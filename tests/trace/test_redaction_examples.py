@@ -20,7 +20,7 @@ S = "hunter2SECRETvalue"
 PEM = ["-----BEGIN RSA PRIVATE KEY-----", f"MII{S}", f"{S}==", "-----END RSA PRIVATE KEY-----"]
 
 
-def kept(frame: bytes) -> bytes:
+def recorded_line(frame: bytes) -> bytes:
     """The line of a trace file for a frame. Also checks the other way to write it."""
     line = frame_line(0.0, "client", frame, run="r")
     assert S.encode() not in entry_line(frame_entry(0.0, "client", frame, run="r"))
@@ -109,7 +109,7 @@ PLAIN_NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_secret_names_are_redacted(name: str):
     assert is_secret(name)
-    assert S.encode() not in kept(json.dumps({"params": {name: S}}).encode())
+    assert S.encode() not in recorded_line(json.dumps({"params": {name: S}}).encode())
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
@@ -198,7 +198,7 @@ def test_secrets_in_objects_are_redacted(document: Any):
     for indent in (None, 1):
         frame = json.dumps({"jsonrpc": "2.0", "params": {"x": [document]}}, indent=indent).encode()
         for cut in (frame, frame[:-1], b"noise " + frame):
-            line = kept(cut.replace(b"\n", b" "))
+            line = recorded_line(cut.replace(b"\n", b" "))
             assert S.encode() not in line
             assert b"20262026" not in line
 
@@ -276,7 +276,7 @@ def test_secrets_in_text_are_redacted(text: str):
     assert S not in redact_text(text)
     assert S not in redact_text(f"before\n{text}\nafter")
     assert S not in redact_text("a line of words\n" * 100 + text + "\n" + "a line of words\n" * 2000)
-    assert S.encode() not in kept(json.dumps({"params": {"content": text}}).encode())
+    assert S.encode() not in recorded_line(json.dumps({"params": {"content": text}}).encode())
 
 
 @pytest.mark.parametrize(
@@ -415,8 +415,8 @@ def test_duplicate_members_are_dropped_from_the_stored_frame(frame: bytes, store
     """The last of two members with one name counts. The earlier one was not checked, so it is not stored."""
     entry = frame_entry(0.0, "client", frame % S.encode())
     assert (entry.data, entry.redacted) == (stored, True)
-    assert S.encode() not in kept(frame % S.encode())
-    assert S.encode() not in kept(b"noise " + frame % S.encode())
+    assert S.encode() not in recorded_line(frame % S.encode())
+    assert S.encode() not in recorded_line(b"noise " + frame % S.encode())
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_a_secret_in_deep_nesting_is_redacted(depth: int, inner: str, opening: s
     frame = (
         '{"method":"session/new","params":' + opening * depth + inner % S + closing + ("}" if whole else "")
     )
-    line = kept(frame.encode())
+    line = recorded_line(frame.encode())
     assert S.encode() not in line
     assert b"session/new" in line
 
@@ -467,7 +467,7 @@ def test_a_secret_in_deep_nesting_is_redacted(depth: int, inner: str, opening: s
     ],
 )
 def test_secrets_in_invalid_json_are_redacted(text: str):
-    assert S.encode() not in kept(text.replace("%s", S).encode())
+    assert S.encode() not in recorded_line(text.replace("%s", S).encode())
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,7 @@ def test_secrets_over_several_stderr_lines_are_redacted(lines: list[str], hidden
 
 
 def test_a_secret_after_thousands_of_objects_is_redacted():
-    assert S.encode() not in kept(b"{}" * 5000 + b'{"apiKey":"%b"}' % S.encode())
+    assert S.encode() not in recorded_line(b"{}" * 5000 + b'{"apiKey":"%b"}' % S.encode())
 
 
 MEGABYTE = 1_000_000

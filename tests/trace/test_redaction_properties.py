@@ -109,8 +109,8 @@ def survives(secret: str, document: Any) -> bool:
     for ascii_only in (True, False):
         for separators in ((",", ":"), (", ", " : ")):
             frame = json.dumps(document, ensure_ascii=ascii_only, separators=separators).encode()
-            for kept in (frame, frame[:-1], b"noise " + frame):
-                if secret.encode() in entry_line(frame_entry(0.0, "client", kept)):
+            for recording in (frame, frame[:-1], b"noise " + frame):
+                if secret.encode() in entry_line(frame_entry(0.0, "client", recording)):
                     return True
     return False
 
@@ -130,7 +130,7 @@ def test_a_credential_is_recognized_by_its_shape(
 @settings(deadline=None)
 @given(st.data(), st.sampled_from(NAMES), LETTERS)
 def test_a_secret_is_recognized_by_its_name(data: st.DataObject, name: str, secret: str):
-    held = data.draw(
+    secret_value = data.draw(
         st.sampled_from(
             [
                 secret,
@@ -141,9 +141,9 @@ def test_a_secret_is_recognized_by_its_name(data: st.DataObject, name: str, secr
             ]
         )
     )
-    document = data.draw(documents({name: held, "other": "stays"}))
+    document = data.draw(documents({name: secret_value, "other": "stays"}))
     shown = json.dumps(redact_value(document))
-    assert (str(held) if isinstance(held, int) else secret) not in shown
+    assert (str(secret_value) if isinstance(secret_value, int) else secret) not in shown
     assert "stays" in shown
 
 
@@ -181,14 +181,16 @@ def test_a_secret_is_recognized_by_the_name_before_it_in_text(name: str, secret:
 def test_values_of_env_and_headers_are_redacted_unless_their_name_is_harmless(
     secret: str, name: str, kind: str
 ):
-    for held in (
+    for secret_value in (
         [{"name": name, "value": secret}],
         {name: secret},
         [f"{name}={secret}"],
         secret,
         [{"name": name, "value": secret, "x": secret}],
     ):
-        assert not survives(secret, {"params": {"mcpServers": [{"name": "s", "command": "c", kind: held}]}})
+        assert not survives(
+            secret, {"params": {"mcpServers": [{"name": "s", "command": "c", kind: secret_value}]}}
+        )
     document = {
         "env": [{"name": "PATH", "value": "/bin"}, {"name": "LC_ALL", "value": "C"}],
         "headers": [{"name": "Content-Type", "value": "text/plain"}],
@@ -213,9 +215,9 @@ def test_secrets_in_command_line_options_are_redacted(secret: str, option: str):
 @given(shaped(), st.integers(0, 300))
 def test_a_secret_in_an_oversized_frame_is_redacted(credential: str, cut: int):
     head = (b'{"jsonrpc":"2.0","params":{"text":"' + json.dumps(credential)[1:-1].encode())[: 40 + cut]
-    kept = entry_line(frame_entry(0.0, "agent", OversizedFrame(1 << 30, head, b"")))
+    recording = entry_line(frame_entry(0.0, "agent", OversizedFrame(1 << 30, head, b"")))
     found = secret_of(credential).encode()
-    assert found[:16] not in kept
+    assert found[:16] not in recording
 
 
 @settings(deadline=None)
@@ -358,6 +360,6 @@ def test_a_recording_contains_none_of_the_planted_secrets(tmp_path: Any):
         sink.add_bytes("stderr", piece)
     sink.end_stream("stderr")
     sink.close()
-    kept = (tmp_path / "t").read_text()
-    assert secret not in kept
-    assert kept.count('"frame":') == len(frames)
+    recording = (tmp_path / "t").read_text()
+    assert secret not in recording
+    assert recording.count('"frame":') == len(frames)

@@ -88,9 +88,9 @@ async def test_a_client_that_acts_as_recorded_gets_the_recorded_answers():
         assert await open_session(client) == "s1"
         id = client.ask("session/prompt", prompt_of("s1"))
         assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "thinking"
-        asked = await client.next("session/request_permission")
-        assert asked["id"] == "ask-1"
-        client.reply(asked, {"outcome": {"outcome": "selected", "optionId": "yes"}})
+        request = await client.next("session/request_permission")
+        assert request["id"] == "ask-1"
+        client.reply(request, {"outcome": {"outcome": "selected", "optionId": "yes"}})
         assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "done"
         answer = await client.next()
         assert (answer["id"], answer["result"]) == (id, {"stopReason": "end_turn"})
@@ -106,8 +106,8 @@ async def test_deviations_of_the_client_are_reported():
         refused = await client.next()
         assert refused["error"]["code"] == -32601
         id = client.ask("session/prompt", prompt_of("s1", "something else"))
-        asked = await client.until_method("session/request_permission")
-        client.reply(asked, {"outcome": {"outcome": "cancelled"}})
+        request = await client.until_method("session/request_permission")
+        client.reply(request, {"outcome": {"outcome": "cancelled"}})
         await client.answer_to(id)
         client.notify("session/cancel", {"sessionId": "s1"})
         client.send("no message")
@@ -253,13 +253,13 @@ async def test_the_recorded_pauses_are_kept_at_the_chosen_speed():
             await client.answer_to(id)
         client.ask("session/prompt", prompt_of("s1"))
         await clock.advance(0.9)
-        heard = len(client.received)
+        received = len(client.received)
         await clock.advance(0.2)
-        assert len(client.received) == heard + 1
+        assert len(client.received) == received + 1
         await clock.advance(1.5)
-        assert len(client.received) == heard + 1
+        assert len(client.received) == received + 1
         await clock.advance(0.5)
-        assert len(client.received) == heard + 2
+        assert len(client.received) == received + 2
         await clock.advance(0.5)
         assert client.received[-1]["result"] == {"stopReason": "end_turn"}
 
@@ -270,12 +270,12 @@ async def test_noise_is_replayed_and_redacted_values_match_anything():
     builder.frame("agent", b"Welcome!")
     builder.answer("agent", first, {"protocolVersion": 1})
     theirs, ours = memory_pair()
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     class ReceiverOfTwo:
         def frames(self, frames: list[Any]) -> None:
-            heard.extend(frames)
-            if len(heard) == 2:
+            received.extend(frames)
+            if len(received) == 2:
                 over.set()
 
         def ended(self, end: Any) -> None:
@@ -291,8 +291,8 @@ async def test_noise_is_replayed_and_redacted_values_match_anything():
     await over.wait()
     await ours.aclose()
     assert (await task).deviations == []
-    assert heard[0] == b"Welcome!"
-    assert json.loads(heard[1]) == {"jsonrpc": "2.0", "id": "x", "result": {"protocolVersion": 1}}
+    assert received[0] == b"Welcome!"
+    assert json.loads(received[1]) == {"jsonrpc": "2.0", "id": "x", "result": {"protocolVersion": 1}}
 
 
 async def test_an_agent_that_exited_in_the_recording_ends_the_replay():
@@ -422,11 +422,11 @@ async def test_a_recorded_cancel_is_sent_after_the_same_number_of_updates():
     builder.answer("agent", prompt, {"stopReason": "cancelled"})
     replay = ClientReplay(builder)
     await replay.answer_handshake("s1")
-    asked = await replay.agent.next("session/prompt")
+    request = await replay.agent.next("session/prompt")
     replay.say("a", "s1")
     replay.say("b", "s1")
     await replay.agent.next("session/cancel")
-    replay.agent.reply(asked, {"stopReason": "cancelled"})
+    replay.agent.reply(request, {"stopReason": "cancelled"})
     assert not any(one.differences for one in await replay.task)
 
 

@@ -144,7 +144,7 @@ def test_any_recording_can_be_shown_and_counted(entries: list[TraceEntry]):
 
 @settings(deadline=None, max_examples=50)
 @given(RUNS, st.lists(FRAMES, max_size=8))
-def test_any_recording_can_be_played_to_any_client(entries: list[TraceEntry], said: list[bytes]):
+def test_any_recording_can_be_played_to_any_client(entries: list[TraceEntry], frames: list[bytes]):
     async def play() -> None:
         theirs, ours = memory_pair()
         clock = FakeClock()
@@ -159,7 +159,7 @@ def test_any_recording_can_be_played_to_any_client(entries: list[TraceEntry], sa
                 pass
 
         ours.start(IgnoringReceiver())
-        for frame in said:
+        for frame in frames:
             ours.send(frame)
         await clock.advance(60)
         await ours.aclose()

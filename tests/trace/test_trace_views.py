@@ -301,7 +301,7 @@ def test_the_html_page_is_self_contained_and_escapes_messages(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "count"),
+    ("fragment", "count"),
     [
         ("", 14),
         ("#method=session/*", 7),
@@ -310,7 +310,7 @@ def test_the_html_page_is_self_contained_and_escapes_messages(tmp_path: Path):
         ("#faults=1", 0),
     ],
 )
-def test_the_html_page_filters_in_a_browser(asked: str, count: int, file: Path, tmp_path: Path):
+def test_the_html_page_filters_in_a_browser(fragment: str, count: int, file: Path, tmp_path: Path):
     chromium = need_chromium()
     target = tmp_path / "page.html"
     assert trace("show", file, "--html", target).returncode == 0
@@ -322,7 +322,7 @@ def test_the_html_page_filters_in_a_browser(asked: str, count: int, file: Path, 
         "--dump-dom",
     ]
     shown = subprocess.run(
-        [chromium, *words, f"{target.as_uri()}{asked}"], capture_output=True, text=True, check=False
+        [chromium, *words, f"{target.as_uri()}{fragment}"], capture_output=True, text=True, check=False
     ).stdout
     assert f">{count} of 14</output>" in shown
     rows = re.findall(r'<div class="step [^>]*>', shown)

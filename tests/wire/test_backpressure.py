@@ -169,13 +169,13 @@ async def test_a_flood_to_a_stalled_handler_blocks_the_writer_within_the_bound()
     ours, theirs = memory_pair()
     gate = asyncio.Event()
     all_seen = asyncio.Event()
-    seen = 0
+    handled = 0
 
     async def slow(params: dict[str, Any]) -> None:
-        nonlocal seen
+        nonlocal handled
         await gate.wait()
-        seen += 1
-        if seen == total:
+        handled += 1
+        if handled == total:
             all_seen.set()
 
     connection = Connection(

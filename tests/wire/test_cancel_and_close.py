@@ -104,11 +104,11 @@ async def test_cancelling_an_unknown_request_has_no_effect(params: Any) -> None:
 async def test_cancelling_a_call_notifies_the_peer_and_ignores_the_late_response() -> None:
     pair = ConnectionPair(requests={"echo": lambda params, call: params})
     pending = asyncio.create_task(pair.request("slow"))
-    asked = await pair.peer.next("slow")
+    request = await pair.peer.next("slow")
     pending.cancel()
     cancel = await pair.peer.next("$/cancel_request")
-    assert cancel["params"] == {"requestId": asked["id"]}
-    pair.peer.refuse(asked, -32800)
+    assert cancel["params"] == {"requestId": request["id"]}
+    pair.peer.refuse(request, -32800)
     await pair.peer.call("echo")
     with pytest.raises(asyncio.CancelledError):
         await pending

@@ -160,8 +160,8 @@ async def _interleaved(script: list[tuple[str, int]], pauses: list[int]) -> None
                 pair.peer.reply(message, {})
     await asyncio.gather(*answers)
     for session in range(3):
-        seen = started[session]
-        assert [n for n in seen if n in set(notes[session])] == notes[session]
-        never_started = set(arrivals[session]) - set(seen)
-        assert seen == [n for n in arrivals[session] if n not in never_started]
+        started_in_session = started[session]
+        assert [n for n in started_in_session if n in set(notes[session])] == notes[session]
+        never_started = set(arrivals[session]) - set(started_in_session)
+        assert started_in_session == [n for n in arrivals[session] if n not in never_started]
     await pair.connection.aclose()

@@ -13,12 +13,12 @@ async def settle() -> None:
 
 
 async def test_notifications_are_handled_in_wire_order_even_when_handlers_await() -> None:
-    seen: list[int] = []
+    handled: list[int] = []
 
     async def on_update(params: dict[str, Any]) -> None:
         for _ in range(params["n"] % 4):
             await asyncio.sleep(0)
-        seen.append(params["n"])
+        handled.append(params["n"])
 
     pair = ConnectionPair(notifications={"update": on_update})
     pending = asyncio.create_task(pair.request("prompt", key="s"))
@@ -27,7 +27,7 @@ async def test_notifications_are_handled_in_wire_order_even_when_handlers_await(
         pair.peer.notify("update", {"sessionId": "s", "n": n})
     pair.peer.reply(prompt, {})
     await pending
-    assert seen == list(range(200))
+    assert handled == list(range(200))
 
 
 async def test_a_response_waits_for_the_handlers_of_earlier_notifications() -> None:
@@ -157,9 +157,9 @@ async def test_a_request_handler_may_call_the_peer_while_other_requests_are_serv
 
     pair = ConnectionPair(requests={"outer": outer, "inner": inner})
     outer_id = pair.peer.ask("outer", {"sessionId": "s"})
-    asked = await pair.peer.next("ask")
+    request = await pair.peer.next("ask")
     assert await pair.peer.call("inner", {"sessionId": "s"}) == {"deep": True}
-    pair.peer.reply(asked, 7)
+    pair.peer.reply(request, 7)
     assert (await pair.peer.answer_to(outer_id))["result"] == {"inner": 7}
 
 
@@ -286,8 +286,8 @@ async def test_a_notification_handler_may_await_several_calls_at_once() -> None:
 
     pair = ConnectionPair(notifications={"update": on_update})
     pair.peer.notify("update", {"sessionId": "s"})
-    asked = [await pair.peer.next("ask") for _ in range(3)]
-    for message in reversed(asked):
+    requests = [await pair.peer.next("ask") for _ in range(3)]
+    for message in reversed(requests):
         pair.peer.reply(message, message["params"]["n"])
     await settle()
     assert got == [0, 1, 2]
@@ -303,8 +303,8 @@ async def test_handlers_of_two_sessions_may_call_into_each_others_sessions() -> 
     pair = ConnectionPair(notifications={"update": on_update})
     pair.peer.notify("update", {"sessionId": "a"})
     pair.peer.notify("update", {"sessionId": "b"})
-    asked = [await pair.peer.next("ask") for _ in range(2)]
-    for message in asked:
+    requests = [await pair.peer.next("ask") for _ in range(2)]
+    for message in requests:
         pair.peer.reply(message, message["params"]["for"])
     await settle()
     assert sorted(got) == ["a", "b"]
@@ -323,17 +323,17 @@ async def test_after_answer_sends_right_after_the_response() -> None:
 
 
 async def test_a_failing_notification_handler_is_reported_and_the_next_one_runs() -> None:
-    seen: list[int] = []
+    handled: list[int] = []
 
     async def on_update(params: dict[str, Any]) -> None:
         if params["n"] == 0:
             raise RuntimeError("broken")
-        seen.append(params["n"])
+        handled.append(params["n"])
 
     pair = ConnectionPair(notifications={"update": on_update})
     pair.peer.notify("update", {"sessionId": "s", "n": 0})
     pair.peer.notify("update", {"sessionId": "s", "n": 1})
     await pair.wait_settled()
     await settle()
-    assert seen == [1]
+    assert handled == [1]
     assert [report.kind for report in pair.reports] == ["failed"]

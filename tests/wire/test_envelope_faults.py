@@ -205,20 +205,20 @@ async def test_a_missing_jsonrpc_member_is_accepted_unless_strict() -> None:
 async def test_responses_with_unknown_ids_are_ignored(answer: str) -> None:
     pair = ConnectionPair(requests={"echo": echo}, answer_invalid=False)
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
+    request = await pair.peer.next("ask")
     pair.peer.send(answer)
     await assert_still_serving(pair)
     assert not pending.done()
-    pair.peer.reply(asked, "right")
+    pair.peer.reply(request, "right")
     assert await pending == "right"
 
 
 async def test_a_second_response_to_the_same_request_is_reported_and_ignored() -> None:
     pair = ConnectionPair(requests={"echo": echo})
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
-    pair.peer.reply(asked, "first")
-    pair.peer.reply(asked, "second")
+    request = await pair.peer.next("ask")
+    pair.peer.reply(request, "first")
+    pair.peer.reply(request, "second")
     assert await pending == "first"
     await assert_still_serving(pair)
     assert [report.kind for report in pair.reports] == ["unmatched"]
@@ -239,8 +239,8 @@ async def test_error_responses_of_any_shape_fail_the_request_with_their_text(
 ) -> None:
     pair = ConnectionPair()
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
-    pair.peer.send(f'{{"jsonrpc":"2.0","id":{asked["id"]},"error":{error}}}')
+    request = await pair.peer.next("ask")
+    pair.peer.send(f'{{"jsonrpc":"2.0","id":{request["id"]},"error":{error}}}')
     with pytest.raises(kind, match=text):
         await pending
 
@@ -248,8 +248,8 @@ async def test_error_responses_of_any_shape_fail_the_request_with_their_text(
 async def test_a_response_with_neither_result_nor_error_fails_its_request() -> None:
     pair = ConnectionPair()
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
-    pair.peer.send({"jsonrpc": "2.0", "id": asked["id"]})
+    request = await pair.peer.next("ask")
+    pair.peer.send({"jsonrpc": "2.0", "id": request["id"]})
     with pytest.raises(BadAnswer, match="neither result nor error"):
         await pending
 
@@ -257,8 +257,8 @@ async def test_a_response_with_neither_result_nor_error_fails_its_request() -> N
 async def test_a_null_error_next_to_a_result_is_a_success() -> None:
     pair = ConnectionPair()
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
-    pair.peer.send({"jsonrpc": "2.0", "id": asked["id"], "result": 1, "error": None})
+    request = await pair.peer.next("ask")
+    pair.peer.send({"jsonrpc": "2.0", "id": request["id"], "result": 1, "error": None})
     assert await pending == 1
 
 
@@ -281,8 +281,8 @@ async def test_an_oversized_request_is_refused_with_its_id() -> None:
 async def test_an_oversized_response_fails_its_request() -> None:
     pair = ConnectionPair()
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
-    head = b'{"jsonrpc":"2.0","id":%d,"result":{"id":7,"text":"aaaa' % asked["id"]
+    request = await pair.peer.next("ask")
+    head = b'{"jsonrpc":"2.0","id":%d,"result":{"id":7,"text":"aaaa' % request["id"]
     pair.connection.frames([OversizedFrame(100_000_000, head, b'aaaa"}}')])
     with pytest.raises(BadAnswer, match="100000000 bytes"):
         await pending
@@ -291,8 +291,8 @@ async def test_an_oversized_response_fails_its_request() -> None:
 async def test_an_oversized_response_with_its_id_at_the_end_fails_its_request() -> None:
     pair = ConnectionPair()
     pending = asyncio.create_task(pair.request("ask"))
-    asked = await pair.peer.next("ask")
-    tail = b'"id":7}},"jsonrpc":"2.0","id":%d}' % asked["id"]
+    request = await pair.peer.next("ask")
+    tail = b'"id":7}},"jsonrpc":"2.0","id":%d}' % request["id"]
     pair.connection.frames([OversizedFrame(100_000_000, b'{"result":{"text":"aaaa', tail)])
     with pytest.raises(BadAnswer):
         await pending

@@ -90,9 +90,9 @@ async def test_megabytes_on_stderr_never_block_the_child():
     await transport.aclose()
     assert len(lines) == 100_000
     assert lines[-1].startswith("99999 ")
-    kept = inbox.ends[0].stderr.split("\n")
-    assert len(kept) == MAX_TAIL_LINES
-    assert [line[:5] for line in kept] == [f"{n:05}" for n in range(100_000 - MAX_TAIL_LINES, 100_000)]
+    lines = inbox.ends[0].stderr.split("\n")
+    assert len(lines) == MAX_TAIL_LINES
+    assert [line[:5] for line in lines] == [f"{n:05}" for n in range(100_000 - MAX_TAIL_LINES, 100_000)]
 
 
 async def test_the_stderr_tail_is_text_for_any_bytes():

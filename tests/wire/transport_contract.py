@@ -42,9 +42,9 @@ class Inbox:
         await self._until(lambda: bool(self.ends))
         return self.ends[0]
 
-    async def _until(self, seen: Callable[[], bool]) -> None:
+    async def _until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
-            while not seen():
+            while not condition():
                 assert not self.ends, f"ended too early, after {len(self.received)} frames: {self.ends}"
                 self._changed.clear()
                 await self._changed.wait()

@@ -25,8 +25,8 @@ class FakeClock:
 
     def __init__(self, start: float = 1000.0) -> None:
         self._now = start
-        self._due: list[tuple[float, int, FakeTimer]] = []
-        self._number = count()
+        self._timers: list[tuple[float, int, FakeTimer]] = []
+        self._numbers = count()
 
     def now(self) -> float:
         """The current time in seconds."""
@@ -35,7 +35,7 @@ class FakeClock:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> FakeTimer:
         """Run the callback when the clock has advanced so many seconds."""
         timer = FakeTimer(callback)
-        heapq.heappush(self._due, (self._now + seconds, next(self._number), timer))
+        heapq.heappush(self._timers, (self._now + seconds, next(self._numbers), timer))
         return timer
 
     async def sleep(self, seconds: float) -> None:
@@ -50,24 +50,24 @@ class FakeClock:
     @property
     def waiting(self) -> int:
         """The number of active timers."""
-        return sum(not timer.cancelled for _, _, timer in self._due)
+        return sum(not timer.cancelled for _, _, timer in self._timers)
 
     async def advance(self, seconds: float) -> None:
         """Advance the clock. Code that a timer wakes runs before the next timer fires."""
         await settle()
-        until = self._now + seconds
-        while self._due and self._due[0][0] <= until:
-            when, _, timer = heapq.heappop(self._due)
+        end = self._now + seconds
+        while self._timers and self._timers[0][0] <= end:
+            when, _, timer = heapq.heappop(self._timers)
             if timer.cancelled:
                 continue
             self._now = max(self._now, when)
             timer.callback()
             await settle()
-        self._now = until
+        self._now = end
         await settle()
 
 
-async def settle(turns: int = 50) -> None:
+async def settle(rounds: int = 50) -> None:
     """Run all ready callbacks and tasks of the event loop. Does not wait for other processes."""
-    for _ in range(turns):
+    for _ in range(rounds):
         await asyncio.sleep(0)

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from accord.testing.model_script import (
     DroppedConnection,
-    Frame,
     ModelAnswer,
     ModelFault,
     ModelToolCall,
     RawBytes,
     Refusal,
+    StreamFrame,
     StreamPause,
     Thought,
     event,
@@ -44,7 +44,7 @@ _ANTHROPIC_STOP: Final = {
 class Anthropic:
     """Anthropic: `POST /v1/messages` and `GET /v1/models`."""
 
-    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[StreamFrame]:
         tokens = answer.usage
         usage = {
             "input_tokens": tokens.input - tokens.cached_read - tokens.cached_write,
@@ -113,7 +113,7 @@ class Anthropic:
         return {"data": data, "has_more": False, "first_id": first, "last_id": last}
 
 
-def _anthropic_block(piece: Thought | ModelToolCall, index: int, number: int) -> Iterator[Frame]:
+def _anthropic_block(piece: Thought | ModelToolCall, index: int, number: int) -> Iterator[StreamFrame]:
     deltas: list[dict[str, Any]]
     if isinstance(piece, Thought):
         block: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
@@ -128,7 +128,7 @@ def _anthropic_block(piece: Thought | ModelToolCall, index: int, number: int) ->
             "name": piece.name,
             "input": {},
         }
-        deltas = [{"type": "input_json_delta", "partial_json": part} for part in piece.split]
+        deltas = [{"type": "input_json_delta", "partial_json": part} for part in piece.argument_chunks]
     yield _anthropic_event("content_block_start", index=index, content_block=block)
     for delta in deltas:
         yield _anthropic_event("content_block_delta", index=index, delta=delta)
@@ -166,14 +166,14 @@ class Gemini:
     A tool call comes in one chunk.
     """
 
-    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[StreamFrame]:
         head = {"responseId": f"gemini-{number}", "modelVersion": model}
 
-        def chunk(parts: list[dict[str, Any]], finish: str | None = None, **more: Any) -> bytes:
+        def chunk(parts: list[dict[str, Any]], finish: str | None = None, **members: Any) -> bytes:
             candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
             if finish:
                 candidate["finishReason"] = finish
-            return event({"candidates": [candidate], **head, **more})
+            return event({"candidates": [candidate], **head, **members})
 
         for piece in answer.pieces:
             if isinstance(piece, StreamPause | DroppedConnection):
@@ -262,7 +262,7 @@ _OPENAI_CHAT_FINISH: Final = {
 class OpenAIChat:
     """OpenAI chat completions: `POST /v1/chat/completions` and `GET /v1/models`."""
 
-    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[StreamFrame]:
         head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1, "model": model}
 
         def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -278,7 +278,7 @@ class OpenAIChat:
             elif isinstance(piece, Refusal):
                 yield chunk({"refusal": piece.text})
             elif isinstance(piece, ModelToolCall):
-                yield from self._call(piece, calls, number, chunk)
+                yield from self._call_frames(piece, calls, number, chunk)
                 calls += 1
             elif isinstance(piece, StreamPause | DroppedConnection):
                 yield piece
@@ -288,13 +288,13 @@ class OpenAIChat:
         yield event({**head, "choices": [], "usage": _openai_chat_usage(answer)})
         yield event("[DONE]")
 
-    def _call(self, call: ModelToolCall, index: int, number: int, chunk: Any) -> Iterator[Frame]:
+    def _call_frames(self, call: ModelToolCall, index: int, number: int, chunk: Any) -> Iterator[StreamFrame]:
         call_id = call.id or f"call_{number}_{index}"
         function = {"name": call.name, "arguments": ""}
         yield chunk(
             {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]}
         )
-        for part in call.split:
+        for part in call.argument_chunks:
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
 
     def error(self, fault: ModelFault) -> dict[str, Any]:
@@ -323,20 +323,20 @@ def _openai_chat_usage(answer: ModelAnswer) -> dict[str, Any]:
     }
 
 
-_CHAT: Final = OpenAIChat()
+_OPENAI_CHAT: Final = OpenAIChat()
 
 
 class OpenAIResponses:
     """OpenAI responses: `POST /v1/responses`."""
 
-    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[StreamFrame]:
         return _ResponsesStream(answer, number, model).frames()
 
     def error(self, fault: ModelFault) -> dict[str, Any]:
-        return _CHAT.error(fault)
+        return _OPENAI_CHAT.error(fault)
 
     def listing(self, models: Sequence[str]) -> dict[str, Any]:
-        return _CHAT.listing(models)
+        return _OPENAI_CHAT.listing(models)
 
 
 class _ResponsesStream:
@@ -347,7 +347,7 @@ class _ResponsesStream:
         self._sequence = count()
         self._output: list[dict[str, Any]] = []
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[StreamFrame]:
         yield self._event("response.created", response=self._response("in_progress"))
         text: list[str] = []
         for piece in self._answer.pieces:
@@ -355,7 +355,9 @@ class _ResponsesStream:
                 if not text:
                     yield from self._open_message()
                 text.append(piece)
-                yield self._event("response.output_text.delta", **self._in_message, delta=piece, logprobs=[])
+                yield self._event(
+                    "response.output_text.delta", **self._message_position, delta=piece, logprobs=[]
+                )
                 continue
             if isinstance(piece, StreamPause | DroppedConnection):
                 yield piece
@@ -368,7 +370,7 @@ class _ResponsesStream:
                     {"type": "output_text", "text": "".join(text), "annotations": []}
                 )
                 text = []
-            yield from self._item(piece)
+            yield from self._item_frames(piece)
         if text:
             yield from self._close_message({"type": "output_text", "text": "".join(text), "annotations": []})
         if self._answer.stop == "max_tokens":
@@ -377,68 +379,74 @@ class _ResponsesStream:
         else:
             yield self._event("response.completed", response=self._response("completed"))
 
-    def _item(self, piece: Thought | ModelToolCall | Refusal | ModelFault) -> Iterator[Frame]:
+    def _item_frames(self, piece: Thought | ModelToolCall | Refusal | ModelFault) -> Iterator[StreamFrame]:
         if isinstance(piece, Thought):
-            yield from self._thought(piece)
+            yield from self._thought_frames(piece)
         elif isinstance(piece, ModelToolCall):
-            yield from self._call(piece)
+            yield from self._call_frames(piece)
         elif isinstance(piece, Refusal):
             yield from self._open_message()
-            yield self._event("response.refusal.delta", **self._in_message, delta=piece.text)
-            yield self._event("response.refusal.done", **self._in_message, refusal=piece.text)
+            yield self._event("response.refusal.delta", **self._message_position, delta=piece.text)
+            yield self._event("response.refusal.done", **self._message_position, refusal=piece.text)
             yield from self._close_message({"type": "refusal", "refusal": piece.text})
         else:
-            error = _CHAT.error(piece)["error"]
+            error = _OPENAI_CHAT.error(piece)["error"]
             failed = self._response("failed", error={"code": error["code"], "message": error["message"]})
             yield self._event("response.failed", response=failed)
 
-    def _thought(self, thought: Thought) -> Iterator[Frame]:
-        item: dict[str, Any] = {"id": self._id("rs"), "type": "reasoning", "summary": []}
-        where = {"item_id": item["id"], "output_index": len(self._output), "summary_index": 0}
+    def _thought_frames(self, thought: Thought) -> Iterator[StreamFrame]:
+        item: dict[str, Any] = {"id": self._make_id("rs"), "type": "reasoning", "summary": []}
+        position = {"item_id": item["id"], "output_index": len(self._output), "summary_index": 0}
         part = {"type": "summary_text", "text": thought.text}
         yield self._event("response.output_item.added", output_index=len(self._output), item=item)
-        yield self._event("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
-        yield self._event("response.reasoning_summary_text.delta", **where, delta=thought.text)
-        yield self._event("response.reasoning_summary_text.done", **where, text=thought.text)
-        yield self._event("response.reasoning_summary_part.done", **where, part=part)
-        yield self._done({**item, "summary": [part], "encrypted_content": thought.signature})
+        yield self._event("response.reasoning_summary_part.added", **position, part={**part, "text": ""})
+        yield self._event("response.reasoning_summary_text.delta", **position, delta=thought.text)
+        yield self._event("response.reasoning_summary_text.done", **position, text=thought.text)
+        yield self._event("response.reasoning_summary_part.done", **position, part=part)
+        yield self._finish_item({**item, "summary": [part], "encrypted_content": thought.signature})
 
-    def _call(self, call: ModelToolCall) -> Iterator[Frame]:
+    def _call_frames(self, call: ModelToolCall) -> Iterator[StreamFrame]:
         item = {
-            "id": self._id("fc"),
+            "id": self._make_id("fc"),
             "type": "function_call",
             "call_id": call.id or f"call_{self._number}_{len(self._output)}",
             "name": call.name,
             "arguments": "",
             "status": "in_progress",
         }
-        where = {"item_id": item["id"], "output_index": len(self._output)}
+        position = {"item_id": item["id"], "output_index": len(self._output)}
         yield self._event("response.output_item.added", output_index=len(self._output), item=item)
-        for part in call.split:
-            yield self._event("response.function_call_arguments.delta", **where, delta=part)
+        for part in call.argument_chunks:
+            yield self._event("response.function_call_arguments.delta", **position, delta=part)
         yield self._event(
-            "response.function_call_arguments.done", **where, name=call.name, arguments=call.text
+            "response.function_call_arguments.done", **position, name=call.name, arguments=call.text
         )
-        yield self._done({**item, "arguments": call.text, "status": "completed"})
+        yield self._finish_item({**item, "arguments": call.text, "status": "completed"})
 
-    def _open_message(self) -> Iterator[Frame]:
+    def _open_message(self) -> Iterator[StreamFrame]:
         item: dict[str, Any] = {
-            "id": self._id("msg"),
+            "id": self._make_id("msg"),
             "type": "message",
             "role": "assistant",
             "status": "in_progress",
             "content": [],
         }
-        self._in_message = {"item_id": item["id"], "output_index": len(self._output), "content_index": 0}
+        self._message_position = {
+            "item_id": item["id"],
+            "output_index": len(self._output),
+            "content_index": 0,
+        }
         yield self._event("response.output_item.added", output_index=len(self._output), item=item)
         part: dict[str, Any] = {"type": "output_text", "text": "", "annotations": []}
-        yield self._event("response.content_part.added", **self._in_message, part=part)
+        yield self._event("response.content_part.added", **self._message_position, part=part)
 
-    def _close_message(self, part: Mapping[str, Any]) -> Iterator[Frame]:
+    def _close_message(self, part: Mapping[str, Any]) -> Iterator[StreamFrame]:
         if part["type"] == "output_text":
-            yield self._event("response.output_text.done", **self._in_message, text=part["text"], logprobs=[])
-        yield self._event("response.content_part.done", **self._in_message, part=part)
-        item_id = self._in_message["item_id"]
+            yield self._event(
+                "response.output_text.done", **self._message_position, text=part["text"], logprobs=[]
+            )
+        yield self._event("response.content_part.done", **self._message_position, part=part)
+        item_id = self._message_position["item_id"]
         item = {
             "id": item_id,
             "type": "message",
@@ -446,16 +454,16 @@ class _ResponsesStream:
             "status": "completed",
             "content": [part],
         }
-        yield self._done(item)
+        yield self._finish_item(item)
 
-    def _done(self, item: dict[str, Any]) -> Frame:
+    def _finish_item(self, item: dict[str, Any]) -> StreamFrame:
         self._output.append(item)
         return self._event("response.output_item.done", output_index=len(self._output) - 1, item=item)
 
-    def _id(self, kind: str) -> str:
+    def _make_id(self, kind: str) -> str:
         return f"{kind}_{self._number}_{len(self._output)}"
 
-    def _response(self, status: str, **more: Any) -> dict[str, Any]:
+    def _response(self, status: str, **members: Any) -> dict[str, Any]:
         tokens = self._answer.usage
         usage = {
             "input_tokens": tokens.input,
@@ -480,7 +488,7 @@ class _ResponsesStream:
             "error": None,
             "incomplete_details": None,
             "usage": None if status == "in_progress" else usage,
-            **more,
+            **members,
         }
 
     def _event(self, kind: str, **members: Any) -> bytes:

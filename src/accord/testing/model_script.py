@@ -35,7 +35,7 @@ class ModelToolCall:
         return self.arguments if isinstance(self.arguments, str) else json.dumps(dict(self.arguments))
 
     @property
-    def split(self) -> list[str]:
+    def argument_chunks(self) -> list[str]:
         """The arguments in chunks, as they are streamed."""
         size = max(1, -(-len(self.text) // max(1, self.pieces)))
         return [self.text[start : start + size] for start in range(0, len(self.text), size)]
@@ -140,14 +140,14 @@ class ModelAnswer:
 Reply: TypeAlias = ModelAnswer | ModelFault
 
 
-Frame: TypeAlias = bytes | StreamPause | DroppedConnection
+StreamFrame: TypeAlias = bytes | StreamPause | DroppedConnection
 """The next step of the server: write bytes, pause, or break the connection."""
 
 
 class ModelFormat(Protocol):
     """The wire format of one provider."""
 
-    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[StreamFrame]:
         """The stream of an answer; `number` makes its ids unique on a server."""
         ...
 

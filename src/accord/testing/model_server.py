@@ -49,7 +49,7 @@ class ClientClosed(Exception):
 
 
 @dataclass(frozen=True)
-class RequestHead:
+class HttpRequest:
     """One HTTP request."""
 
     method: str
@@ -81,7 +81,7 @@ class HttpConnection(asyncio.StreamReaderProtocol):
         self._disconnected.set()
         super().connection_lost(exc)
 
-    async def next_request(self) -> RequestHead | None:
+    async def next_request(self) -> HttpRequest | None:
         """The next request; None when the connection is closed."""
         try:
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -92,18 +92,22 @@ class HttpConnection(asyncio.StreamReaderProtocol):
             body = await self._reader.readexactly(int(headers.get("content-length", "0")))
         except (asyncio.IncompleteReadError, ConnectionError, ValueError):
             return None
-        return RequestHead(method, target, headers, body)
+        return HttpRequest(method, target, headers, body)
 
     async def answer(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         """Send a complete response. Bytes are sent unchanged, other values as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        fields = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
-        self._write(_head(status, fields) + data)
+        all_headers = {
+            "content-type": "application/json",
+            "content-length": str(len(data)),
+            **(headers or {}),
+        }
+        self._write(_encode_head(status, all_headers) + data)
 
-    def begin(self) -> None:
+    def begin_stream(self) -> None:
         """Send the head of a streamed response."""
-        fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
-        self._write(_head(200, fields))
+        all_headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        self._write(_encode_head(200, all_headers))
 
     async def stream(self, data: bytes) -> None:
         """Send one chunk of a stream; chunks are not merged."""
@@ -117,12 +121,12 @@ class HttpConnection(asyncio.StreamReaderProtocol):
     async def wait(self, pause: StreamPause) -> None:
         """Wait for the release of a pause. Raises `ClientClosed` if the client disconnects first."""
         released = asyncio.ensure_future(pause.wait())
-        closed = asyncio.ensure_future(self._disconnected.wait())
+        disconnected = asyncio.ensure_future(self._disconnected.wait())
         try:
-            await asyncio.wait((released, closed), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((released, disconnected), return_when=asyncio.FIRST_COMPLETED)
         finally:
             released.cancel()
-            closed.cancel()
+            disconnected.cancel()
         if not released.done() or released.cancelled():
             raise ClientClosed
 
@@ -137,12 +141,17 @@ class HttpConnection(asyncio.StreamReaderProtocol):
         self._tcp_transport.write(data)
 
 
-def _head(status: int, fields: Mapping[str, str]) -> bytes:
+def _encode_head(status: int, all_headers: Mapping[str, str]) -> bytes:
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = "Scripted"
-    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    lines = [
+        f"HTTP/1.1 {status} {phrase}",
+        *(f"{name}: {value}" for name, value in all_headers.items()),
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode("latin-1")
 
 
@@ -161,7 +170,7 @@ _ROUTES: Final[tuple[tuple[re.Pattern[str], FormatName], ...]] = (
     (re.compile(r".*/messages"), "anthropic"),
     (re.compile(r".*/models/(?P<model>[^/]+):streamGenerateContent"), "google"),
 )
-_VARIABLES: Final = {"openai": "OPENAI", "anthropic": "ANTHROPIC", "google": "GOOGLE"}
+_VARIABLE_PREFIXES: Final = {"openai": "OPENAI", "anthropic": "ANTHROPIC", "google": "GOOGLE"}
 
 RequestOutcome: TypeAlias = Literal["answered", "abandoned", "dropped", "faulted"]
 
@@ -169,11 +178,11 @@ RequestOutcome: TypeAlias = Literal["answered", "abandoned", "dropped", "faulted
 class RecordedRequest:
     """A recorded request for an answer."""
 
-    def __init__(self, head: RequestHead, format_name: FormatName, model: str) -> None:
-        self.path: str = head.target
-        self.headers: dict[str, str] = dict(head.headers)
+    def __init__(self, http_request: HttpRequest, format_name: FormatName, model: str) -> None:
+        self.path: str = http_request.target
+        self.headers: dict[str, str] = dict(http_request.headers)
         """By lower-case name."""
-        self.body: Any = json.loads(head.body or b"{}")
+        self.body: Any = json.loads(http_request.body or b"{}")
         self.format: FormatName = format_name
         self.model: str = model
         self.outcome: RequestOutcome | None = None
@@ -211,11 +220,11 @@ class ModelServer:
         self.listing: ModelFault | StreamPause | None = listing
         """A fault or a pause for requests of the model list."""
         self.requests: list[RecordedRequest] = []
-        self.listings: list[RequestHead] = []
+        self.listings: list[HttpRequest] = []
         """The requests for the list of models."""
         self.unexpected: list[str] = []
         """Requests without a scripted reply; the end of the block raises if there are any."""
-        self._arrived = asyncio.Condition()
+        self._request_arrived = asyncio.Condition()
         self._connections: dict[HttpConnection, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self._port = 0
@@ -231,17 +240,17 @@ class ModelServer:
 
     def environment(self, provider: Provider = "openai", key: str = "test-key") -> dict[str, str]:
         """The environment variables that point a provider's clients at this server."""
-        name = _VARIABLES[provider.partition("-")[0]]
+        name = _VARIABLE_PREFIXES[provider.partition("-")[0]]
         return {f"{name}_API_KEY": key, f"{name}_BASE_URL": self.base_url(provider)}
 
     async def request(self, number: int = 1) -> RecordedRequest:
         """Wait for the request with this number, counted from 1."""
-        async with self._arrived:
-            await self._arrived.wait_for(lambda: len(self.requests) >= number)
+        async with self._request_arrived:
+            await self._request_arrived.wait_for(lambda: len(self.requests) >= number)
         return self.requests[number - 1]
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.get_running_loop().create_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.get_running_loop().create_server(self._accept, "127.0.0.1", 0)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -250,17 +259,17 @@ class ModelServer:
     ) -> None:
         if self._server is not None:
             self._server.close()
-        serving = list(self._connections.values())
+        tasks = list(self._connections.values())
         for connection, task in list(self._connections.items()):
             connection.drop()
             task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._server is not None:
             await self._server.wait_closed()
         if error is None and self.unexpected:
             raise AssertionError(f"the script had no reply for: {'; '.join(self.unexpected)}")
 
-    def _connected(self) -> HttpConnection:
+    def _accept(self) -> HttpConnection:
         connection = HttpConnection()
         task = asyncio.get_running_loop().create_task(self._serve(connection))
         self._connections[connection] = task
@@ -269,28 +278,32 @@ class ModelServer:
 
     async def _serve(self, connection: HttpConnection) -> None:
         try:
-            while (head := await connection.next_request()) is not None:
-                await self._handle(head, connection)
+            while (http_request := await connection.next_request()) is not None:
+                await self._handle(http_request, connection)
         except ClientClosed:
             pass
         finally:
             connection.drop()
 
-    async def _handle(self, head: RequestHead, connection: HttpConnection) -> None:
-        path = urlsplit(head.target).path
-        if head.method == "GET" and path.rstrip("/").endswith("/models"):
-            await self._list(head, path, connection)
+    async def _handle(self, http_request: HttpRequest, connection: HttpConnection) -> None:
+        path = urlsplit(http_request.target).path
+        if http_request.method == "GET" and path.rstrip("/").endswith("/models"):
+            await self._answer_listing(http_request, path, connection)
             return
         for pattern, format_name in _ROUTES:
-            if head.method == "POST" and (match := pattern.fullmatch(path)):
-                await self._reply(head, format_name, match.groupdict().get("model"), connection)
+            if http_request.method == "POST" and (match := pattern.fullmatch(path)):
+                await self._answer_request(
+                    http_request, format_name, match.groupdict().get("model"), connection
+                )
                 return
-        self.unexpected.append(f"{head.method} {path}")
+        self.unexpected.append(f"{http_request.method} {path}")
         await connection.answer(404, {"error": {"message": f"unknown path: {path}"}})
 
-    async def _list(self, head: RequestHead, path: str, connection: HttpConnection) -> None:
-        self.listings.append(head)
-        format_name: FormatName = "anthropic" if "anthropic-version" in head.headers else "openai-chat"
+    async def _answer_listing(self, http_request: HttpRequest, path: str, connection: HttpConnection) -> None:
+        self.listings.append(http_request)
+        format_name: FormatName = (
+            "anthropic" if "anthropic-version" in http_request.headers else "openai-chat"
+        )
         if "/v1beta/" in path:
             format_name = "google"
         if isinstance(self.listing, StreamPause):
@@ -300,33 +313,39 @@ class ModelServer:
             return
         await connection.answer(200, _FORMATS[format_name].listing(self.models))
 
-    async def _reply(
-        self, head: RequestHead, format_name: FormatName, model: str | None, connection: HttpConnection
+    async def _answer_request(
+        self,
+        http_request: HttpRequest,
+        format_name: FormatName,
+        model: str | None,
+        connection: HttpConnection,
     ) -> None:
-        recorded = RecordedRequest(head, format_name, model or str(json.loads(head.body).get("model")))
-        async with self._arrived:
-            self.requests.append(recorded)
-            self._arrived.notify_all()
-        reply = self._next(recorded)
+        request = RecordedRequest(
+            http_request, format_name, model or str(json.loads(http_request.body).get("model"))
+        )
+        async with self._request_arrived:
+            self.requests.append(request)
+            self._request_arrived.notify_all()
+        reply = self._next_reply(request)
         try:
             if isinstance(reply, ModelFault):
-                recorded.end("faulted")
+                request.end("faulted")
                 await _send_fault(connection, format_name, reply)
             else:
-                await _stream_answer(connection, reply, recorded, len(self.requests))
+                await _stream_answer(connection, reply, request, len(self.requests))
         except ClientClosed:
-            recorded.end("abandoned")
+            request.end("abandoned")
             raise
         except asyncio.CancelledError:
-            recorded.end("dropped")
+            request.end("dropped")
             raise
 
-    def _next(self, recorded: RecordedRequest) -> Reply:
+    def _next_reply(self, request: RecordedRequest) -> Reply:
         reply = self._reply_function or (self._script.pop(0) if self._script else None)
         if reply is None:
-            self.unexpected.append(f"request {len(self.requests)} to {recorded.path}")
+            self.unexpected.append(f"request {len(self.requests)} to {request.path}")
             return ModelFault(400, "the script has no more replies")
-        return reply(recorded) if callable(reply) else reply
+        return reply(request) if callable(reply) else reply
 
 
 async def _send_fault(connection: HttpConnection, format_name: FormatName, fault: ModelFault) -> None:
@@ -339,14 +358,14 @@ async def _send_fault(connection: HttpConnection, format_name: FormatName, fault
 
 
 async def _stream_answer(
-    connection: HttpConnection, answer: ModelAnswer, recorded: RecordedRequest, number: int
+    connection: HttpConnection, answer: ModelAnswer, request: RecordedRequest, number: int
 ) -> None:
-    connection.begin()
-    for frame in _FORMATS[recorded.format].frames(answer, number, recorded.model):
+    connection.begin_stream()
+    for frame in _FORMATS[request.format].frames(answer, number, request.model):
         if isinstance(frame, StreamPause):
             await connection.wait(frame)
         elif isinstance(frame, DroppedConnection):
-            recorded.end("dropped")
+            request.end("dropped")
             if frame.clean:
                 break
             await asyncio.sleep(0)  # lets the bytes written before leave first
@@ -355,4 +374,4 @@ async def _stream_answer(
         else:
             await connection.stream(frame)
     connection.end()
-    recorded.end("answered")
+    request.end("answered")

@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
-from accord.schema.codec import NotJson, parse_json
+from accord.schema.codec import parse_json
 from accord.schema.methods import notification, request
 from accord.schema.validation import violations
 from accord.trace.tap import TappedTransport
-from accord.trace.trace_format import Side
+from accord.trace.trace_format import Side, parse_message
 from accord.wire.envelope import Message
 from accord.wire.memory_transport import MemoryTransport, memory_pair
 from accord.wire.transport import Frame, Transport, TransportEnd
@@ -179,15 +179,11 @@ class WireLog:
 
     def add(self, side: Side, frame: Frame) -> None:
         """Record one frame."""
-        try:
-            message = parse_json(frame) if isinstance(frame, bytes) else None
-        except NotJson:
-            message = None
-        if isinstance(message, dict):
-            parsed = cast(Message, message)
-            self.messages.append((side, parsed))
+        message = parse_message(frame)
+        if message is not None:
+            self.messages.append((side, message))
             if self.on_message is not None:
-                self.on_message(side, parsed)
+                self.on_message(side, message)
         else:
             self.invalid_lines.append(frame if isinstance(frame, bytes) else frame.head)
 

@@ -7,15 +7,15 @@ to others. The replay reports where the client differs from the recording, and c
 
 import asyncio
 from collections.abc import Collection
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
 from accord.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
-from accord.schema.codec import NotJson, parse_json
 from accord.trace.replay_comparison import RecordedScript, ReplayMapping, SessionScript, differences
+from accord.trace.trace_format import parse_message
 from accord.trace.trace_steps import TraceStep, at
 from accord.wire.envelope import id_key
 from accord.wire.transport import Frame, Transport, TransportEnd
@@ -87,12 +87,9 @@ class ReplayedAgent:
     def frames(self, frames: list[Frame]) -> None:
         """Handle frames of the client."""
         for frame in frames:
-            try:
-                message = parse_json(frame) if isinstance(frame, bytes) else None
-            except NotJson:
-                message = None
-            if isinstance(message, dict):
-                self._receive(cast(dict[str, Any], message))
+            message = parse_message(frame)
+            if message is not None:
+                self._receive(message)
             else:
                 self._report_deviation("sent a line that is not a message")
                 self._send({"id": None, "error": {"code": PARSE_ERROR, "message": "Parse error"}})

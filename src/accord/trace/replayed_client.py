@@ -14,7 +14,6 @@ from msgspec import Struct, field
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import INTERNAL_ERROR, Crashed, RequestTimeout
-from accord.schema.codec import NotJson, parse_json
 from accord.trace.replay_comparison import (
     SESSION_UPDATES,
     RecordedScript,
@@ -23,6 +22,7 @@ from accord.trace.replay_comparison import (
     order_differences,
     turn_differences,
 )
+from accord.trace.trace_format import parse_message
 from accord.trace.trace_steps import TraceStep, at, listed
 from accord.wire.envelope import id_key
 from accord.wire.transport import Frame, Transport, TransportEnd
@@ -117,12 +117,9 @@ class ReplayedClient:
     def frames(self, frames: list[Frame]) -> None:
         """Handle frames of the agent."""
         for frame in frames:
-            try:
-                message = parse_json(frame) if isinstance(frame, bytes) else None
-            except NotJson:
-                message = None
-            if isinstance(message, dict):
-                self._receive(cast(dict[str, Any], message))
+            message = parse_message(frame)
+            if message is not None:
+                self._receive(message)
             elif isinstance(frame, bytes):
                 self._note_stray_message(
                     f"a line that is not a message: {frame[:80].decode(errors='replace')}"

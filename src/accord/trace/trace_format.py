@@ -7,7 +7,7 @@ redacted.
 
 import base64
 from collections.abc import Sequence
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -18,6 +18,7 @@ from accord.trace.message_redaction import has_unique_keys, redact_frame
 from accord.trace.secret_names import REDACTED
 from accord.trace.text_redaction import StderrRedactor, redact_text
 from accord.trace.value_redaction import redact_value
+from accord.wire.envelope import Message
 from accord.wire.transport import Frame
 
 VERSION: Final = 1
@@ -62,15 +63,9 @@ class TraceEntry(Struct, frozen=True, kw_only=True):
     count: int = 0
 
     @property
-    def message(self) -> dict[str, Any] | None:
+    def message(self) -> Message | None:
         """The frame as a JSON object, or None if it is not one."""
-        if self.kind != "frame":
-            return None
-        try:
-            value = parse_json(self.data)
-        except NotJson:
-            return None
-        return cast(dict[str, Any], value) if isinstance(value, dict) else None
+        return parse_message(self.data) if self.kind == "frame" else None
 
     @property
     def text(self) -> str:
@@ -85,6 +80,15 @@ class DamagedLine(Struct, frozen=True):
     reason: str
     complete: bool = True
     newer: bool = False
+
+
+def parse_message(frame: Frame) -> Message | None:
+    """Parse a frame; None if it is oversized or not a JSON object."""
+    try:
+        value = parse_json(frame) if isinstance(frame, bytes) else None
+    except NotJson:
+        return None
+    return cast(Message, value) if isinstance(value, dict) else None
 
 
 def start_line(start: TraceStart) -> bytes:

@@ -4,7 +4,6 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct, field
 
-from accord.schema.codec import NotJson, parse_json
 from accord.trace.trace_format import Side, TraceEntry
 from accord.wire.envelope import id_key
 
@@ -73,13 +72,8 @@ class CallTracker:
         self.count += 1
         if entry.kind != "frame":
             return TraceStep(self.count, entry, entry.kind)
-        try:
-            value = parse_json(entry.data)
-        except NotJson:
-            value = None
-        if not isinstance(value, dict):
-            return TraceStep(self.count, entry, "noise")
-        return self._classify_message(TraceStep(self.count, entry, "noise", cast(dict[str, Any], value)))
+        step = TraceStep(self.count, entry, "noise", entry.message)
+        return step if step.message is None else self._classify_message(step)
 
     def unanswered(self) -> list[TraceStep]:
         """Return the requests without a response, in their order."""

@@ -82,8 +82,8 @@ def test_acks_are_not_counted_and_never_reach_the_application():
 def test_a_message_that_only_mentions_acks_reaches_the_application():
     buffer = resumable_ledger()
     frame = b'{"jsonrpc":"2.0","method":"_accord/other","params":"_accord/ack"}'
-    asked = b'{"jsonrpc":"2.0","id":1,"method":"_accord/ack","params":{"received":1}}'
-    assert buffer.receive([frame, asked]) == [frame, asked]
+    request = b'{"jsonrpc":"2.0","id":1,"method":"_accord/ack","params":{"received":1}}'
+    assert buffer.receive([frame, request]) == [frame, request]
 
 
 def test_missed_frames_are_returned_in_order():

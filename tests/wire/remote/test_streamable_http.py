@@ -67,10 +67,10 @@ async def test_messages_are_posted_one_at_a_time_in_order():
     async with http_test_server() as server, initialized_client(server) as (client, _):
         client.send(*({"method": "x", "params": {"n": number}} for number in range(5)))
         for number in range(5):
-            held = await server.post(None)
-            assert json.loads(held.body)["params"] == {"n": number}
+            post = await server.post(None)
+            assert json.loads(post.body)["params"] == {"n": number}
             assert len([line for line in server.log if line.startswith("POST")]) == number + 2
-            await held.answer(202)
+            await post.answer(202)
 
 
 @pytest.mark.rule(37)
@@ -78,7 +78,7 @@ async def test_a_response_names_the_session_that_asked_and_overtakes_a_held_post
     async with http_test_server() as server, initialized_client(server) as (client, stream):
         client.send(prompt(1, "s1"))
         session = await server.stream()
-        held = await server.post(None)
+        post = await server.post(None)
         client.send(
             {"method": "session/cancel", "params": {"sessionId": "s1"}}
         )  # queued behind the held post
@@ -93,7 +93,7 @@ async def test_a_response_names_the_session_that_asked_and_overtakes_a_held_post
         assert first.headers["acp-session-id"] == "s1"
         assert json.loads(second.body)["id"] == "p2"
         assert "acp-session-id" not in second.headers
-        await held.answer(202)
+        await post.answer(202)
         assert json.loads((await server.post()).body)["method"] == "session/cancel"
 
 

@@ -64,7 +64,7 @@ async def test_the_token_is_sent_in_a_header_and_never_logged(caplog: pytest.Log
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "reason"),
+    ("code", "close_text", "reason"),
     [
         (1001, "", "the server is shutting down (WebSocket 1001)"),
         (
@@ -76,10 +76,10 @@ async def test_the_token_is_sent_in_a_header_and_never_logged(caplog: pytest.Log
         (4001, "custom", "the server closed the connection (WebSocket 4001): custom"),
     ],
 )
-async def test_the_end_has_the_close_reason_of_the_server(code: int, said: str, reason: str):
+async def test_the_end_has_the_close_reason_of_the_server(code: int, close_text: str, reason: str):
     async with websocket_test_server() as server, connected_client(server) as (client, socket):
         await initialize(client, socket, NOT_RESUMABLE)
-        await socket.close(code, said)
+        await socket.close(code, close_text)
         end = await client.inbox.end()
         assert reason in end.reason
         assert "\x1b" not in end.reason
@@ -187,10 +187,10 @@ async def test_connecting_fails_without_a_server_or_to_another_kind_of_server():
 
 
 async def test_a_handshake_without_an_answer_times_out():
-    asked, clock = asyncio.Event(), FakeClock()
+    requested, clock = asyncio.Event(), FakeClock()
 
     async def never_answer(request: Exchange) -> None:
-        asked.set()
+        requested.set()
         await request.wait_disconnected()
 
     async with run_http_server(never_answer) as address:
@@ -198,7 +198,7 @@ async def test_a_handshake_without_an_answer_times_out():
             open_websocket(read_address(f"ws://{address}"), timeouts=NetworkTimeouts(connect=20), clock=clock)
         )
         async with asyncio.timeout(30):
-            await asked.wait()
+            await requested.wait()
         await clock.advance(20)
         with pytest.raises(NeverStarted, match="no WebSocket was opened within 20 s"):
             await opening
