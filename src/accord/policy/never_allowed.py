@@ -1,8 +1,8 @@
 """Commands that are refused in every mode, regardless of rules and grants.
 
 They would destroy a root, the home folder, system folders or disks, stop the machine, or change its accounts
-or kernel. The checks follow links, unwrap wrappers, and look into code for interpreters. They are a safety
-net, no replacement for rules: a program that intends damage has other ways.
+or kernel. The checks follow links, unwrap wrappers, and search code for interpreters. They prevent accidents
+and do not replace rules: a program that intends damage has other ways.
 """
 
 import glob
@@ -296,13 +296,13 @@ def _formatting_reason(name: str, texts: list[str], finder: TargetFinder) -> str
     if name in _VOLUME_REMOVERS or (name, *texts[:1]) in (("zpool", "destroy"), ("diskutil", "eraseDisk")):
         return f"{name} destroys disks"
     if any(word.unquoted is None for word in finder.command.arguments):
-        return f"{name} destroys what is on a disk that is not certain"
+        return f"{name} destroys the content of a disk that is not certain"
     disks = (
         target.path
         for target in finder.targets(finder.command.arguments)
         if target.path.is_relative_to("/dev")
     )
-    return next((f"{name} destroys what is on {disk}" for disk in disks), None)
+    return next((f"{name} destroys the content of {disk}" for disk in disks), None)
 
 
 def _protected_folder_reason(command: SimpleCommand, texts: list[str], finder: TargetFinder) -> str | None:

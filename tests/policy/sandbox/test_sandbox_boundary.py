@@ -299,4 +299,4 @@ def test_accord_doctor_inside_a_sandbox_reports_what_still_works(mounted: Sandbo
     done = mounted.run(sys.executable, "-m", "accord.cli", "doctor")
     line = next(line for line in done.out.splitlines() if line.startswith("sandbox"))
     assert line.split()[1] in ("landlock", "none"), line
-    assert "bubblewrap is not used: bwrap is there but may not work here" in line
+    assert "bubblewrap is not used: bwrap is installed but does not work here" in line

@@ -27,7 +27,7 @@ from accord.schema.client_requests import PermissionOption
 
 _DENIED: Final = "Permission denied."
 _CONTINUE_ADVICE: Final = "Do not repeat it; continue without it, or ask the user how to continue."
-_WITHOUT_PERMISSION: Final = "Do what needs no permission, then end your turn and say what is left."
+_WITHOUT_PERMISSION: Final = "Do the work that needs no permission, then end your turn and say what remains."
 _REASON_CHARS: Final = 500
 
 

@@ -323,7 +323,7 @@ def _env(command: SimpleCommand) -> UnwrappedCommand:
 
 def _unwrap_shell(command: SimpleCommand) -> UnwrappedCommand:
     name, arguments = command.name, list(command.arguments)
-    doubts: list[str] = [] if name in _BASH_LIKE_SHELLS else [f"{name} is not read like bash"]
+    doubts: list[str] = [] if name in _BASH_LIKE_SHELLS else [f"{name} has another syntax than bash"]
     runs_text = False
     while arguments:
         text = arguments[0].text
@@ -349,7 +349,7 @@ def _unwrap_shell(command: SimpleCommand) -> UnwrappedCommand:
             doubts=[*doubts, f"{name} runs a text that is only known when it runs"], runs_itself=True
         )
     if name != "bash" and _BASH_SYNTAX.search(arguments[0].unquoted):
-        doubts.append(f"{name} may read it otherwise than bash")
+        doubts.append(f"{name} may read it differently than bash")
     return UnwrappedCommand(lines=[arguments[0].unquoted], doubts=doubts, runs_itself=bool(doubts))
 
 

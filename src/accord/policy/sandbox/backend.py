@@ -78,17 +78,21 @@ class SandboxReport:
 
 
 UNCONFINED: Final = (
-    SandboxFact("writes", False, "commands write wherever you may"),
+    SandboxFact("writes", False, "commands write wherever you can"),
     SandboxFact(
         "secrets",
         False,
-        "commands read whatever you may; only variables with credentials are taken from them",
+        "commands read whatever you can; only variables with credentials are removed",
     ),
     SandboxFact("network", False, "commands reach the network"),
     SandboxFact("sockets", False, "commands reach your session's buses, key agents and container engines"),
     SandboxFact("temp", False, "commands use the common temporary folder"),
-    SandboxFact("processes", False, "commands see, signal and outlive others as any program of yours"),
-    SandboxFact("privileges", False, "commands may use sudo and the like where you may"),
+    SandboxFact(
+        "processes",
+        False,
+        "commands see and signal other processes, and may outlive this one, like any program of yours",
+    ),
+    SandboxFact("privileges", False, "commands may use sudo and similar programs, as you may"),
 )
 
 
@@ -149,7 +153,7 @@ def _encode_word(word: str) -> bytes:
         encoded = b"\0"
     if b"\0" in encoded:
         raise UsageError(
-            f"the sandbox cannot pass on {word[:40]!r}: it holds what no name or value of a process can"
+            f"the sandbox cannot pass on {word[:40]!r}: it has NUL or a character that cannot be encoded"
         )
     return encoded
 

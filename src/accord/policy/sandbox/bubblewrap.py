@@ -91,7 +91,7 @@ class Bubblewrap:
             SandboxFact("writes", True, "only in the roots and in private folders"),
             _secrets_fact(view),
             SandboxFact(
-                "network", not network, "open, by choice" if network else "none but a loopback of its own"
+                "network", not network, "open, by choice" if network else "none, except its own loopback"
             ),
             self._sockets_fact(network),
             _temp_fact(view),
@@ -146,10 +146,10 @@ class Bubblewrap:
 
 def _secrets_fact(view: FilesystemView) -> SandboxFact:
     if not view.search_complete:
-        text = "hidden, but the roots are too large to be searched for .env files and the like to the end"
+        text = "hidden, but the roots are too large for a complete search for .env and similar files"
         return SandboxFact("secrets", False, text)
     return SandboxFact(
-        "secrets", True, "keys, logins and .env files are hidden, and the home folder but its tools"
+        "secrets", True, "keys, logins, .env files and the home folder are hidden, except the tools in it"
     )
 
 
@@ -157,7 +157,7 @@ def _temp_fact(view: FilesystemView) -> SandboxFact:
     if view.writes("/tmp"):
         return SandboxFact("temp", False, "/tmp is a root, so it is shared")
     own_folders = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
-    return SandboxFact("temp", True, f"{own_folders} this sandbox's own")
+    return SandboxFact("temp", True, f"{own_folders} private to this sandbox")
 
 
 def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str, ...]]:

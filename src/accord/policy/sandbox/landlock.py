@@ -89,11 +89,13 @@ class Landlock:
             return SandboxFact("network", True, "none, not even a loopback")
         if self._abi >= _TCP:
             return SandboxFact("network", False, "TCP is closed, everything else is open")
-        return SandboxFact("network", False, f"Landlock {self._abi} of this kernel knows nothing of networks")
+        return SandboxFact(
+            "network", False, f"Landlock {self._abi} of this kernel does not restrict networks"
+        )
 
     def _sockets_fact(self) -> SandboxFact:
         if self._has_filter:
-            return SandboxFact("sockets", True, "commands make no local sockets but connected pairs")
+            return SandboxFact("sockets", True, "commands create no local sockets except connected pairs")
         return SandboxFact("sockets", False, "buses, key agents and container engines can be reached")
 
     def _processes_fact(self) -> SandboxFact:
@@ -130,11 +132,13 @@ def _secrets_fact(view: FilesystemView) -> SandboxFact:
     first, *others = (*view.hidden_in_writable(), "")
     if first:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        return SandboxFact("secrets", False, f"what lies in a root cannot be hidden: {first}{more}")
+        return SandboxFact("secrets", False, f"files in a root cannot be hidden: {first}{more}")
     if not view.search_complete:
-        text = "what lies in a root cannot be hidden, and the roots are too large to be searched to the end"
+        text = "files in a root cannot be hidden, and the roots are too large for a complete search"
         return SandboxFact("secrets", False, text)
-    return SandboxFact("secrets", True, "keys, logins and the home folder but its tools cannot be read")
+    return SandboxFact(
+        "secrets", True, "keys, logins and the home folder cannot be read, except the tools in it"
+    )
 
 
 def _read_rules(path: str, holes: tuple[str, ...]) -> Iterator[str]:
@@ -169,4 +173,4 @@ def _in_private_home(value: str, view: FilesystemView, private: PrivateFolder) -
 def _temp_text(view: FilesystemView) -> str:
     variables = "TMPDIR leads" if view.home_is_shown else "TMPDIR and HOME lead"
     shared_temp = "is a root, so it is shared" if view.writes("/tmp") else "itself is closed"
-    return f"{variables} to this sandbox's own; /tmp {shared_temp}"
+    return f"{variables} to private folders of this sandbox; /tmp {shared_temp}"

@@ -259,7 +259,7 @@ def bubblewrap() -> ProbeResult:
         if not failure:
             return ProbeResult(backend)
     return ProbeResult(
-        None, f"bwrap is there but may not work here ({failure}); user namespaces may be forbidden"
+        None, f"bwrap is installed but does not work here ({failure}); user namespaces may be forbidden"
     )
 
 
@@ -279,7 +279,7 @@ def landlock() -> ProbeResult:
     backend = Landlock(version)
     failure = _failure(backend)
     if failure:
-        return ProbeResult(None, f"Landlock is there but may not work here ({failure})")
+        return ProbeResult(None, f"Landlock is available but does not work here ({failure})")
     return ProbeResult(backend)
 
 
