@@ -22,7 +22,7 @@ class PrintableVariables(NamedTuple):
     """The variables that a line may print: in quotes, and without quotes."""
 
     quoted: frozenset[str] = frozenset()
-    bare: frozenset[str] = frozenset()
+    unquoted: frozenset[str] = frozenset()
 
 
 NOTHING_PRINTABLE = PrintableVariables()
@@ -34,7 +34,8 @@ def printable_variables(found: ExecutedCommands) -> PrintableVariables:
         return NOTHING_PRINTABLE
     used_variables: dict[str, set[str]] = {}
     with_globs: set[str] = set()
-    for assignment in (one for command in found.assignment_commands for one in command.assignments):
+    assignments = [item for command in found.assignment_commands for item in command.assignments]
+    for assignment in assignments:
         used_variables.setdefault(assignment.name, set()).update(
             name for word in assignment.values for name in word.variables
         )
@@ -164,7 +165,7 @@ def _is_printable(word: Word, printable: PrintableVariables) -> bool:
         if (
             part.kind == "variable"
             and not part.quoted
-            and part.text not in printable.bare
+            and part.text not in printable.unquoted
             and not is_public(part.text)
         ):
             return False

@@ -192,9 +192,9 @@ class ShellLexer:
                 parts.append(WordPart("text", self._plain_text(_PLAIN_IN_QUOTES), quoted=True))
         return parts
 
-    def _plain_text(self, plain: re.Pattern[str]) -> str:
+    def _plain_text(self, pattern: re.Pattern[str]) -> str:
         """Read characters without a special meaning, at least one."""
-        found = plain.match(self.text, self.position, self.end)
+        found = pattern.match(self.text, self.position, self.end)
         start, self.position = self.position, found.end() if found else self.position + 1
         return self.text[start : self.position]
 
