@@ -90,7 +90,7 @@ class Client:
         )
         return message["params"]["update"]
 
-    def said(self, kind: str) -> list[Any]:
+    def updates_of(self, kind: str) -> list[Any]:
         """All updates of this kind received so far."""
         return [update for update in self.updates() if update["sessionUpdate"] == kind]
 

@@ -60,8 +60,8 @@ async def test_only_offered_elicitation_modes_are_used(capabilities: Any, asked:
             client.raw.reply(question, {"action": "decline"})
         await client.raw.answer_to(id)
     assert modes == asked
-    said = [chunk["content"]["text"] for chunk in client.said("agent_message_chunk")]
-    assert said.count("not offered") == 2 - len(asked)
+    texts = [chunk["content"]["text"] for chunk in client.updates_of("agent_message_chunk")]
+    assert texts.count("not offered") == 2 - len(asked)
 
 
 @pytest.mark.rule(262, 263, 264)
@@ -86,7 +86,7 @@ async def test_a_form_request_names_its_session_tool_call_and_fields() -> None:
     assert first["params"] == {
         "mode": "form",
         "sessionId": session,
-        "toolCallId": client.said("tool_call")[0]["toolCallId"],
+        "toolCallId": client.updates_of("tool_call")[0]["toolCallId"],
         "message": "Which way?",
         "requestedSchema": {
             "type": "object",

@@ -119,7 +119,7 @@ async def test_a_client_without_capabilities_gets_only_session_updates() -> None
 
 @pytest.mark.rule(17, 19, 44, 46)
 async def test_custom_methods_work_in_both_directions() -> None:
-    heard: list[Any] = []
+    notifications: list[Any] = []
 
     async def asks(turn: Turn) -> None:
         turn.client.notify("_vendor/event", {"n": 1})
@@ -136,7 +136,7 @@ async def test_custom_methods_work_in_both_directions() -> None:
 
     @agent.on_notification("_vendor/news")
     def news(params: Any, connection: AgentConnection) -> None:
-        heard.append((params, len(connection.sessions)))
+        notifications.append((params, len(connection.sessions)))
 
     async with connected_client(agent, capabilities=EVERYTHING) as client:
         session = await client.new_session()
@@ -151,9 +151,9 @@ async def test_custom_methods_work_in_both_directions() -> None:
         client.raw.reply(await client.asked("_vendor/question"), [None, "plain"])
         client.raw.refuse(await client.asked("_vendor/unknown"), -32601)
         updates, _ = await client.turn_of(turn)
-    assert heard == [({"n": 3}, 1)]
+    assert notifications == [({"n": 3}, 1)]
     assert [update["content"]["text"] for update in updates] == ["-32601"]
-    assert client.said("agent_message_chunk")[0]["content"]["text"] == "[None, 'plain']"
+    assert client.updates_of("agent_message_chunk")[0]["content"]["text"] == "[None, 'plain']"
 
 
 async def test_a_failing_notification_handler_is_logged(caplog: pytest.LogCaptureFixture) -> None:

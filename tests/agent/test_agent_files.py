@@ -44,7 +44,7 @@ async def test_a_file_is_read_by_its_absolute_path() -> None:
         await client.turn_of(id)
     assert first["params"] == {"sessionId": session, "path": "/home/me/app/a.py", "line": 2, "limit": 1}
     assert second["params"] == {"sessionId": session, "path": "/etc/hosts"}
-    assert [chunk["content"]["text"] for chunk in client.said("agent_message_chunk")] == [
+    assert [chunk["content"]["text"] for chunk in client.updates_of("agent_message_chunk")] == [
         "second line",
         "127.0.0.1",
     ]

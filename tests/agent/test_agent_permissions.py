@@ -63,7 +63,7 @@ async def test_the_request_names_the_tool_call_and_offers_options() -> None:
         asked = await client.asked("session/request_permission")
         client.raw.reply(asked, selected("reject"))
         await client.turn_of(id)
-    announced = client.said("tool_call")[0]
+    announced = client.updates_of("tool_call")[0]
     assert announced["status"] == "pending"
     assert asked["params"] == {
         "sessionId": session,

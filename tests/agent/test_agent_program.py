@@ -69,8 +69,8 @@ class Program:
 
     async def end(self) -> tuple[int, str]:
         """Wait for the end; return exit code and stderr."""
-        said = await self.stderr.read()
-        return await self.process.wait(), said.decode()
+        stderr_text = await self.stderr.read()
+        return await self.process.wait(), stderr_text.decode()
 
 
 @asynccontextmanager
@@ -101,11 +101,11 @@ async def test_a_turn_over_pipes(arguments: tuple[str, ...]) -> None:
         update, ended = await agent.read(), await agent.read()
         agent.stdin.close()
         assert await agent.rest() == []
-        code, said = await agent.end()
+        code, stderr_text = await agent.end()
     assert update["params"]["update"]["content"]["text"] == "You said: 日本\n🎉"
     assert ended["result"] == {"stopReason": "end_turn"}
     assert code == 0
-    assert said == "a stray line on stdout\n"
+    assert stderr_text == "a stray line on stdout\n"
 
 
 @pytest.mark.rule(11, 36)
@@ -116,10 +116,10 @@ async def test_all_requests_are_answered_when_stdin_closes_right_after_them() ->
         agent.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"session/list"}')  # without a line end
         agent.stdin.close()
         answers = {message["id"]: message for message in await agent.rest()}
-        code, said = await agent.end()
+        code, stderr_text = await agent.end()
     assert set(answers) == {0, 1, 2}
     assert answers[2]["error"]["code"] == -32601
-    assert (code, said) == (0, "")
+    assert (code, stderr_text) == (0, "")
 
 
 @pytest.mark.rule(36, 161)
@@ -134,9 +134,9 @@ async def test_a_closed_stdin_or_a_signal_cancels_the_turn_and_exits_cleanly(how
         else:
             agent.process.send_signal(signal.Signals[how])
         rest = await agent.rest()
-        code, said = await agent.end()
+        code, stderr_text = await agent.end()
     assert [message["result"] for message in rest] == [{"stopReason": "cancelled"}]
-    assert (code, said) == (0, "a stray line on stdout\n")
+    assert (code, stderr_text) == (0, "a stray line on stdout\n")
 
 
 @pytest.mark.rule(36)
@@ -146,8 +146,8 @@ async def test_the_agent_exits_when_the_client_dies() -> None:
         while (await agent.read()).get("method") != "session/update":
             pass
         agent.stdin.transport.abort()  # type: ignore[attr-defined]
-        code, said = await agent.end()
-    assert (code, said) == (0, "a stray line on stdout\n")
+        code, stderr_text = await agent.end()
+    assert (code, stderr_text) == (0, "a stray line on stdout\n")
 
 
 async def test_an_agent_imports_only_light_modules() -> None:
@@ -203,6 +203,6 @@ async def test_the_first_agent_of_the_guide_answers_a_prompt(tmp_path: Path) -> 
         update = await agent.read()
         agent.stdin.close()
         await agent.rest()
-        code, said = await agent.end()
+        code, stderr_text = await agent.end()
     assert update["params"]["update"]["content"]["text"] == "You said: hello"
-    assert (code, said) == (0, "")
+    assert (code, stderr_text) == (0, "")

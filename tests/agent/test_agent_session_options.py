@@ -138,7 +138,7 @@ async def test_a_session_without_modes_or_options_does_not_serve_their_methods()
 
 @pytest.mark.rule(217)
 async def test_without_boolean_support_a_boolean_option_is_sent_as_a_select() -> None:
-    heard: list[Any] = []
+    calls: list[Any] = []
 
     async def flips(turn: Turn) -> None:
         await turn.set_option("auto", False)
@@ -148,7 +148,7 @@ async def test_without_boolean_support_a_boolean_option_is_sent_as_a_select() ->
 
     @agent.set_config_option
     async def changed(session: AgentSession, config_id: str, value: str | bool) -> None:
-        heard.append((config_id, value))
+        calls.append((config_id, value))
 
     here = {"cwd": "/a", "mcpServers": []}
     shown: list[Any] = []
@@ -174,7 +174,7 @@ async def test_without_boolean_support_a_boolean_option_is_sent_as_a_select() ->
         "false",
         "false",
     ]
-    assert heard == [("auto", True)]
+    assert calls == [("auto", True)]
 
 
 @pytest.mark.rule(217)
@@ -265,18 +265,18 @@ async def test_modes_and_the_mode_option_are_derived_from_each_other() -> None:
 
 
 async def test_handlers_get_changes_and_may_refuse_them() -> None:
-    heard: list[Any] = []
+    calls: list[Any] = []
     agent = agent_with(MODE, MODEL, modes=MODES)
 
     @agent.set_mode
     def mode(session: AgentSession, mode_id: str) -> None:
-        heard.append(mode_id)
+        calls.append(mode_id)
 
     @agent.set_config_option
     async def option(session: AgentSession, config_id: str, value: str | bool) -> None:
         if value == "m2":
             raise InvalidParams("m2 is sold out")
-        heard.append((config_id, value))
+        calls.append((config_id, value))
 
     async with connected_client(agent) as client:
         session = await client.new_session()
@@ -288,22 +288,22 @@ async def test_handlers_get_changes_and_may_refuse_them() -> None:
             "session/set_config_option", {"sessionId": session, "configId": "llm", "value": "m2"}
         )
         assert client.connection.sessions[session].option("llm") == "m1"
-    assert heard == ["code", ("how", "code"), "ask", ("how", "ask")]
+    assert calls == ["code", ("how", "code"), "ask", ("how", "ask")]
     assert refused["message"] == "m2 is sold out"
 
 
 async def test_handlers_get_only_modes_and_options_that_the_agent_declared() -> None:
-    heard: list[Any] = []
+    calls: list[Any] = []
     agent = agent_with(MODEL, modes=MODES)
-    agent.set_mode(lambda session, mode_id: heard.append(mode_id))
-    agent.set_config_option(lambda session, config_id, value: heard.append((config_id, value)))
+    agent.set_mode(lambda session, mode_id: calls.append(mode_id))
+    agent.set_config_option(lambda session, config_id, value: calls.append((config_id, value)))
     async with connected_client(agent) as client:
         session = await client.new_session()
         await client.call("session/set_mode", {"sessionId": session, "modeId": "code"})
         await client.call(
             "session/set_config_option", {"sessionId": session, "configId": "mode", "value": "ask"}
         )
-    assert heard == ["code", "ask"]
+    assert calls == ["code", "ask"]
 
 
 async def test_setting_an_option_may_change_the_list_of_options() -> None:

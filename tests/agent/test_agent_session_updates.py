@@ -117,7 +117,7 @@ async def test_commands_are_listed_and_recognized_in_prompts() -> None:
         session = await client.new_session()
         prompts = ["start", "/test unit  tests ", "/help", "/nope", "test", "/testing"]
         answers = [(await client.turn(session, prompt))[0][-1]["content"]["text"] for prompt in prompts]
-    assert client.said("available_commands_update") == [
+    assert client.updates_of("available_commands_update") == [
         {
             "sessionUpdate": "available_commands_update",
             "availableCommands": [
@@ -292,9 +292,9 @@ async def test_a_subagent_is_announced_reports_and_can_be_cancelled() -> None:
         m["params"]["update"] for m in client.raw.received if m.get("params", {}).get("sessionId") == child
     ]
     assert [update["content"]["text"] for update in own] == ["running"]
-    message = client.said("session_message")[0]
+    message = client.updates_of("session_message")[0]
     assert (message["senderSessionId"], message["recipientSessionId"]) == (session, child)
-    states = [update["state"] for update in client.said("subagent_update") if "state" in update]
+    states = [update["state"] for update in client.updates_of("subagent_update") if "state" in update]
     assert [state["state"] for state in states] == ["running", "requires_action", "running", "idle", "idle"]
     assert states[3]["error"] == {"code": -32603, "message": "model failed", "data": "x"}
     assert result == {"stopReason": "end_turn"}
@@ -318,10 +318,10 @@ async def test_mcp_requests_go_through_the_client() -> None:
         with pytest.raises(UsageError, match="nope"):
             await session.mcp_request("nope", "tools/list")
 
-        def heard(method: str, params: Any) -> None:
+        def on_progress(method: str, params: Any) -> None:
             notifications.append((method, params))
 
-        result = await session.mcp_request("srv", "tools/call", {"name": "open"}, on_notification=heard)
+        result = await session.mcp_request("srv", "tools/call", {"name": "open"}, on_notification=on_progress)
         await turn.say(str(result))
         with pytest.raises(RpcError, match="Method not found") as failed:
             await session.mcp_request("srv", "no/such")
@@ -348,7 +348,7 @@ async def test_mcp_requests_go_through_the_client() -> None:
     assert first["params"]["requestId"] != second["params"]["requestId"]
     assert first["params"]["params"] == {"name": "open"}
     assert notifications == [("notifications/progress", {"progress": 1})]
-    assert client.said("agent_message_chunk")[0]["content"]["text"] == "{'ok': 1}"
+    assert client.updates_of("agent_message_chunk")[0]["content"]["text"] == "{'ok': 1}"
 
 
 async def test_updates_can_be_sent_at_any_time() -> None:

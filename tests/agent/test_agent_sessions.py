@@ -167,13 +167,13 @@ async def test_a_tool_can_read_only_in_the_directories_of_its_session(tmp_path: 
             (one, str(tmp_path / "two" / "note.txt")),
         ):
             await client.turn(session, path)
-            shown = [update for update in client.said("tool_call_update") if "content" in update][-1]
+            shown = [update for update in client.updates_of("tool_call_update") if "content" in update][-1]
             results.append(
-                (client.said("tool_call_update")[-1]["status"], shown["content"][0]["content"]["text"])
+                (client.updates_of("tool_call_update")[-1]["status"], shown["content"][0]["content"]["text"])
             )
     assert results[:2] == [("completed", "one"), ("completed", "two")]
     assert results[2][0] == "failed"
-    assert client.said("agent_message_chunk")[-1]["content"]["text"] == "not allowed"
+    assert client.updates_of("agent_message_chunk")[-1]["content"]["text"] == "not allowed"
 
 
 @pytest.mark.rule(138)
@@ -195,13 +195,13 @@ async def test_sessions_run_concurrently_and_stay_separate() -> None:
         await client.raw.answer_to(second)
         if not any(message.get("id") == first and "result" in message for message in client.raw.received):
             await client.raw.answer_to(first)
-    said = [
+    messages = [
         (message["params"]["sessionId"], message["params"]["update"]["content"]["text"])
         for message in client.raw.received
         if message.get("method") == "session/update"
     ]
-    assert [text for session, text in said if session == one] == ["a1", "b1"]
-    assert [text for session, text in said if session == two] == ["a2", "b2"]
+    assert [text for session, text in messages if session == one] == ["a1", "b1"]
+    assert [text for session, text in messages if session == two] == ["a2", "b2"]
 
 
 async def test_updates_from_the_new_session_handler_follow_its_response() -> None:

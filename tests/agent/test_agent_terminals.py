@@ -239,6 +239,6 @@ async def test_other_calls_work_while_waiting_for_a_terminal() -> None:
         client.raw.reply(by_method["terminal/wait_for_exit"], {"signal": "SIGTERM"})
         client.raw.reply(await client.asked("terminal/release"), {})
         await client.turn_of(id)
-        assert client.said("agent_message_chunk")[0]["content"]["text"] == "up"
+        assert client.updates_of("agent_message_chunk")[0]["content"]["text"] == "up"
 
     await run_turn(runs, play)

@@ -142,7 +142,7 @@ async def test_a_call_left_open_by_a_task_fails_before_the_response() -> None:
         await asyncio.wait(tasks)
         await client.new_session()
     assert [update["status"] for update in updates] == ["pending", "failed"]
-    assert len(client.said("tool_call_update")) == 1
+    assert len(client.updates_of("tool_call_update")) == 1
 
 
 @pytest.mark.rule(174)
@@ -159,7 +159,7 @@ async def test_tool_call_ids_are_unique_even_after_a_load() -> None:
         await client.turn(session)
         await client.call("session/load", {"sessionId": session, "cwd": "/home/me/app", "mcpServers": []})
         await client.turn(session)
-    ids = [update["toolCallId"] for update in client.said("tool_call")]
+    ids = [update["toolCallId"] for update in client.updates_of("tool_call")]
     assert len(ids) == len(set(ids)) == 6
 
 

@@ -140,7 +140,7 @@ async def test_a_message_id_changes_after_a_thought_tool_call_or_plan() -> None:
         session = await client.new_session()
         await client.turn(session)
         await client.turn(session)
-    chunks = client.said("agent_message_chunk") + client.said("agent_thought_chunk")
+    chunks = client.updates_of("agent_message_chunk") + client.updates_of("agent_thought_chunk")
     by_id: dict[str, str] = {}
     for chunk in chunks:
         by_id[chunk["messageId"]] = by_id.get(chunk["messageId"], "") + chunk["content"]["text"]

@@ -11,7 +11,7 @@ from accord.testing.fake_clock import FakeClock
 
 @pytest.mark.rule(161, 162, 163, 164, 170)
 async def test_a_cancelled_handler_may_send_updates_before_the_response() -> None:
-    heard: list[bool] = []
+    cancelled_flags: list[bool] = []
 
     async def works(turn: Turn) -> None:
         try:
@@ -19,7 +19,7 @@ async def test_a_cancelled_handler_may_send_updates_before_the_response() -> Non
                 await call.text("sleeping")
                 await asyncio.Event().wait()
         finally:
-            heard.append(turn.cancelled)
+            cancelled_flags.append(turn.cancelled)
             await turn.say("stopped")
 
     async with connected_client(make_agent(works)) as client:
@@ -35,7 +35,7 @@ async def test_a_cancelled_handler_may_send_updates_before_the_response() -> Non
     assert result == {"stopReason": "cancelled"}
     assert updates[0]["status"] == "failed"
     assert updates[-1]["content"]["text"] == "stopped"
-    assert heard == [True, True]
+    assert cancelled_flags == [True, True]
 
 
 @pytest.mark.rule(161, 162)

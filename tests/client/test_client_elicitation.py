@@ -214,8 +214,8 @@ async def test_a_url_is_shown_in_full_with_its_host_and_never_opened():
 
 @pytest.mark.rule(272, 278)
 async def test_a_url_that_the_user_does_not_accept_is_declined_or_cancelled():
-    for said, action in ((False, "decline"), (None, "cancel"), ("yes", "cancel")):
-        says: Any = said
+    for answer, action in ((False, "decline"), (None, "cancel"), ("yes", "cancel")):
+        says: Any = answer
         async with in_session(handlers=ClientHandlers(urls=lambda address, says=says: says)) as (_, peer):
             assert await peer.result_of("elicitation/create", address()) == {"action": action}
 

@@ -309,17 +309,17 @@ async def test_every_open_call_fails_when_the_agent_closes_the_connection():
 
 @pytest.mark.rule(45)
 async def test_extension_methods_work_in_both_directions():
-    heard: list[object] = []
+    notifications: list[object] = []
 
     async def ask_user(params):
         return {"answer": params["question"] + "!"}
 
-    handlers = ClientHandlers(extensions={"_vendor/ask": ask_user, "_vendor/tell": heard.append})
+    handlers = ClientHandlers(extensions={"_vendor/ask": ask_user, "_vendor/tell": notifications.append})
     async with connected(handlers=handlers) as (agent, peer):
         assert await peer.result_of("_vendor/ask", {"question": "why"}) == {"answer": "why!"}
         peer.notify("_vendor/tell", {"x": 1})
         await settle()
-        assert heard == [{"x": 1}]
+        assert notifications == [{"x": 1}]
 
         calling = asyncio.create_task(agent.request("_agent/thing", {"a": 1}))
         asked = await peer.next("_agent/thing")

@@ -183,8 +183,8 @@ async def test_message_ids_are_opaque_and_a_new_one_starts_a_new_message():
         peer.say("d", messageId=None)
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
-        said = [message.text for message in session.state.messages if message.kind == "agent"]
-    assert said == ["ab", "cd"]
+        texts = [message.text for message in session.state.messages if message.kind == "agent"]
+    assert texts == ["ab", "cd"]
 
 
 @pytest.mark.rule(154)
@@ -364,8 +364,8 @@ async def test_an_emoji_split_over_two_chunks_loses_no_update():
         peer.send(chunk % "\\ude00b")
         peer.reply(prompt, {"stopReason": "end_turn"})
         events = await turn.end()
-    said = [text_of(event) for event in events if isinstance(event, AgentMessageChunk)]
-    assert said == ["a\ufffd", "\ufffdb"]
+    texts = [text_of(event) for event in events if isinstance(event, AgentMessageChunk)]
+    assert texts == ["a\ufffd", "\ufffdb"]
 
 
 @pytest.mark.rule(4, 6, 8, 30, 43, 45)

@@ -60,7 +60,7 @@ async def test_an_exit_before_the_handshake_raises_handshake_failed(name, tmp_pa
 
 @pytest.mark.rule(37)
 @pytest.mark.parametrize(
-    ("name", "error", "said"),
+    ("name", "error", "text"),
     [
         ("dies-opening", Crashed, STDERR_MESSAGE),
         ("dies-in-turn", Crashed, STDERR_MESSAGE),
@@ -70,8 +70,8 @@ async def test_an_exit_before_the_handshake_raises_handshake_failed(name, tmp_pa
         ("hangs-up", ConnectionClosed, "closed its output"),
     ],
 )
-async def test_an_exit_during_work_raises(name, error, said, tmp_path):
-    with pytest.raises(error, match=said):
+async def test_an_exit_during_work_raises(name, error, text, tmp_path):
+    with pytest.raises(error, match=text):
         await run_turn(name, tmp_path)
 
 
@@ -274,16 +274,16 @@ async def test_unfair_permission_options_are_never_approved(tmp_path):
     handlers = ClientHandlers(permissions=allow_reads)
     async with hostile_agent("asks-unfairly", tmp_path, handlers=handlers) as agent:
         session = await agent.new_session(tmp_path)
-        said = (await session.ask("go")).text
-    assert {line.split(": ")[1] for line in said.splitlines()} == {"not allowed"}
-    assert len(said.splitlines()) == 6
+        text = (await session.ask("go")).text
+    assert {line.split(": ")[1] for line in text.splitlines()} == {"not allowed"}
+    assert len(text.splitlines()) == 6
 
 
 async def test_forms_without_a_form_handler_are_not_accepted(tmp_path):
     async with hostile_agent("asks-forms", tmp_path) as agent:
         session = await agent.new_session(tmp_path)
-        said = (await session.ask("go")).text
-    assert {line.split(": ")[1] for line in said.splitlines()} == {"not accepted"}
+        text = (await session.ask("go")).text
+    assert {line.split(": ")[1] for line in text.splitlines()} == {"not accepted"}
 
 
 # -- files and terminals --
@@ -294,9 +294,9 @@ async def test_forms_without_a_form_handler_are_not_accepted(tmp_path):
 async def test_reads_and_terminals_outside_the_session_folders_are_refused(name, tmp_path):
     async with hostile_agent(name, tmp_path) as agent:
         session = await agent.new_session(tmp_path)
-        said = (await session.ask("go")).text
-    assert "ok" not in {line.rsplit(": ")[-1] for line in said.splitlines()}, said
-    assert len(said.splitlines()) >= 3
+        text = (await session.ask("go")).text
+    assert "ok" not in {line.rsplit(": ")[-1] for line in text.splitlines()}, text
+    assert len(text.splitlines()) >= 3
 
 
 @pytest.mark.rule(245)

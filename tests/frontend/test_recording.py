@@ -103,9 +103,9 @@ async def test_a_replayed_history_is_recorded_when_none_was_recorded(
     async with accord.connect(*command) as remote:
         again = await remote.load_session(session.id, tmp_path)
         await record_turn(records, again, "accord", "think: b")
-    said = texts(records, "accord", session.id)
-    assert said[0] == "think: a"
-    assert "think: b" in said
+    recorded = texts(records, "accord", session.id)
+    assert recorded[0] == "think: a"
+    assert "think: b" in recorded
 
 
 def _same_id() -> ScriptedAgent:

@@ -65,21 +65,21 @@ def test_a_tool_call_goes_from_pending_to_completed_and_shows_its_diff(conversat
 @all_pairs
 @pytest.mark.rule(158, 193, 194, 195, 196, 197)
 @pytest.mark.parametrize(
-    ("scenario_name", "said", "statuses"),
+    ("scenario_name", "expected_text", "statuses"),
     [
         ("permission-allowed", "allowed", ["pending", "in_progress", "completed"]),
         ("permission-rejected", "rejected", ["pending", "failed"]),
     ],
 )
 def test_permission_is_requested_and_the_answer_is_respected(
-    conversation: Conversation, scenario_name: str, said: str, statuses: list[str]
+    conversation: Conversation, scenario_name: str, expected_text: str, statuses: list[str]
 ) -> None:
     scenario = conversation.scenario(scenario_name)
     [question] = scenario.seen("permission")
     assert without_nulls(question["options"]) == SCRIPT["danger"]["options"]
     assert question["tool_call"]["toolCallId"] == scenario.tool_call.id
     assert scenario.tool_call.statuses == statuses
-    assert scenario.texts == [said]
+    assert scenario.texts == [expected_text]
     assert scenario.stop_reasons == ["end_turn"]
 
 
@@ -227,12 +227,12 @@ def test_messages_of_two_megabytes_pass_in_both_directions(conversation: Convers
 def test_two_sessions_run_concurrently_and_stay_separate(conversation: Conversation) -> None:
     scenario = conversation.scenario("together")
     first, second = (answer["sessionId"] for answer in scenario.answers("new"))
-    said = {
+    expected_text = {
         one["session"]: one["update"]["content"]["text"]
         for one in scenario.seen("update")
         if one["update"]["sessionUpdate"] == "agent_message_chunk"
     }
-    assert said == {first: "in the first", second: "in the other"}
+    assert expected_text == {first: "in the first", second: "in the other"}
     assert scenario.stop_reasons == ["end_turn", "end_turn"]
 
 

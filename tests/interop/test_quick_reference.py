@@ -82,8 +82,8 @@ async def test_the_minimal_sequence_of_the_quick_reference() -> None:
         {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
         {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
     ]
-    said = [update for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
-    assert "".join(update["content"]["text"] for update in said) == "Hello, friend!"
+    chunks = [update for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
+    assert "".join(update["content"]["text"] for update in chunks) == "Hello, friend!"
 
     agent.stdin.close()
     assert await agent.wait() == 0

@@ -187,7 +187,7 @@ def test_any_sequence_is_accepted_and_its_snapshot_restores_the_same_state(items
 @given(st.lists((chunks | calls | others).map(from_wire), max_size=25))
 def test_no_text_is_lost_duplicated_or_reordered(items: list[Any]) -> None:
     state = SessionState()
-    said: dict[int, list[str]] = {}
+    texts_by_index: dict[int, list[str]] = {}
     kinds = {UserMessageChunk: "user", AgentMessageChunk: "agent", AgentThoughtChunk: "thought"}
     for item in items:
         lengths = [len(message.text) for message in state.messages]
@@ -200,8 +200,8 @@ def test_no_text_is_lost_duplicated_or_reordered(items: list[Any]) -> None:
             ]
             assert len(grown) == 1
             assert state.messages[grown[0]].kind == kinds[type(item)]
-            said.setdefault(grown[0], []).append(text_of(item))
-    assert {place: "".join(texts) for place, texts in said.items()} == {
+            texts_by_index.setdefault(grown[0], []).append(text_of(item))
+    assert {place: "".join(texts) for place, texts in texts_by_index.items()} == {
         place: message.text for place, message in enumerate(state.messages) if message.text
     }
 

@@ -262,16 +262,16 @@ class AgentSessionCore:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.session: AgentSession = AgentSession(self, session_id, request)
         self.options: SessionOptions = SessionOptions(self.session.client)
-        self._held: list[tuple[str | None, SessionUpdate]] | None = [] if hold else None
+        self._queued_updates: list[tuple[str | None, SessionUpdate]] | None = [] if hold else None
 
     def push(self, update: SessionUpdate) -> None:
         session = self.session
         if self.closed:
             raise UsageError(f"session {session.id} is closed; cannot send an update")
-        adapted = adapt_update(update, session.client, self.options)
+        adapted_update = adapt_update(update, session.client, self.options)
         if session.on_update is not None:
-            session.on_update(adapted)
-        self._send(None, adapted)
+            session.on_update(adapted_update)
+        self._send(None, adapted_update)
 
     async def update_child(self, child_id: str, update: SessionUpdate) -> None:
         """Send an update of an announced child session."""
@@ -283,8 +283,8 @@ class AgentSessionCore:
     def mark_open(self) -> None:
         """Send the held updates, then run the callbacks. Called after the response."""
         self.opened = True
-        held, self._held = self._held or [], None
-        for child_id, update in held:
+        queued_updates, self._queued_updates = self._queued_updates or [], None
+        for child_id, update in queued_updates:
             self._send(child_id, update)
         for callback in self.open_callbacks:
             run_callback(callback)
@@ -296,8 +296,8 @@ class AgentSessionCore:
             task.cancel()
 
     def _send(self, child_id: str | None, update: SessionUpdate) -> None:
-        if self._held is not None:
-            self._held.append((child_id, update))
+        if self._queued_updates is not None:
+            self._queued_updates.append((child_id, update))
         else:
             self.peer.send_update(child_id or self.session.id, update)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
 
 from msgspec import UnsetType
 
-from accord.agent.tool_call_scope import limited
+from accord.agent.tool_call_scope import with_timeout
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
 from accord.schema.base import RequestId
 from accord.schema.client_requests import (
@@ -163,7 +163,7 @@ async def _ask(
 ) -> ElicitationAnswer:
     request = peer.call("elicitation/create", params, key=scope.get("session_id"))
     try:
-        answer: CreateElicitationResponse = await limited(request, timeout, peer.clock)
+        answer: CreateElicitationResponse = await with_timeout(request, timeout, peer.clock)
     except TimeoutError:
         return ElicitationAnswer("cancel")
     except (RpcError, BadAnswer, ConnectionClosed) as error:
@@ -233,11 +233,11 @@ def _selection_problem(field: MultiSelectPropertySchema, value: Any) -> str | No
     return _range_problem(len(chosen), field.min_items, field.max_items)
 
 
-def _range_problem(value: float, low: Any, high: Any) -> str | None:
-    if isinstance(low, (int, float)) and value < low:
-        return f"is below {low}"
-    if isinstance(high, (int, float)) and value > high:
-        return f"is above {high}"
+def _range_problem(value: float, minimum: Any, maximum: Any) -> str | None:
+    if isinstance(minimum, (int, float)) and value < minimum:
+        return f"is below {minimum}"
+    if isinstance(maximum, (int, float)) and value > maximum:
+        return f"is above {maximum}"
     return None
 
 
@@ -263,8 +263,8 @@ def _check_url(url: str) -> None:
         host = parts.hostname or ""
     except ValueError as error:
         raise UsageError(f"invalid URL {url!r}: {error}") from None
-    local = host in ("localhost", "127.0.0.1", "::1")
-    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
+    is_local = host in ("localhost", "127.0.0.1", "::1")
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
         raise UsageError(f"cannot open {url!r}; use https (http only for localhost)")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     if parts.username or parts.password or any(looks_secret(name) for name in names):

@@ -194,29 +194,29 @@ class PlanReporter:
     def __init__(self) -> None:
         self._plans: dict[str, PlanUpdateContent] = {}
 
-    def put(self, plan: PlanUpdateContent, *, several: bool) -> Plan | PlanUpdate:
-        """Create or replace a plan; return the update: this plan if `several`, else all plans merged."""
+    def put(self, plan: PlanUpdateContent, *, separate: bool) -> Plan | PlanUpdate:
+        """Create or replace a plan; return the update: this plan if `separate`, else all plans merged."""
         self._plans[plan.plan_id] = plan
-        return PlanUpdate(plan) if several else self._merged()
+        return PlanUpdate(plan) if separate else self._merged_plan()
 
-    def remove(self, plan_id: str, *, several: bool) -> Plan | PlanRemoved | None:
+    def remove(self, plan_id: str, *, separate: bool) -> Plan | PlanRemoved | None:
         """Remove a plan; return None if it did not exist."""
         if self._plans.pop(plan_id, None) is None:
             return None
-        return PlanRemoved(plan_id) if several else self._merged()
+        return PlanRemoved(plan_id) if separate else self._merged_plan()
 
-    def _merged(self) -> Plan:
+    def _merged_plan(self) -> Plan:
         steps: list[PlanEntry] = []
         for plan in self._plans.values():
             steps += (
                 plan.entries
                 if isinstance(plan, PlanItems)
-                else [PlanEntry(_heading(plan), "medium", "in_progress")]
+                else [PlanEntry(_plan_title(plan), "medium", "in_progress")]
             )
         return Plan(steps)
 
 
-def _heading(plan: PlanFile | PlanMarkdown) -> str:
+def _plan_title(plan: PlanFile | PlanMarkdown) -> str:
     if isinstance(plan, PlanFile):
         return plan.uri
     lines = (line.strip(" #*-\t") for line in plan.content.splitlines())
@@ -256,9 +256,9 @@ class IdGenerator:
 def adapt_update(update: SessionUpdate, client: Client, options: SessionOptions) -> SessionUpdate:
     """Return the update in the form that the client supports; raise NotOffered if there is none."""
     kind = type(update)
-    required = _REQUIRED_CAPABILITIES.get(kind)
-    if required is not None and not required[1](client):
-        raise NotOffered(f"the client cannot receive {kind.__name__}: no capability `{required[0]}`")
+    requirement = _REQUIRED_CAPABILITIES.get(kind)
+    if requirement is not None and not requirement[1](client):
+        raise NotOffered(f"the client cannot receive {kind.__name__}: no capability `{requirement[0]}`")
     if isinstance(update, ConfigOptionUpdate):
         return ConfigOptionUpdate(options.for_client(update.config_options), meta=update.meta)
     return update

@@ -299,13 +299,15 @@ async def ask_permission(
     read = peer.reader.outcome_reader(options)
     request = peer.connection.request("session/request_permission", params, key=session_id, read=read)
     try:
-        outcome = await limited(request, timeout, peer.clock)
+        outcome = await with_timeout(request, timeout, peer.clock)
     except TimeoutError:
         return PermissionAnswer(reason="timeout")
     except (RpcError, BadAnswer, ConnectionClosed) as error:
         return PermissionAnswer(reason="failed", error=error)
-    chosen = next((option for option in options if option.option_id == outcome.option_id), None)
-    return PermissionAnswer(chosen, "cancelled" if chosen is None else "selected", message=outcome.message)
+    selected = next((option for option in options if option.option_id == outcome.option_id), None)
+    return PermissionAnswer(
+        selected, "cancelled" if selected is None else "selected", message=outcome.message
+    )
 
 
 def _check_options(options: Sequence[PermissionOption]) -> None:
@@ -314,7 +316,7 @@ def _check_options(options: Sequence[PermissionOption]) -> None:
         raise UsageError(f"permission options need distinct ids, and at least one option; got {ids}")
 
 
-async def limited(work: Coroutine[Any, Any, T], seconds: float | None, clock: Clock) -> T:
+async def with_timeout(work: Coroutine[Any, Any, T], seconds: float | None, clock: Clock) -> T:
     """Run a coroutine; cancel it after so many seconds of the clock and raise TimeoutError."""
     if seconds is None:
         return await work

@@ -171,12 +171,12 @@ class Turn:
 
     async def remove_plan(self, id: str) -> None:
         """Unstable. Remove one of several plans."""
-        update = self._core.plans.remove(id, several=self.client.shows_plans)
+        update = self._core.plans.remove(id, separate=self.client.shows_plans)
         if update is not None:
             await self.update(update)
 
     async def _put_plan(self, plan: PlanItems | PlanMarkdown | PlanFile) -> None:
-        await self.update(self._core.plans.put(plan, several=self.client.shows_plans))
+        await self.update(self._core.plans.put(plan, separate=self.client.shows_plans))
 
     # -- tools --
 

@@ -187,18 +187,18 @@ class ElicitationRequests:
         if params.elicitation_id in self._open_urls:
             raise InvalidParams("This elicitation id is in use", {"elicitationId": params.elicitation_id})
         self._open_urls[params.elicitation_id] = completed
-        agreed: bool | None = None
+        accepted: bool | None = None
         try:
             elicitation = ElicitationUrl(
                 self._handle.name, params.message, params.url, host, session, params, completed
             )
-            agreed = await self._call_handler(self._handle.handlers.urls, elicitation)
+            accepted = await self._call_handler(self._handle.handlers.urls, elicitation)
         finally:
-            if agreed is not True:
+            if accepted is not True:
                 self._open_urls.pop(params.elicitation_id, None)
-        if agreed is True:
+        if accepted is True:
             return ElicitationAcceptAction()
-        return ElicitationDeclineAction() if agreed is False else ElicitationCancelAction()
+        return ElicitationDeclineAction() if accepted is False else ElicitationCancelAction()
 
     async def _call_handler(self, handler: Any, elicitation: ElicitationForm | ElicitationUrl) -> Any:
         try:
@@ -247,12 +247,12 @@ async def matches(
     loop meanwhile, so it runs in a separate process, which is killed when its time is over.
     """
     results: list[bool | None] = [None] * len(pairs)
-    checked = [
+    indexes = [
         index
         for index, (pattern, text) in enumerate(pairs)
         if len(pattern) <= _MAX_PATTERN and len(text) <= _MAX_TEXT
     ]
-    if not checked:
+    if not indexes:
         return results
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", "-c", _PROGRAM,
@@ -265,14 +265,14 @@ async def matches(
 
     timer = clock.call_later(seconds, kill)
     try:
-        output, _ = await process.communicate(json.dumps([pairs[index] for index in checked]).encode())
+        output, _ = await process.communicate(json.dumps([pairs[index] for index in indexes]).encode())
     finally:
         timer.cancel()
         if process.returncode is None:
             process.kill()
             await process.wait()
     # Results from before the kill count: one hostile pattern does not exempt the other fields.
-    for index, line in zip(checked, output.decode().splitlines(), strict=False):
+    for index, line in zip(indexes, output.decode().splitlines(), strict=False):
         results[index] = json.loads(line)
     return results
 
@@ -295,8 +295,8 @@ def _problem(schema: Any, value: Any) -> str:
 
 
 def _text_problem(schema: StringPropertySchema, value: str) -> str:
-    listed = schema.enum or [option.const for option in schema.one_of or ()]
-    if listed and value not in listed:
+    choices = schema.enum or [option.const for option in schema.one_of or ()]
+    if choices and value not in choices:
         return "is not one of the choices"
     if schema.min_length and len(value) < schema.min_length:
         return f"must have at least {schema.min_length} characters"
@@ -324,19 +324,19 @@ def _number_problem(schema: IntegerPropertySchema | NumberPropertySchema, value:
 def _selection_problem(schema: MultiSelectPropertySchema, value: Any) -> str:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in cast(list[Any], value)):
         return "must be a list of choices"
-    chosen = cast(list[str], value)
+    selected = cast(list[str], value)
     match schema.items:
         case StringMultiSelectItems():
-            listed = schema.items.enum
+            choices = schema.items.enum
         case TitledMultiSelectItems():
-            listed = [option.const for option in schema.items.any_of]
+            choices = [option.const for option in schema.items.any_of]
         case _:
             return "has choices of a type that this client does not support"
-    if any(item not in listed for item in chosen):
+    if any(item not in choices for item in selected):
         return "contains a value that is not one of the choices"
-    if schema.min_items and len(chosen) < schema.min_items:
+    if schema.min_items and len(selected) < schema.min_items:
         return f"needs at least {schema.min_items} choices"
-    if isinstance(schema.max_items, int) and len(chosen) > schema.max_items:
+    if isinstance(schema.max_items, int) and len(selected) > schema.max_items:
         return f"takes at most {schema.max_items} choices"
     return ""
 

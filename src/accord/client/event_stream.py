@@ -42,26 +42,26 @@ class UnreadReceiver(Protocol):
 class UnreadCounter:
     """Counts the unread bytes in the queues of one agent, and reports them to its current connection."""
 
-    __slots__ = ("_held", "receiver")
+    __slots__ = ("_unread_bytes", "receiver")
 
     def __init__(self) -> None:
         self.receiver: UnreadReceiver | None = None
-        self._held = 0
+        self._unread_bytes = 0
 
     def attach(self, receiver: UnreadReceiver) -> None:
         """Use a new connection; the bytes that are still unread count there."""
         self.receiver = receiver
-        receiver.hold(self._held)
+        receiver.hold(self._unread_bytes)
 
     def hold(self, size: int) -> None:
         """Count bytes as unread."""
-        self._held += size
+        self._unread_bytes += size
         if self.receiver is not None:
             self.receiver.hold(size)
 
     def release(self, size: int) -> None:
         """Count bytes as read."""
-        self._held -= size
+        self._unread_bytes -= size
         if self.receiver is not None:
             self.receiver.release(size)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from accord.agent.tool_call_scope import limited
+from accord.agent.tool_call_scope import with_timeout
 from accord.agent.turn import Turn
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.bounded_text import capped
@@ -59,7 +59,7 @@ class _QuestionAsker:
             if self._timed_out:
                 return None
             try:
-                return _bounded(await limited(self._ask(cleaned), self._seconds, self._clock))
+                return _bounded(await with_timeout(self._ask(cleaned), self._seconds, self._clock))
             except TimeoutError:
                 self._timed_out = True
                 return None

@@ -161,12 +161,14 @@ class Consent:
             await self.wait_until_shown(request.session)
         async with self._prompt.start_question() as question:
             # The answer to an earlier question can decide this one.
-            again = decide(self._policy, action, request)
-            if again.effect != "ask" and not (again.allowed and request.option("allow_once") is None):
-                if again.allowed:
+            new_decision = decide(self._policy, action, request)
+            if new_decision.effect != "ask" and not (
+                new_decision.allowed and request.option("allow_once") is None
+            ):
+                if new_decision.allowed:
                     self._approve(request, action)
                     return request.option("allow_once")
-                return self._refuse(request, again.reason)
+                return self._refuse(request, new_decision.reason)
             option = await question.permission(request, action, decision)
         if option is None:
             return self._refuse(request, "you did not choose")
@@ -305,16 +307,21 @@ class PermissionWorkspace(LocalWorkspace):
         cwd: AnyPath | None = None,
         output_byte_limit: int | None = None,
     ) -> str:
-        line = command if not args else (command, *args)
-        shown = command if not args else shlex.join((command, *args))
+        command_words = command if not args else (command, *args)
+        command_text = command if not args else shlex.join((command, *args))
         directory = None if cwd is None else self.roots.resolve(cwd)
         if directory is not None:
-            shown = f"{shown} in {directory}"
+            command_text = f"{command_text} in {directory}"
         variables = [
             f"with {name}={value}" for name, value in (env or {}).items() if name not in _DISPLAY_VARIABLES
         ]
         await self._require(
-            f"run {shown}", variables, kind="execute", category="execute", command=line, cwd=directory
+            f"run {command_text}",
+            variables,
+            kind="execute",
+            category="execute",
+            command=command_words,
+            cwd=directory,
         )
         return await super().create_terminal(
             command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit

@@ -49,7 +49,9 @@ async def test_empty_prompt_is_refused_and_not_logged(harness: AgentHarness, pro
         await client.turn(session, "something")
         await client.call("session/close", {"sessionId": session})
         await client.call("session/load", load_params(harness, session))
-        assert [update["content"]["text"] for update in client.said("user_message_chunk")] == ["something"]
+        assert [update["content"]["text"] for update in client.updates_of("user_message_chunk")] == [
+            "something"
+        ]
     assert model.prompts == ["something"]
 
 
@@ -64,7 +66,7 @@ async def test_cancelled_command_fails_and_its_result_is_in_the_next_request(har
         client.cancel(session)
         _, result = await client.turn_of(turn)
         assert result["stopReason"] == "cancelled"
-        assert client.said("tool_call_update")[-1]["status"] == "failed"
+        assert client.updates_of("tool_call_update")[-1]["status"] == "failed"
         await client.turn(session, "and now?")
     _, said, came, *_ = model.requests[-1].messages
     assert isinstance(said, AssistantMessage)
@@ -173,8 +175,8 @@ async def test_tool_call_reports_title_input_output_and_location(
     (harness.project / "a.txt").write_text("alpha\n")
     async with harness.client([call], mode="full-access") as client:
         await client.turn(await client.new_session(harness.cwd))
-        [first] = client.said("tool_call")
-        last = client.said("tool_call_update")[-1]
+        [first] = client.updates_of("tool_call")
+        last = client.updates_of("tool_call_update")[-1]
     whole = {**first, **last}
     assert whole["status"] == "completed"
     assert whole["title"] not in ("", call.name)
@@ -192,7 +194,7 @@ async def test_permission_request_repeats_the_details_of_its_tool_call(harness: 
         asked = await client.asked("session/request_permission")
         choose(client, asked, "reject_once")
         await client.turn_of(turn)
-        [call] = client.said("tool_call")
+        [call] = client.updates_of("tool_call")
     question = asked["params"]["toolCall"]
     for member in ("toolCallId", "title", "kind", "locations", "rawInput"):
         assert question[member] == call[member]

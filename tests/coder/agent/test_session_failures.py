@@ -210,7 +210,7 @@ async def test_model_set_by_extension_is_reported_once_as_config_option(harness:
             answer = await client.call("_agentao.cn/set_model", {"sessionId": session, "model": model})
             assert answer == {"model": "other"}
         await client.turn(session)
-        (received,) = client.said("config_option_update")
+        (received,) = client.updates_of("config_option_update")
         values = {option["id"]: option["currentValue"] for option in received["configOptions"]}
         assert values["model"] == "openai:other"
 

@@ -26,7 +26,7 @@ async def test_load_replays_the_session_before_its_response_and_restores_model_h
             "session_info_update",
             "usage_update",
         ]
-        call = client.said("tool_call")[0]
+        call = client.updates_of("tool_call")[0]
         assert (call["title"], call["status"], call["kind"]) == ("Read a.txt", "completed", "read")
         assert "alpha" in call["content"][0]["content"]["text"]
         assert answer["result"]["modes"]["currentModeId"] == "ask"
@@ -44,7 +44,7 @@ async def test_resume_restores_history_without_replay(harness: AgentHarness):
     async with harness.client(model=model) as client:
         await client.call("session/resume", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
         await client.turn(session, "more")
-        assert client.said("user_message_chunk") == []
+        assert client.updates_of("user_message_chunk") == []
     assert model.prompts == ["hi", "Hello.", "more"]
 
 

@@ -73,7 +73,7 @@ async def test_command_is_answered_without_the_model_and_stays_out_of_its_histor
         assert model.prompts == ["hi"]
     async with harness.client(model=model, capabilities=NO_CAPABILITIES) as client:
         await client.call("session/load", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
-        replayed = [update["content"]["text"] for update in client.said("agent_message_chunk")]
+        replayed = [update["content"]["text"] for update in client.updates_of("agent_message_chunk")]
     assert replayed == [said, "Hello."], "the output of a command is logged"
 
 
@@ -206,7 +206,7 @@ async def test_mcp_prompts_are_commands(harness: AgentHarness) -> None:
         said = await prompt_text(client, session, "/mcp")
         assert "`every` (stdio): ready; " in said
         assert "1 prompt" in said
-        offered = client.said("available_commands_update")[-1]["availableCommands"]
+        offered = client.updates_of("available_commands_update")[-1]["availableCommands"]
         assert offered[-1]["name"] == "every:review"
         assert offered[-1]["input"] == {"hint": "file [style]"}
         said = await prompt_text(client, session, "/every:review")

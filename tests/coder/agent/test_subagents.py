@@ -69,7 +69,7 @@ class TurnDriver:
         """Return the call of this tool with all its updates merged."""
         [first] = [call for call in self.calls() if call.get("name") == name]
         whole = dict(first)
-        for update in self.client.said("tool_call_update"):
+        for update in self.client.updates_of("tool_call_update"):
             if update["toolCallId"] == first["toolCallId"]:
                 whole |= update
         return whole
@@ -126,7 +126,7 @@ async def test_subagent_usage_counts_for_turn_and_session_but_not_for_the_window
         turns = await start(client, harness)
         result = await turns.run()
         assert (result["usage"]["inputTokens"], result["usage"]["outputTokens"]) == (300, 30)
-        windows = client.said("usage_update")
+        windows = client.updates_of("usage_update")
         assert len(windows) == 2  # one for each request of the session itself
         assert windows[-1]["cost"]["amount"] == pytest.approx(0.03)
 
@@ -174,7 +174,7 @@ async def test_parent_call_lists_the_steps_and_ends_with_the_final_text(harness:
     assert (call["title"], call["kind"], call["status"]) == ("Delegate: Look", "execute", "completed")
     assert texts(call) == ["```\n✓ Read a.txt\n✗ Read missing.txt\n✓ List .\n```", "All seen."]
     assert call["rawOutput"] == {"stopReason": "end_turn", "toolCalls": 3}
-    shown = [update for update in client.said("tool_call_update") if "content" in update]
+    shown = [update for update in client.updates_of("tool_call_update") if "content" in update]
     assert len(shown) <= 2, "the clock stands still, so only the first and the last list are sent"
     assert [call.get("name") for call in turns.calls()] == ["agent"], (
         "read-only calls must not be session calls"
@@ -264,7 +264,7 @@ async def test_failing_model_fails_the_call_and_not_the_turn(harness: AgentHarne
     async with harness.client(model=model, capabilities=SUBAGENT_UPDATES) as client:
         turns = await start(client, harness)
         assert (await turns.run())["stopReason"] == "end_turn"
-        states = [update["state"] for update in client.said("subagent_update")]
+        states = [update["state"] for update in client.updates_of("subagent_update")]
     assert turns.merged_call("agent")["status"] == "failed"
     assert "no such thing" in results(model.requests[-1])[0]
     assert states[-1]["stopReason"] == "error"
@@ -305,7 +305,10 @@ async def test_cancelling_the_turn_ends_the_subagent(harness: AgentHarness) -> N
         assert (await turns.finish(id))["stopReason"] == "cancelled"
         assert left.is_set()
         assert turns.merged_call("agent")["status"] == "failed"
-        assert client.said("subagent_update")[-1]["state"] == {"state": "idle", "stopReason": "cancelled"}
+        assert client.updates_of("subagent_update")[-1]["state"] == {
+            "state": "idle",
+            "stopReason": "cancelled",
+        }
         assert (await turns.run("again"))["stopReason"] == "end_turn"
     assert len(results(model.requests[-1])) == 1, "the cancelled call must have a result"
 
@@ -325,7 +328,7 @@ async def test_subagent_capability_shows_the_child_session(harness: AgentHarness
     async with harness.client(model=model, capabilities=SUBAGENT_UPDATES) as client:
         turns = await start(client, harness)
         await turns.run()
-        announced = client.said("subagent_update")[0]
+        announced = client.updates_of("subagent_update")[0]
     child = announced["sessionId"]
     assert announced["title"] == "Look"
     received = [
@@ -343,9 +346,9 @@ async def test_subagent_capability_shows_the_child_session(harness: AgentHarness
         update["content"]["text"] for update in received if update["sessionUpdate"] == "agent_message_chunk"
     ]
     assert words == ["Let me see.", "Done so."]
-    states = [update["state"]["state"] for update in client.said("subagent_update")]
+    states = [update["state"]["state"] for update in client.updates_of("subagent_update")]
     assert states == ["running", "requires_action", "running", "idle"]
-    assert client.said("session_message")[0]["content"][0]["text"] == "look into a.txt"
+    assert client.updates_of("session_message")[0]["content"][0]["text"] == "look into a.txt"
 
 
 async def test_cancelling_a_child_does_not_stop_the_turn(harness: AgentHarness) -> None:

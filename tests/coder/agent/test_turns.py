@@ -53,7 +53,7 @@ async def test_session_title_comes_from_the_first_prompt(harness: AgentHarness):
         session = await client.new_session(harness.cwd)
         await client.turn(session, "Fix the **parser**. It is broken.")
         await client.turn(session, "Something else")
-        assert [update["title"] for update in client.said("session_info_update")] == ["Fix the parser"]
+        assert [update["title"] for update in client.updates_of("session_info_update")] == ["Fix the parser"]
 
 
 async def test_read_calls_end_before_a_write_call(harness: AgentHarness):
@@ -68,11 +68,11 @@ async def test_read_calls_end_before_a_write_call(harness: AgentHarness):
         turn = client.prompt(session)
         await allow(client)
         await client.turn_of(turn)
-        shown = [(u["title"], u["status"]) for u in client.said("tool_call")]
+        shown = [(u["title"], u["status"]) for u in client.updates_of("tool_call")]
         assert shown == [("Read a", "pending"), ("Read b", "pending"), ("Write c", "pending")]
         order = [u for u in client.updates() if u["sessionUpdate"] in ("tool_call", "tool_call_update")]
-        reads = [u["toolCallId"] for u in client.said("tool_call")[:2]]
-        write = client.said("tool_call")[2]["toolCallId"]
+        reads = [u["toolCallId"] for u in client.updates_of("tool_call")[:2]]
+        write = client.updates_of("tool_call")[2]["toolCallId"]
         ended = [u["toolCallId"] for u in order if u.get("status") == "completed"]
         announced = [u["toolCallId"] for u in order if u["sessionUpdate"] == "tool_call"]
         assert set(ended[:2]) == set(reads)
@@ -109,7 +109,7 @@ async def test_allow_always_lasts_for_the_session_only(harness: AgentHarness):
             "reject_once",
             "reject_always",
         ]
-        assert asked["toolCall"]["toolCallId"] == client.said("tool_call")[0]["toolCallId"]
+        assert asked["toolCall"]["toolCallId"] == client.updates_of("tool_call")[0]["toolCallId"]
         assert asked["toolCall"]["content"][0]["type"] == "diff"
         await client.turn_of(turn)
         await client.turn(session, "more")
@@ -145,7 +145,7 @@ async def test_refused_prompt_stays_out_of_model_history_after_load(harness: Age
     model = ScriptedModel()
     async with harness.client(model=model) as client:
         await client.call("session/load", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
-        received = [update["content"]["text"] for update in client.said("user_message_chunk")]
+        received = [update["content"]["text"] for update in client.updates_of("user_message_chunk")]
         assert received == ["good", "bad"]
         await client.turn(session, "next")
     assert model.prompts == ["good", "Sure.", "next"]
@@ -344,7 +344,7 @@ async def test_full_context_is_compacted_with_updates_and_keeps_the_task(harness
         session = await client.new_session(harness.cwd)
         await client.turn(session, "Read big, then keep the word ALBATROSS in mind")
         await client.turn(session, "go on")
-        statuses = [update["status"] for update in client.said("compaction_update")]
+        statuses = [update["status"] for update in client.updates_of("compaction_update")]
         assert statuses[0] == "in_progress"
         assert statuses[-1] == "completed"
     assert any("ALBATROSS" in text for text in model.prompts)

@@ -31,14 +31,14 @@ async def write_after_answer(tmp_path: Path, result: Any, *, strict: bool = Fals
         else:
             editor.client.raw.reply(question, result)
         assert (await editor.end(turn))["stopReason"] == "end_turn"
-    assert editor.client.said("agent_message_chunk")[-1]["content"]["text"] == "done"
+    assert editor.client.updates_of("agent_message_chunk")[-1]["content"]["text"] == "done"
     last = session.audit_lines()[-1]
     assert last["effect"] == "ask"
     assert (last["answer"] in (ALLOW, ALWAYS)) is file.exists()
     assert session.rulings[0].allowed is file.exists()
     if not file.exists():
         assert session.results[0].startswith("Permission denied.")
-        assert editor.client.said("tool_call_update")[-1]["status"] == "failed"
+        assert editor.client.updates_of("tool_call_update")[-1]["status"] == "failed"
     return file.exists(), session.results[0]
 
 

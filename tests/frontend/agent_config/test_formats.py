@@ -157,7 +157,7 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ("", "it is not JSON: line 1, column 1: the file is empty"),
         ("{", "it is not JSON: line 1, column 2: it ends too early"),
@@ -287,12 +287,12 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
     ],
 )
 def test_a_bad_file_is_refused_with_file_key_and_reason(
-    folders: ConfigFolders, content: object, said: str
+    folders: ConfigFolders, content: object, reason: str
 ) -> None:
     path = folders.write_user_file(content)
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the exact text is checked below
         load(folders.project)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: {reason}")
     assert "\n" not in str(caught.value)
     assert type(caught.value).__name__ in ("BadAgentConfig", "BadRules")
 

@@ -65,7 +65,7 @@ def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "reason"),
     [
         (
             agent({"npx": {"package": "thing"}}),
@@ -110,10 +110,10 @@ def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
         ("{", "it is not JSON: line 1"),
     ],
 )
-def test_entries_that_cannot_be_used_are_refused(tmp_path: Path, value: Any, said: str) -> None:
+def test_entries_that_cannot_be_used_are_refused(tmp_path: Path, value: Any, reason: str) -> None:
     with pytest.raises(BadAgentConfig) as caught:
         entry(tmp_path, value)
-    assert str(caught.value).startswith(f"{tmp_path / 'agent.json'}: {said}")
+    assert str(caught.value).startswith(f"{tmp_path / 'agent.json'}: {reason}")
 
 
 def test_a_url_is_not_downloaded(tmp_path: Path) -> None:
