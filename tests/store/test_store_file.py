@@ -241,13 +241,13 @@ def test_a_full_disk_is_reported_and_committed_records_are_kept(path: Path) -> N
         journal = store.journal("s1")
         journal.append(chunk("one"))
         journal.commit()
-        limit = store._file.connection.execute("PRAGMA page_count").fetchone()[0]
-        store._file.connection.execute(f"PRAGMA max_page_count = {limit + 2}")
+        limit = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
+        store._database.connection.execute(f"PRAGMA max_page_count = {limit + 2}")
         journal.append(chunk("x" * 100_000))
         assert "is full: free some space" in refusal(journal.commit, path)
         with SqliteStore(path) as other:
             assert logged_texts(other, "s1") == ["one"]
-        store._file.connection.execute("PRAGMA max_page_count = 1000000")
+        store._database.connection.execute("PRAGMA max_page_count = 1000000")
         journal.commit()
         assert len(logged_texts(store, "s1")) == 2
 
@@ -274,8 +274,8 @@ def test_a_store_rejects_other_threads_and_calls_after_close(path: Path) -> None
 def test_durable_stores_sync_to_disk_at_every_commit(path: Path) -> None:
     for durable, level in ((False, 1), (True, 2)):
         with SqliteStore(path, durable=durable) as store:
-            assert store._file.connection.execute("PRAGMA synchronous").fetchone() == (level,)
-            assert store._file.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert store._database.connection.execute("PRAGMA synchronous").fetchone() == (level,)
+            assert store._database.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 # -- file content ----------------------------------------------------------------------------------------
@@ -286,10 +286,10 @@ def test_a_fork_copies_no_records(path: Path) -> None:
         store.create("s1", "/home/me")
         with store.journal("s1") as journal:
             journal.append(*[chunk("x" * 10_000) for _ in range(200)])
-        rows = store._file.connection.execute("SELECT sum(length(data)) FROM records").fetchone()[0]
+        rows = store._database.connection.execute("SELECT sum(length(data)) FROM records").fetchone()[0]
         for number in range(20):
             store.fork(f"f{number - 1}" if number else "s1", f"f{number}")
-        grown = store._file.connection.execute("SELECT sum(length(data)) FROM records").fetchone()[0]
+        grown = store._database.connection.execute("SELECT sum(length(data)) FROM records").fetchone()[0]
         assert grown - rows < 5_000
         assert len(logged_texts(store, "f19")) == 200
 
@@ -311,8 +311,8 @@ def test_deleted_texts_are_removed_from_the_file(path: Path) -> None:
     assert b"SECRET" not in content
     with SqliteStore(path) as store:
         store.delete("f1")
-        assert store._file.connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
-        assert store._file.connection.execute("SELECT count(*) FROM logs").fetchone() == (0,)
+        assert store._database.connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
+        assert store._database.connection.execute("SELECT count(*) FROM logs").fetchone() == (0,)
 
 
 def test_the_write_ahead_log_is_checkpointed_while_the_store_is_open(path: Path) -> None:

@@ -144,7 +144,7 @@ class TwoStores(RuleBasedStateMachine):
             self.both(lambda store: list(store.read(name)))  # noqa: B023 - called at once
         for name in self.names:
             self.both(lambda store: store.delete(name))  # noqa: B023 - called at once
-        left = self.file._file.connection.execute("SELECT count(*) FROM records").fetchone()
+        left = self.file._database.connection.execute("SELECT count(*) FROM records").fetchone()
         self.file.close()
         self.closing.close()
         assert left == (0,), "deleting all sessions must delete all records"

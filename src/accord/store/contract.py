@@ -174,7 +174,7 @@ class Store(Protocol):
 Archived: TypeAlias = Literal["exclude", "include", "only"]
 
 PAGE_LIMIT: Final[int] = 1000
-_SHOWN_CHARS: Final = 60
+_MAX_SHOWN_CURSOR: Final = 60
 
 
 class CursorPosition(NamedTuple):
@@ -242,5 +242,5 @@ def parse_cursor(query: SessionQuery, cursor: str) -> CursorPosition:
 
 
 def _unknown_cursor(cursor: str) -> InvalidParams:
-    shown = cursor if len(cursor) <= _SHOWN_CHARS else cursor[:_SHOWN_CHARS] + "..."
+    shown = cursor if len(cursor) <= _MAX_SHOWN_CURSOR else cursor[:_MAX_SHOWN_CURSOR] + "..."
     return InvalidParams(f"Unknown cursor: {shown!r}")

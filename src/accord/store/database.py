@@ -23,8 +23,8 @@ from accord.paths import private_file, private_folder
 #
 # `records` is the log. One row holds the records of one kind that one commit added to one session. The upper
 # half of its key is the number of the log, the lower half the first sequence number of the row: the rows of a
-# log lie together. `logs` says which log belongs to which session and where it branched off. The log of a
-# deleted session stays as long as forks read it. `heads` is computed from these two. `leases` says which
+# log lie together. `logs` says which log belongs to which session, and the log it is a branch of. The log of
+# a deleted session stays as long as forks read it. `heads` is computed from these two. `leases` says which
 # process writes to a session.
 
 APPLICATION_ID: Final = 0x41434C47  # "ACLG"
@@ -32,7 +32,7 @@ APPLICATION_ID: Final = 0x41434C47  # "ACLG"
 
 SEQ_BITS: Final = 32
 
-_FIRST: Final = (
+_VERSION_1: Final = (
     """
     CREATE TABLE logs (
         log INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -81,7 +81,7 @@ _FIRST: Final = (
     """,
 )
 
-MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST,)
+MIGRATIONS: Final[Sequence[Sequence[str]]] = (_VERSION_1,)
 """The statements that lead from each version to the next. Entries are only ever added."""
 
 
@@ -100,19 +100,19 @@ def version_of(connection: Connection) -> int | None:
     return version if application_id == APPLICATION_ID else None
 
 
-def upgrade(connection: Connection, steps: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+def upgrade(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
     """Apply the missing migrations, all of them or none."""
-    if version_of(connection) == len(steps):
+    if version_of(connection) == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = version_of(connection)  # another process may have upgraded it meanwhile
         if version is not None:
-            for step in steps[version:]:
-                for statement in step:
+            for migration in migrations[version:]:
+                for statement in migration:
                     connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {len(steps)}")
+            connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -130,7 +130,7 @@ class Database:
 
     def __init__(self, path: Path, *, durable: bool = False, busy_seconds: float = 5.0) -> None:
         self.path: Path = path.absolute()
-        self._busy = busy_seconds
+        self._busy_seconds = busy_seconds
         with self.translate_errors():
             if not self.path.exists():
                 if not self.path.parent.exists():
@@ -224,7 +224,7 @@ class Database:
 
     def _retry_while_busy(self, attempt: Callable[[], T]) -> T:
         """Retry. SQLite itself does not wait when two processes switch a new file to the write-ahead log."""
-        deadline = time.monotonic() + self._busy
+        deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 return attempt()
@@ -300,7 +300,7 @@ class Checkpoints:
             try:
                 self._thread.start()
             except RuntimeError:
-                self._thread = None  # no thread to be had right now: next time
+                self._thread = None  # no thread can start now; a later commit tries again
 
     def close(self) -> None:
         """Wait for a running checkpoint, at most `_CLOSE_SECONDS`."""
@@ -309,6 +309,6 @@ class Checkpoints:
             self._thread = None
 
     def _checkpoint(self) -> None:
-        # A checkpoint that fails is made up for by the next one; meanwhile the write-ahead log only grows.
+        # If a checkpoint fails, the write-ahead log grows until the next one succeeds.
         with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -35,39 +35,39 @@ class CommitBatch:
 
     def __init__(self, write: Callable[[dict[str, list[PendingRecord]]], None]) -> None:
         self._write = write
-        self._entries: dict[str, list[PendingRecord]] = {}
+        self._records: dict[str, list[PendingRecord]] = {}
         self._scheduled = False
         self._failing = False
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to commit."""
-        return not self._entries
+        return not self._records
 
-    def add(self, session_id: str, entries: list[PendingRecord]) -> None:
+    def add(self, session_id: str, records: list[PendingRecord]) -> None:
         """Queue records for the next commit. Raises StoreError while commits fail."""
         if self._failing:
             self.commit()
         if not self._scheduled:
             self._schedule()
-        known = self._entries.get(session_id)
-        if known is None:
-            self._entries[session_id] = entries
+        queued = self._records.get(session_id)
+        if queued is None:
+            self._records[session_id] = records
         else:
-            known += entries
+            queued += records
 
     def commit(self) -> None:
         """Write everything in one transaction."""
         self._scheduled = False
-        if self._entries:
+        if self._records:
             self._failing = True
-            self._write(self._entries)
+            self._write(self._records)
             self._failing = False
-            self._entries = {}
+            self._records = {}
 
     def drop(self, session_id: str) -> None:
         """Discard the queued records of a deleted session."""
-        self._entries.pop(session_id, None)
+        self._records.pop(session_id, None)
 
     def _schedule(self) -> None:
         try:
@@ -106,12 +106,12 @@ class Journal:
 
         They are encoded now; later changes to them are not logged.
         """
-        entries: list[PendingRecord] = []
+        records: list[PendingRecord] = []
         for item in items:
             event = as_event(item)
             if event is not None:
-                entries.append(PendingRecord(EVENT, event_payload(event), effect_of(event)))
-        self._add(entries)
+                records.append(PendingRecord(EVENT, event_payload(event), effect_of(event)))
+        self._add(records)
 
     def record(self, kind: str, *values: Any) -> None:
         """Log JSON values of an application's own kind, such as the model history."""
@@ -132,13 +132,13 @@ class Journal:
         """Refuse further writes, because the session was deleted or its store closed."""
         self._on_close = None
 
-    def _add(self, entries: list[PendingRecord]) -> None:
+    def _add(self, records: list[PendingRecord]) -> None:
         if self._on_close is None:
             raise UsageError(
                 f"the journal of session {self.session_id} is closed: nothing can be written to it"
             )
-        if entries:
-            self._batch.add(self.session_id, entries)
+        if records:
+            self._batch.add(self.session_id, records)
 
     def __enter__(self) -> "Journal":
         return self

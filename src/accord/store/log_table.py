@@ -20,11 +20,11 @@ ROW_LIMIT: Final = 256 * 1024
 PAGE_LIMIT: Final = 512 * 1024
 """A page ends after the row that makes it exceed this many bytes."""
 
-_SEQ: Final = (1 << SEQ_BITS) - 1
+_SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 # A damaged file may hold any type in a column: rows are checked where they are read.
-_Last = tuple[int, int]
-_Row = tuple[int, int, int, str, bytes]
+_LastRow = tuple[int, int]
+_RecordRow = tuple[int, int, int, str, bytes]
 
 
 def key_of(log: int, seq: int) -> int:
@@ -36,12 +36,12 @@ def last_seq(connection: Connection, log: int) -> int | None:
     """The sequence number of the last record in a log, without the records of its base."""
     row = connection.execute(
         "SELECT key, length FROM records WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
-        (key_of(log, 0), key_of(log, _SEQ)),
+        (key_of(log, 0), key_of(log, _SEQ_MASK)),
     ).fetchone()
     if row is None:
         return None
-    key, length = convert(row, _Last)
-    return (key & _SEQ) + length - 1
+    key, length = convert(row, _LastRow)
+    return (key & _SEQ_MASK) + length - 1
 
 
 def write_records(
@@ -74,29 +74,29 @@ def read_records(
     """
     seq = first
     while seq <= last:
-        found = fetch(key_of(log, seq), key_of(log, last))
-        if not found or not found[0].first <= seq < found[0].first + found[0].length:
-            raise _missing(seq)
-        seq = found[0].first
-        for group in found:
+        groups = fetch(key_of(log, seq), key_of(log, last))
+        if not groups or not groups[0].first <= seq < groups[0].first + groups[0].length:
+            raise _missing_record(seq)
+        seq = groups[0].first
+        for group in groups:
             if group.first != seq:
-                raise _missing(seq)
+                raise _missing_record(seq)
             seq += group.length
-        yield found
+        yield groups
 
 
-def _missing(seq: int) -> StoreError:
+def _missing_record(seq: int) -> StoreError:
     return StoreError(f"record {seq} of a session log is missing: it was deleted meanwhile, or is damaged")
 
 
 def record_page(connection: Connection, first: int, last: int) -> list[RecordGroup]:
     """The rows from the one that holds the first key, up to `PAGE_LIMIT` bytes."""
-    found: list[RecordGroup] = []
+    groups: list[RecordGroup] = []
     size = 0
     rows = connection.execute(
         "SELECT key, length, time, kind, data FROM records WHERE key >= "
         "coalesce((SELECT max(key) FROM records WHERE key <= ? AND key > ?), ?) AND key <= ? ORDER BY key",
-        (first, first & ~_SEQ, first, last),
+        (first, first & ~_SEQ_MASK, first, last),
     )
     for key, length, time, kind, data in rows:
         if (
@@ -106,18 +106,18 @@ def record_page(connection: Connection, first: int, last: int) -> list[RecordGro
             or type(kind) is not str
         ):
             raise ValidationError("a column has a value of another type")
-        found.append(RecordGroup(key & _SEQ, length, time, kind, data))
+        groups.append(RecordGroup(key & _SEQ_MASK, length, time, kind, data))
         size += len(data)
         if size > PAGE_LIMIT:
             break
     rows.close()
-    return found
+    return groups
 
 
 def trim_records(connection: Connection, log: int, last: int) -> None:
     """Delete the records of a log after `last`."""
     connection.execute(
-        "DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, last), key_of(log, _SEQ))
+        "DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, last), key_of(log, _SEQ_MASK))
     )
     row = connection.execute(
         "SELECT key, length, time, kind, data FROM records "
@@ -126,18 +126,21 @@ def trim_records(connection: Connection, log: int, last: int) -> None:
     ).fetchone()
     if row is None:
         return
-    key, length, time, kind, data = convert(row, _Row)
-    keep = last - (key & _SEQ) + 1
-    if keep < length:
-        raws = payloads_in([RecordGroup(key & _SEQ, length, time, kind, data)])
+    key, length, time, kind, data = convert(row, _RecordRow)
+    remaining = last - (key & _SEQ_MASK) + 1
+    if remaining < length:
+        payloads = payloads_in([RecordGroup(key & _SEQ_MASK, length, time, kind, data)])
         connection.execute(
-            "UPDATE records SET length = ?, data = ? WHERE key = ?", (keep, json_array(raws[:keep]), key)
+            "UPDATE records SET length = ?, data = ? WHERE key = ?",
+            (remaining, json_array(payloads[:remaining]), key),
         )
 
 
 def remove_records(connection: Connection, log: int) -> None:
     """Delete all records of a log."""
-    connection.execute("DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, 0), key_of(log, _SEQ)))
+    connection.execute(
+        "DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, 0), key_of(log, _SEQ_MASK))
+    )
 
 
 class LogBranch(NamedTuple):
@@ -171,18 +174,18 @@ def branch_of_session(connection: Connection, session_id: str) -> LogBranch | No
 
 def branch_last_seq(connection: Connection, branch: LogBranch) -> int:
     """The sequence number of the last record, its own or that of its base."""
-    own = last_seq(connection, branch.log)
-    return branch.base_last if own is None else own
+    seq = last_seq(connection, branch.log)
+    return branch.base_last if seq is None else seq
 
 
 def branch_segments(connection: Connection, branch: LogBranch, after: int) -> list[LogSegment]:
     """The segments that make up a log after a sequence number, oldest first."""
-    found = [LogSegment(branch.log, max(after, branch.base_last) + 1, branch_last_seq(connection, branch))]
+    segments = [LogSegment(branch.log, max(after, branch.base_last) + 1, branch_last_seq(connection, branch))]
     while branch.base is not None and branch.base_last > after:
-        below = branch.base_last
+        last = branch.base_last
         branch = _branch_of_log(connection, branch.base)
-        found.append(LogSegment(branch.log, max(after, branch.base_last) + 1, below))
-    return [part for part in reversed(found) if part.first <= part.last]
+        segments.append(LogSegment(branch.log, max(after, branch.base_last) + 1, last))
+    return [segment for segment in reversed(segments) if segment.first <= segment.last]
 
 
 def create_log(

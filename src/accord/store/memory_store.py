@@ -52,7 +52,7 @@ class SharedMemory:
     def __init__(self) -> None:
         self.logs: dict[str, _Log] = {}
         self.leases: dict[str, tuple[MemoryStore, int]] = {}
-        self.numbers = 0
+        self.last_number = 0
 
 
 class MemoryStore:
@@ -111,8 +111,8 @@ class MemoryStore:
     ) -> SessionPage:
         self.commit()
         query = session_query(cwd, agent, archived, limit)
-        below = None if cursor is None else parse_cursor(query, cursor)
-        found = sorted(
+        after = None if cursor is None else parse_cursor(query, cursor)
+        entries = sorted(
             [
                 (CursorPosition(log.summary.updated, log.number), log.summary)
                 for log in self._memory.logs.values()
@@ -120,17 +120,17 @@ class MemoryStore:
             key=lambda entry: entry[0],
             reverse=True,
         )
-        found = [
+        entries = [
             (position, summary)
-            for position, summary in found
-            if (below is None or position < below)
+            for position, summary in entries
+            if (after is None or position < after)
             and query.folder in (None, normalized_folder(summary.cwd))
             and query.agent in (None, summary.agent)
             and (query.archived == "include" or summary.archived == (query.archived == "only"))
         ]
-        page = found[:limit]
-        more = cursor_after(query, page[-1][0]) if len(found) > limit else None
-        return SessionPage(tuple([summary for _, summary in page]), more)
+        page = entries[:limit]
+        next_cursor = cursor_after(query, page[-1][0]) if len(entries) > limit else None
+        return SessionPage(tuple([summary for _, summary in page]), next_cursor)
 
     def newest(self, cwd: str, *, agent: str | None = None) -> SessionSummary | None:
         return next(iter(self.list(cwd, agent=agent, limit=1).sessions), None)
@@ -143,9 +143,9 @@ class MemoryStore:
         self.commit()
         for session_id, log in self._memory.logs.items():
             first, *others = log.records[log.inherited :]
-            summary = first_summary(session_id, first.time, _patch(first), log.summary.parent)
+            summary = first_summary(session_id, first.time, _session_patch(first), log.summary.parent)
             for record in others:
-                summary = updated_summary(summary, record.time, effects_in(_group(record)))
+                summary = updated_summary(summary, record.time, effects_in(_as_group(record)))
             log.summary = summary
 
     def fork(
@@ -209,13 +209,15 @@ class MemoryStore:
     ) -> SessionSummary:
         session_id = storable_text(session_id)
         if session_id in self._memory.logs:
-            raise UsageError(f"there is a session {session_id} already")
-        self._memory.numbers += 1
+            raise UsageError(f"session {session_id} already exists")
+        self._memory.last_number += 1
         time = self._now()
         summary = first_summary(session_id, time, patch, parent)
         records = inherited or []
         first = LogRecord(len(records) + 1, time, SESSION, encode(patch))
-        self._memory.logs[session_id] = _Log(self._memory.numbers, summary, [*records, first], len(records))
+        self._memory.logs[session_id] = _Log(
+            self._memory.last_number, summary, [*records, first], len(records)
+        )
         return summary
 
     def _append_patch(self, session_id: str, patch: SessionPatch) -> None:
@@ -244,11 +246,11 @@ class MemoryStore:
             del self._memory.leases[journal.session_id]
 
 
-def _group(record: LogRecord) -> RecordGroup:
+def _as_group(record: LogRecord) -> RecordGroup:
     return RecordGroup(record.seq, 1, record.time, record.kind, json_array([record.data]))
 
 
-def _patch(record: LogRecord) -> SessionPatch:
-    (patch,) = effects_in(_group(record))
+def _session_patch(record: LogRecord) -> SessionPatch:
+    (patch,) = effects_in(_as_group(record))
     assert isinstance(patch, SessionPatch)
     return patch

@@ -51,7 +51,7 @@ EVENT: Final = "event"
 """The kind of a record that holds an event of `accord.session`."""
 
 SESSION: Final = "session"
-"""The kind of a record by which the store notes the folder, title and archived state for the session list."""
+"""The kind of a record that holds the folder, title or archived state of a session, for the session list."""
 
 _KIND: Final = pattern(r"[a-z][a-z0-9_./-]{0,63}")
 
@@ -74,7 +74,7 @@ class LogRecord(Struct, frozen=True, gc=False):
     def event(self) -> Event:
         """The payload as an event. Raises UsageError unless the kind is `EVENT`."""
         if self.kind != EVENT:
-            raise UsageError(f"record {self.seq} is no event but {self.kind!r}: read its `value`")
+            raise UsageError(f"record {self.seq} is not an event but {self.kind!r}; read its `value`")
         return decode_event(self.data)
 
 
@@ -96,17 +96,17 @@ class _ToolCallChange(SessionEvent, tag="_accord/tool_call_changed"):
     mark: Mark = ""
 
 
-def _object(event: Unknown) -> Unknown:
+def _require_object(event: Unknown) -> Unknown:
     if not isinstance(event.raw, dict):
         raise UsageError(f"an event is a JSON object, not {event.raw!r}")
     return event
 
 
-_CONVERT: Final[dict[type, Callable[[Any], Event | None]]] = {**EVENTS, Notice: lambda notice: None}
-_REDUCED: Final[dict[type, Callable[[Any], Any]]] = {
+_TO_EVENT: Final[dict[type, Callable[[Any], Event | None]]] = {**EVENTS, Notice: lambda notice: None}
+_STORED_FORMS: Final[dict[type, Callable[[Any], Any]]] = {
     ToolCallChanged: lambda event: _ToolCallChange(event.patch, event.announce, event.mark),
     PermissionAsked: lambda event: structs.replace(event, call=None),
-    Unknown: _object,
+    Unknown: _require_object,
 }
 _KNOWN_EVENT: Final[Any] = Kept[
     cast(Any, Union)[tuple(kind for kind in get_args(Event) if kind is not Unknown)]
@@ -117,14 +117,14 @@ _PAYLOADS: Final = list[Raw]
 
 def as_event(item: Event | SessionUpdate) -> Event | None:
     """The event to log for an update; None for a notice, which is not part of the history."""
-    convert = _CONVERT.get(type(item))
+    convert = _TO_EVENT.get(type(item))
     return cast(Event, item) if convert is None else convert(item)
 
 
 def event_payload(event: Event) -> bytes:
     """The payload of an event."""
-    reduce = _REDUCED.get(type(event))
-    return encode(event if reduce is None else reduce(event))
+    stored_form = _STORED_FORMS.get(type(event))
+    return encode(event if stored_form is None else stored_form(event))
 
 
 def value_payload(kind: str, value: Any) -> bytes:
@@ -142,9 +142,9 @@ def decode_event(data: bytes) -> Event:
     try:
         return decode(_KNOWN_EVENT, data)
     except Mismatch as mismatch:
-        value = _parsed(data)
+        value = _parse_or_none(data)
         if not isinstance(value, dict):
-            raise StoreError(f"a record of the session log is no event: {mismatch}") from None
+            raise StoreError(f"a record of the session log is not an event: {mismatch}") from None
         return Unknown(str(cast(dict[str, Any], value).get("sessionUpdate", "")), value)
 
 
@@ -178,7 +178,7 @@ def payloads_in(groups: list[RecordGroup]) -> list[Raw]:
     with suppress(MsgspecError, UnicodeDecodeError):
         payloads = decoder(_PAYLOADS).decode(_joined_array(groups))
     if len(payloads) != sum([group.length for group in groups]):
-        raise StoreError(f"the session log is damaged behind record {groups[0].first - 1}: it cannot be read")
+        raise StoreError(f"the session log is damaged after record {groups[0].first - 1} and cannot be read")
     return payloads
 
 
@@ -195,7 +195,7 @@ def json_array(payloads: list[bytes] | list[Raw]) -> bytes:
     return b"[" + b",".join([bytes(payload) for payload in payloads]) + b"]"
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_or_none(data: bytes) -> Any:
     try:
         return parse_json(data)
     except NotJson:
@@ -205,10 +205,10 @@ def _parsed(data: bytes) -> Any:
 INTERRUPTED: Final = "interrupted"
 """The raw stop reason of a turn that the agent never ended."""
 
-_TURN: Final = "The turn was interrupted: the agent stopped before it was done."
-_CALL: Final = "Interrupted: the agent stopped before this was done, and its result is unknown."
-_CANCELLED: Final = "Cancelled before it was done."
-_COMPACTION: Final = "Interrupted: the agent stopped before it was done."
+_TURN_INTERRUPTED: Final = "The turn was interrupted: the agent stopped before it was done."
+_CALL_INTERRUPTED: Final = "Interrupted: the agent stopped before this was done, and its result is unknown."
+_CALL_CANCELLED: Final = "Cancelled before it was done."
+_COMPACTION_INTERRUPTED: Final = "Interrupted: the agent stopped before it was done."
 
 
 class ResumedSession(NamedTuple):
@@ -249,7 +249,9 @@ def unfinished(state: SessionState) -> list[Event]:
     closing += [PermissionAnswered(permission_id) for permission_id in state.permissions]
     closing += [_failed_call(call) for call in history.tool_calls.values() if not call.finished]
     closing += [
-        CompactionUpdate(compaction_id=compaction.compaction_id, status="failed", error=_COMPACTION)
+        CompactionUpdate(
+            compaction_id=compaction.compaction_id, status="failed", error=_COMPACTION_INTERRUPTED
+        )
         for compaction in history.compactions.values()
         if compaction.status == "in_progress"
     ]
@@ -261,12 +263,14 @@ def unfinished(state: SessionState) -> list[Event]:
     if state.turn == "cancelling":
         closing.append(turn_ended("cancelled"))
     elif state.turn == "running":
-        closing.append(TurnEnded(raw_reason=INTERRUPTED, error=Error(code=INTERNAL_ERROR, message=_TURN)))
+        closing.append(
+            TurnEnded(raw_reason=INTERRUPTED, error=Error(code=INTERNAL_ERROR, message=_TURN_INTERRUPTED))
+        )
     return closing
 
 
 def _failed_call(call: ToolCallState) -> ToolCallChanged:
-    note = Content(content=TextContent(text=_CANCELLED if call.cancelled else _CALL))
+    explanation = Content(content=TextContent(text=_CALL_CANCELLED if call.cancelled else _CALL_INTERRUPTED))
     return ToolCallChanged(
-        ToolCallUpdate(tool_call_id=call.tool_call_id, status="failed", content=[*call.content, note])
+        ToolCallUpdate(tool_call_id=call.tool_call_id, status="failed", content=[*call.content, explanation])
     )

@@ -33,7 +33,7 @@ FORMAT: Final = 1
 """The record format that this version writes."""
 
 TITLE_LIMIT: Final = 200
-_SECOND: Final = 1_000_000
+_SECOND_MICROS: Final = 1_000_000
 
 
 class ForkParent(Struct, frozen=True):
@@ -101,10 +101,10 @@ _EFFECTS: Final[dict[type[Struct], Literal["activity", "turn_edge"]]] = {
     TurnStarted: "turn_edge",
     TurnEnded: "turn_edge",
 }
-_BY_TAG: Final[dict[str, SummaryEffect]] = {
+_EFFECTS_BY_TAG: Final[dict[str, SummaryEffect]] = {
     str(kind.__struct_config__.tag): effect for kind, effect in _EFFECTS.items()
 }
-_WITH_VALUES: Final = frozenset(
+_VALUE_TAGS: Final = frozenset(
     {str(kind.__struct_config__.tag) for kind in (SessionOpened, SessionInfoUpdate)}
 )
 
@@ -131,8 +131,8 @@ def effects_in(group: RecordGroup) -> list[SummaryEffect]:
     if group.kind != EVENT:
         return []
     tags = [str(tag.session_update) for tag in decoder(_TAGS).decode(group.data)]
-    if _WITH_VALUES.isdisjoint(tags):
-        return [_BY_TAG.get(tag) for tag in tags]
+    if _VALUE_TAGS.isdisjoint(tags):
+        return [_EFFECTS_BY_TAG.get(tag) for tag in tags]
     return [effect_of(event) for event in events_in([group], group.first, group.first + group.length)]
 
 
@@ -155,9 +155,9 @@ def opening_patch(cwd: str | None, agent: str, additional_directories: Iterable[
     )
 
 
-def fork_patch(source: SessionSummary, wanted: SessionPatch) -> SessionPatch:
+def fork_patch(source: SessionSummary, requested: SessionPatch) -> SessionPatch:
     """The first record of a fork: it inherits the title as a generated one, but no additional directories."""
-    return structs.replace(wanted, cwd=wanted.cwd or source.cwd, agent=source.agent, title=source.title)
+    return structs.replace(requested, cwd=requested.cwd or source.cwd, agent=source.agent, title=source.title)
 
 
 def changes_summary(updated: int, time: int, effects: list[SummaryEffect]) -> bool:
@@ -166,7 +166,7 @@ def changes_summary(updated: int, time: int, effects: list[SummaryEffect]) -> bo
     Cheap: most commits are activity within a turn.
     """
     return any(effect != "activity" and effect is not None for effect in effects) or (
-        "activity" in effects and time - updated >= _SECOND
+        "activity" in effects and time - updated >= _SECOND_MICROS
     )
 
 
@@ -175,7 +175,7 @@ def updated_summary(summary: SessionSummary, time: int, effects: list[SummaryEff
     changed: dict[str, Any] = {}
     updated, title_set = summary.updated, summary.title_set
     for effect in effects:
-        if effect == "turn_edge" or (effect == "activity" and time - updated >= _SECOND):
+        if effect == "turn_edge" or (effect == "activity" and time - updated >= _SECOND_MICROS):
             updated = changed["updated"] = max(updated, time)
         elif isinstance(effect, SessionOpened | SessionPatch) and effect.additional_directories is not UNSET:
             changed["additional_directories"] = tuple(map(storable_text, effect.additional_directories))
@@ -192,16 +192,16 @@ def updated_summary(summary: SessionSummary, time: int, effects: list[SummaryEff
 
 def clean_title(title: str) -> str:
     """A title as it is stored: one line without control characters, at most `TITLE_LIMIT` long."""
-    line = "".join([mark if mark.isprintable() else " " for mark in storable_text(title)])
-    return " ".join(line.split())[:TITLE_LIMIT].rstrip()
+    text = "".join([char if char.isprintable() else " " for char in storable_text(title)])
+    return " ".join(text.split())[:TITLE_LIMIT].rstrip()
 
 
 def checked_title(title: str) -> str:
     """A title chosen by the user, cleaned. Raises InvalidParams if nothing is left of it."""
-    tidied = clean_title(title)
-    if not tidied:
+    cleaned = clean_title(title)
+    if not cleaned:
         raise InvalidParams("The title is empty")
-    return tidied
+    return cleaned
 
 
 def storable_text(text: str) -> str:
@@ -219,9 +219,9 @@ def now_micros() -> int:
     return clock.time_ns() // 1000
 
 
-def iso_time(now_micros: int) -> str:
+def iso_time(micros: int) -> str:
     """The time in the format of the protocol."""
-    return datetime.fromtimestamp(now_micros / 1_000_000, UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="milliseconds")
 
 
 def session_not_found(session_id: str) -> NotFound:

@@ -78,7 +78,7 @@ def remove_summary(connection: Connection, log: int) -> None:
 
 
 def summary_page(
-    connection: Connection, query: SessionQuery, below: CursorPosition | None, limit: int
+    connection: Connection, query: SessionQuery, after: CursorPosition | None, limit: int
 ) -> SessionPage:
     """One page of the sessions that match, most recently used first."""
     conditions = ["1"]
@@ -92,20 +92,20 @@ def summary_page(
     if query.archived != "include":
         conditions.append("archived = ?")
         values.append(query.archived == "only")
-    if below is not None:
+    if after is not None:
         conditions.append("(updated, heads.log) < (?, ?)")
-        values += below
+        values += after
     rows = connection.execute(
         f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY updated DESC, heads.log DESC LIMIT ?",
         (*values, limit + 1),
     ).fetchall()
     summaries = [_summary(row) for row in rows[:limit]]
-    more = (
+    next_cursor = (
         cursor_after(query, CursorPosition(summaries[-1].updated, rows[limit - 1][0]))
         if len(rows) > limit
         else None
     )
-    return SessionPage(tuple(summaries), more)
+    return SessionPage(tuple(summaries), next_cursor)
 
 
 def rebuild_summaries(connection: Connection) -> None:
@@ -123,19 +123,19 @@ def rebuild_summaries(connection: Connection) -> None:
 def _computed_summary(
     connection: Connection, branch: log_table.LogBranch, session_id: str, parent: ForkParent | None
 ) -> SessionSummary:
-    own = log_table.read_records(
+    pages = log_table.read_records(
         lambda low, high: log_table.record_page(connection, low, high),
         branch.log,
         branch.base_last + 1,
         log_table.branch_last_seq(connection, branch),
     )
-    pages = chain.from_iterable(own)
-    first = next(pages, None)
+    groups = chain.from_iterable(pages)
+    first = next(groups, None)
     patch = None if first is None else next(iter(effects_in(first)), None)
     if first is None or not isinstance(patch, SessionPatch):
         raise ValidationError("the first record of a log is the store's own")
     summary = first_summary(session_id, first.time, patch, parent)
-    for group in pages:
+    for group in groups:
         summary = updated_summary(summary, group.time, effects_in(group))
     return summary
 
@@ -181,7 +181,7 @@ def create_session(
 ) -> SessionSummary:
     """Create a session, new or as a fork."""
     if log_table.branch_of_session(connection, session_id) is not None:
-        raise UsageError(f"there is a session {session_id} already")
+        raise UsageError(f"session {session_id} already exists")
     seq, name = (0, None) if parent is None else (parent.seq, parent.session_id)
     log = log_table.create_log(connection, session_id, source, seq, name, FORMAT)
     log_table.write_records(connection, log, seq + 1, time, [patch_record(patch)])
@@ -196,11 +196,11 @@ def fork_session(
     session_id: str,
     time: int,
     up_to: int | None,
-    wanted: SessionPatch,
+    requested: SessionPatch,
 ) -> SessionSummary:
     """Create a session with the records of another one.
 
-    Values that `wanted` does not set come from the source.
+    Values that `requested` does not set come from the source.
     """
     branch = branch_of(connection, source)
     summary = summary_of_log(connection, branch.log)
@@ -208,7 +208,7 @@ def fork_session(
     seq = last if up_to is None else up_to
     if not 0 <= seq <= last:
         raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last}")
-    patch = fork_patch(summary, wanted)
+    patch = fork_patch(summary, requested)
     return create_session(connection, session_id, time, patch, branch, ForkParent(summary.session_id, seq))
 
 
@@ -231,5 +231,5 @@ def delete_session(connection: Connection, branch: LogBranch) -> None:
 
 
 def patch_record(patch: SessionPatch) -> PendingRecord:
-    """The record by which the store notes a change of the list entry."""
+    """The record of a change of the list entry."""
     return PendingRecord(SESSION, encode(patch), patch)

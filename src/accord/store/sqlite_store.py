@@ -184,13 +184,13 @@ class SqliteStore:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         now: Callable[[], int] = now_micros,
     ) -> None:
-        self._file = Database(path, durable=durable, busy_seconds=busy_seconds)
-        self.path: Path = self._file.path
+        self._database = Database(path, durable=durable, busy_seconds=busy_seconds)
+        self.path: Path = self._database.path
         self._now = now
         self._batch = CommitBatch(self._write)
         self._leases = Leases(self.path)
         self._checkpoints = Checkpoints(self.path, checkpoint_pages)
-        self._open: dict[str, _OpenSession] = {}
+        self._open_sessions: dict[str, _OpenSession] = {}
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -198,20 +198,20 @@ class SqliteStore:
         self, session_id: str, cwd: str, *, additional_directories: Iterable[str] = (), agent: str = ""
     ) -> SessionSummary:
         patch = opening_patch(cwd, agent, additional_directories)
-        with self._file.write_transaction() as connection:
+        with self._database.write_transaction() as connection:
             return session_table.create_session(connection, storable_text(session_id), self._now(), patch)
 
     def journal(self, session_id: str) -> Journal:
         session_id = storable_text(session_id)
-        open_session = self._open.get(session_id)
+        open_session = self._open_sessions.get(session_id)
         if open_session is None:
-            with self._file.write_transaction() as connection:
+            with self._database.write_transaction() as connection:
                 branch = session_table.branch_of(connection, session_id)
                 self._leases.acquire(connection, session_id, self._now())
                 open_session = _OpenSession(
                     branch, session_table.summary_of_log(connection, branch.log).updated
                 )
-            self._open[session_id] = open_session
+            self._open_sessions[session_id] = open_session
         journal = Journal(session_id, self._batch, self._close_journal)
         open_session.journals.append(journal)
         return journal
@@ -233,7 +233,7 @@ class SqliteStore:
 
     def last(self, session_id: str) -> int:
         self.commit()
-        with self._file.read_transaction() as connection:
+        with self._database.read_transaction() as connection:
             return log_table.branch_last_seq(
                 connection, session_table.branch_of(connection, storable_text(session_id))
             )
@@ -242,7 +242,7 @@ class SqliteStore:
 
     def summary(self, session_id: str) -> SessionSummary:
         self.commit()
-        with self._file.read_transaction() as connection:
+        with self._database.read_transaction() as connection:
             summary = session_table.summary_of_session(connection, storable_text(session_id))
         if summary is None:
             raise session_not_found(session_id)
@@ -259,20 +259,20 @@ class SqliteStore:
     ) -> SessionPage:
         self.commit()
         query = session_query(cwd, agent, archived, limit)
-        below = None if cursor is None else parse_cursor(query, cursor)
-        with self._file.read_transaction() as connection:
-            return session_table.summary_page(connection, query, below, limit)
+        after = None if cursor is None else parse_cursor(query, cursor)
+        with self._database.read_transaction() as connection:
+            return session_table.summary_page(connection, query, after, limit)
 
     def newest(self, cwd: str, *, agent: str | None = None) -> SessionSummary | None:
         return next(iter(self.list(cwd, agent=agent, limit=1).sessions), None)
 
     def writer(self, session_id: str) -> Lease | None:
-        with self._file.read_transaction() as connection:
+        with self._database.read_transaction() as connection:
             return self._leases.find(connection, storable_text(session_id))
 
     def rebuild(self) -> None:
         self.commit()
-        with self._file.write_transaction() as connection:
+        with self._database.write_transaction() as connection:
             session_table.rebuild_summaries(connection)
 
     # -- changing --------------------------------------------------------------------------------------------
@@ -287,10 +287,10 @@ class SqliteStore:
         up_to: int | None = None,
     ) -> SessionSummary:
         self.commit()
-        wanted = opening_patch(cwd, "", additional_directories)
-        with self._file.write_transaction() as connection:
+        requested = opening_patch(cwd, "", additional_directories)
+        with self._database.write_transaction() as connection:
             return session_table.fork_session(
-                connection, storable_text(source), storable_text(session_id), self._now(), up_to, wanted
+                connection, storable_text(source), storable_text(session_id), self._now(), up_to, requested
             )
 
     def set_title(self, session_id: str, title: str) -> str:
@@ -308,7 +308,7 @@ class SqliteStore:
 
     def delete(self, session_id: str) -> bool:
         session_id = storable_text(session_id)
-        with self._file.write_transaction() as connection:
+        with self._database.write_transaction() as connection:
             branch = log_table.branch_of_session(connection, session_id)
             if branch is None:
                 return False
@@ -316,7 +316,7 @@ class SqliteStore:
             self._leases.delete_lease(connection, session_id)
             session_table.delete_session(connection, branch)
         self._batch.drop(session_id)
-        open_session = self._open.pop(session_id, None)
+        open_session = self._open_sessions.pop(session_id, None)
         for journal in open_session.journals if open_session else ():
             journal.invalidate()
         self._checkpoints.start()  # until then the write-ahead log still holds the deleted records
@@ -325,15 +325,15 @@ class SqliteStore:
     def close(self) -> None:
         try:
             self.commit()
-            self._release(*self._open)
+            self._release(*self._open_sessions)
         finally:
-            for open_session in self._open.values():
+            for open_session in self._open_sessions.values():
                 for journal in open_session.journals:
                     journal.invalidate()
-            self._open = {}
+            self._open_sessions = {}
             self._leases.close()
             self._checkpoints.close()
-            self._file.close()
+            self._database.close()
 
     def __enter__(self) -> "SqliteStore":
         return self
@@ -347,7 +347,7 @@ class SqliteStore:
 
     def _append_patch(self, session_id: str, patch: SessionPatch) -> None:
         self.commit()
-        with self._file.write_transaction() as connection:
+        with self._database.write_transaction() as connection:
             branch = session_table.branch_of(connection, storable_text(session_id))
             session_table.append_records(connection, branch, self._now(), [session_table.patch_record(patch)])
 
@@ -355,9 +355,9 @@ class SqliteStore:
         time = self._now()
         size = 0
         changed: list[tuple[_OpenSession, int]] = []
-        with self._file.write_transaction() as connection:
+        with self._database.write_transaction() as connection:
             for session_id, entries in batch.items():
-                open_session = self._open[session_id]
+                open_session = self._open_sessions[session_id]
                 if changes_summary(open_session.updated, time, [entry.effect for entry in entries]):
                     changed.append(
                         (
@@ -374,7 +374,7 @@ class SqliteStore:
 
     def _segments(self, session_id: str, after: int) -> _List[LogSegment]:
         self.commit()
-        with self._file.read_transaction() as connection:
+        with self._database.read_transaction() as connection:
             return log_table.branch_segments(
                 connection, session_table.branch_of(connection, storable_text(session_id)), max(after, 0)
             )
@@ -390,18 +390,18 @@ class SqliteStore:
                 yield from events_in(page, segment.first, segment.last)
 
     def _page(self, first: int, last: int) -> _List[RecordGroup]:
-        with self._file.translate_errors():
-            return log_table.record_page(self._file.connection, first, last)
+        with self._database.translate_errors():
+            return log_table.record_page(self._database.connection, first, last)
 
     def _close_journal(self, journal: Journal) -> None:
-        open_session = self._open[journal.session_id]
+        open_session = self._open_sessions[journal.session_id]
         open_session.journals.remove(journal)
         if not open_session.journals:
-            del self._open[journal.session_id]
+            del self._open_sessions[journal.session_id]
             self._release(journal.session_id)
 
     def _release(self, *session_ids: str) -> None:
         if session_ids:
-            with self._file.write_transaction() as connection:
+            with self._database.write_transaction() as connection:
                 for session_id in session_ids:
                     self._leases.release(connection, session_id)

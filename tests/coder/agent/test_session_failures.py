@@ -91,7 +91,7 @@ async def test_full_disk_is_reported_and_session_continues_once_space_is_free(
         (harness.project / name).write_text("words on a line\n" * 3000)
 
     def disk(pages: int) -> None:
-        store._file.connection.execute(f"PRAGMA max_page_count = {pages}")
+        store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
 
     def read_much(request: ModelRequest) -> list[Any]:
         disk(1)  # no pages beyond the existing ones
