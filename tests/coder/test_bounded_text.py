@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.bounded_text import CommandOutput, TruncatedText, capped, readable
+from accord.coder.bounded_text import CommandOutput, TruncatedText, clean_output, truncate
 
 texts = st.text(st.sampled_from("ab\n"), max_size=300)
 pieces = st.lists(st.text(st.sampled_from("ab\n"), max_size=40), max_size=20)
@@ -43,32 +43,32 @@ def test_chunking_does_not_change_the_result(text: str, most: int) -> None:
     slowly = TruncatedText(most)
     for character in text:
         slowly.add(character)
-    assert slowly.text() == capped(text, most)
+    assert slowly.text() == truncate(text, most)
 
 
 def test_cut_is_at_line_breaks_when_cheap() -> None:
     text = "".join(f"line {n}\n" for n in range(100))
-    assert capped(text, 40, "look closer") == (
+    assert truncate(text, 40, "look closer") == (
         "line 0\nline 1\n[... 760 characters, 96 lines left out here; look closer ...]\nline 98\nline 99\n"
     )
 
 
 def test_colors_progress_and_erased_characters_are_removed() -> None:
-    assert readable("\x1b[1;31mred\x1b[0m and \x1b]0;title\x07plain\n") == "red and plain\n"
-    assert readable("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
-    assert readable("passwrod\b\b\bord\n") == "password\n"
-    assert readable("bell\x07 \x00nul\tkept\n") == "bell nul\tkept\n"
-    assert readable("\x1b]8;;unterminated\nnext line\n") == "\nnext line\n"
+    assert clean_output("\x1b[1;31mred\x1b[0m and \x1b]0;title\x07plain\n") == "red and plain\n"
+    assert clean_output("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
+    assert clean_output("passwrod\b\b\bord\n") == "password\n"
+    assert clean_output("bell\x07 \x00nul\tkept\n") == "bell nul\tkept\n"
+    assert clean_output("\x1b]8;;unterminated\nnext line\n") == "\nnext line\n"
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_any_text_can_be_made_readable(text: str) -> None:
-    clean = readable(text)
+    clean = clean_output(text)
     assert "\x1b" not in clean
     assert "\r" not in clean
     assert "\b" not in clean
-    assert readable(clean) == clean
+    assert clean_output(clean) == clean
 
 
 @settings(deadline=None)
@@ -77,7 +77,7 @@ def test_transcript_equals_the_readable_output(given: list[str]) -> None:
     transcript = CommandOutput(10_000)
     for piece in given:
         transcript.add(piece)
-    assert transcript.text() == readable("".join(given))
+    assert transcript.text() == clean_output("".join(given))
 
 
 def test_endless_line_stays_within_the_limit() -> None:

@@ -116,7 +116,7 @@ def test_documented_context_limits_match_the_code() -> None:
 
 
 def test_instruction_file_names_are_documented_in_order() -> None:
-    places = [CONTEXT_PAGE.index(f"`{name}`") for name in system_prompt.NAMES]
+    places = [CONTEXT_PAGE.index(f"`{name}`") for name in system_prompt.INSTRUCTION_FILES]
     assert places == sorted(places)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.html_markdown import markdown
+from accord.coder.html_markdown import html_to_markdown
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,17 @@ from accord.coder.html_markdown import markdown
     ],
 )
 def test_html_becomes_markdown(html: str, text: str) -> None:
-    assert markdown(html, "https://e.org/dir/page") == text
+    assert html_to_markdown(html, "https://e.org/dir/page") == text
 
 
 def test_title_is_the_heading_and_occurs_once() -> None:
-    assert markdown("<head><title>A\n page</title></head><body>x", "https://e.org/") == "# A page\n\nx"
-    assert markdown(
+    assert (
+        html_to_markdown("<head><title>A\n page</title></head><body>x", "https://e.org/") == "# A page\n\nx"
+    )
+    assert html_to_markdown(
         "<html><head><title>A</title><meta name=x><body>no end of the head", "https://e.org/"
     ) == ("# A\n\nno end of the head")
-    assert markdown("<title>Same</title><h1>Same</h1>x", "https://e.org/") == "# Same\n\nx"
+    assert html_to_markdown("<title>Same</title><h1>Same</h1>x", "https://e.org/") == "# Same\n\nx"
 
 
 tags = st.sampled_from(
@@ -80,4 +82,4 @@ pieces = st.one_of(
 @settings(deadline=None)
 @given(st.lists(pieces, max_size=30).map("".join))
 def test_any_html_becomes_text_without_an_error(html: str) -> None:
-    assert isinstance(markdown(html, "https://e.org/"), str)
+    assert isinstance(html_to_markdown(html, "https://e.org/"), str)

@@ -37,7 +37,7 @@ def test_choosing_and_resolving_models_imports_nothing_heavy() -> None:
     modules = run(
         """
         import asyncio, json, sys
-        from accord.coder.model_history import user
+        from accord.coder.model_history import user_message
         from accord.coder.models import ModelRequest, ModelRegistry
 
         async def main():
@@ -45,7 +45,7 @@ def test_choosing_and_resolving_models_imports_nothing_heavy() -> None:
             assert models.choose("anthropic").missing_key
             await models.resolve(models.find("openai:gpt-5"))
             rehearsal = await models.resolve(models.find("rehearsal"))
-            assert [event async for event in rehearsal.stream(ModelRequest("", [user("hi")]))]
+            assert [event async for event in rehearsal.stream(ModelRequest("", [user_message("hi")]))]
 
         asyncio.run(main())
         print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
@@ -80,13 +80,13 @@ def test_missing_library_is_named_with_the_install_command() -> None:
         import asyncio, json, sys
         sys.modules["pydantic_ai"] = None
         from accord.coder.models import ModelError, ModelRegistry, ModelRequest
-        from accord.coder.model_history import user
+        from accord.coder.model_history import user_message
 
         async def main():
             models = ModelRegistry()
             model = await models.resolve(models.find("openai:gpt-5"))
             try:
-                async for _ in model.stream(ModelRequest("", [user("hi")])):
+                async for _ in model.stream(ModelRequest("", [user_message("hi")])):
                     pass
             except ModelError as error:
                 print(json.dumps([str(error)]))

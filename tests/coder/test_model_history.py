@@ -17,13 +17,13 @@ from accord.coder.model_history import (
     ToolResult,
     ToolUse,
     UserMessage,
-    assistant,
+    assistant_message,
     decode_message,
     repair,
-    result,
+    result_message,
     text_of,
-    user,
-    uses_of,
+    tool_uses_of,
+    user_message,
 )
 
 
@@ -38,13 +38,13 @@ LIST = use("list_files", "2", path=".")
 @pytest.mark.parametrize(
     "message",
     [
-        user("hello", ImagePart(b"\x89PNG\x00", "image/png")),
+        user_message("hello", ImagePart(b"\x89PNG\x00", "image/png")),
         AssistantMessage(
             (ThoughtPart("hm", {"signature": "abc"}), TextPart("I read."), READ), "anthropic", {"system": "x"}
         ),
-        assistant(ToolUse("3", "bash", '{"command": ')),
-        result(READ, "print(1)"),
-        result(LIST, failed=True),
+        assistant_message(ToolUse("3", "bash", '{"command": ')),
+        result_message(READ, "print(1)"),
+        result_message(LIST, failed=True),
     ],
 )
 def test_message_round_trips_through_the_log(message: Message) -> None:
@@ -53,65 +53,83 @@ def test_message_round_trips_through_the_log(message: Message) -> None:
 
 def test_valid_history_is_unchanged() -> None:
     history = [
-        user("read both"),
-        assistant(ThoughtPart("first a"), "Reading.", READ, LIST),
-        result(READ, "print(1)"),
-        result(LIST),
-        assistant("Done."),
-        user("thanks"),
+        user_message("read both"),
+        assistant_message(ThoughtPart("first a"), "Reading.", READ, LIST),
+        result_message(READ, "print(1)"),
+        result_message(LIST),
+        assistant_message("Done."),
+        user_message("thanks"),
     ]
     assert repair(history) == history
 
 
 def test_call_without_a_result_gets_an_interrupted_result() -> None:
-    history = [user("go"), assistant(READ, LIST), result(LIST, "a.py"), user("and now?")]
+    history = [
+        user_message("go"),
+        assistant_message(READ, LIST),
+        result_message(LIST, "a.py"),
+        user_message("and now?"),
+    ]
     assert repair(history) == [
-        user("go"),
-        assistant(READ, LIST),
-        result(READ, INTERRUPTED, failed=True),
-        result(LIST, "a.py"),
-        user("and now?"),
+        user_message("go"),
+        assistant_message(READ, LIST),
+        result_message(READ, INTERRUPTED, failed=True),
+        result_message(LIST, "a.py"),
+        user_message("and now?"),
     ]
 
 
 def test_results_directly_follow_their_calls_in_order() -> None:
-    history = [assistant(READ, LIST), user("hurry"), result(LIST, "b"), assistant("Wait."), result(READ, "a")]
+    history = [
+        assistant_message(READ, LIST),
+        user_message("hurry"),
+        result_message(LIST, "b"),
+        assistant_message("Wait."),
+        result_message(READ, "a"),
+    ]
     assert repair(history) == [
-        assistant(READ, LIST),
-        result(READ, "a"),
-        result(LIST, "b"),
-        user("hurry"),
-        assistant("Wait."),
+        assistant_message(READ, LIST),
+        result_message(READ, "a"),
+        result_message(LIST, "b"),
+        user_message("hurry"),
+        assistant_message("Wait."),
     ]
 
 
 def test_repeated_and_unmatched_results_are_dropped() -> None:
     history = [
-        result(LIST, "early"),
-        assistant(READ),
-        result(READ, "a"),
-        result(READ, "again"),
-        result(LIST, "?"),
+        result_message(LIST, "early"),
+        assistant_message(READ),
+        result_message(READ, "a"),
+        result_message(READ, "again"),
+        result_message(LIST, "?"),
     ]
-    assert repair(history) == [assistant(READ), result(READ, "a")]
+    assert repair(history) == [assistant_message(READ), result_message(READ, "a")]
 
 
 def test_repeated_call_ids_become_unique() -> None:
     first, second = use("bash", "call_0", command="a"), use("bash", "call_0", command="b")
-    history = [assistant(first), result(first, "A"), assistant(second), result(second, "B")]
+    history = [
+        assistant_message(first),
+        result_message(first, "A"),
+        assistant_message(second),
+        result_message(second, "B"),
+    ]
     renamed = ToolUse("call_0-2", "bash", {"command": "b"})
     assert repair(history) == [
-        assistant(first),
-        result(first, "A"),
-        assistant(renamed),
-        result(renamed, "B"),
+        assistant_message(first),
+        result_message(first, "A"),
+        assistant_message(renamed),
+        result_message(renamed, "B"),
     ]
 
 
 def test_equal_ids_in_one_answer_are_matched_in_order() -> None:
     first, second = use("bash", "x", command="a"), use("glob", "x", pattern="*")
-    repaired = repair([assistant(first, second), result(first, "A"), result(second, "B")])
-    assert [part.id for part in uses_of(repaired[0])] == ["x", "x-2"]
+    repaired = repair(
+        [assistant_message(first, second), result_message(first, "A"), result_message(second, "B")]
+    )
+    assert [part.id for part in tool_uses_of(repaired[0])] == ["x", "x-2"]
     assert [(item.id, text_of(item)) for item in repaired[1:] if isinstance(item, ToolResult)] == [
         ("x", "A"),
         ("x-2", "B"),
@@ -120,25 +138,25 @@ def test_equal_ids_in_one_answer_are_matched_in_order() -> None:
 
 def test_blank_text_empty_messages_and_trailing_thoughts_are_dropped() -> None:
     history = [
-        user("hi"),
-        assistant(ThoughtPart("I was cut off here", {"signature": "s"})),
-        user(" \n"),
-        assistant("  ", READ, ThoughtPart("and then")),
-        result(READ, ""),
-        assistant(),
-        user("still there?"),
+        user_message("hi"),
+        assistant_message(ThoughtPart("I was cut off here", {"signature": "s"})),
+        user_message(" \n"),
+        assistant_message("  ", READ, ThoughtPart("and then")),
+        result_message(READ, ""),
+        assistant_message(),
+        user_message("still there?"),
     ]
     assert repair(history) == [
-        user("hi"),
-        assistant(READ),
+        user_message("hi"),
+        assistant_message(READ),
         ToolResult("1", "read_file", ()),
-        user("still there?"),
+        user_message("still there?"),
     ]
 
 
 def test_signed_thought_without_text_is_kept() -> None:
-    sealed = assistant(ThoughtPart("", {"signature": "s"}), ThoughtPart(""), "So.")
-    assert repair([sealed]) == [assistant(ThoughtPart("", {"signature": "s"}), "So.")]
+    sealed = assistant_message(ThoughtPart("", {"signature": "s"}), ThoughtPart(""), "So.")
+    assert repair([sealed]) == [assistant_message(ThoughtPart("", {"signature": "s"}), "So.")]
 
 
 _IDS = st.sampled_from(["", "a", "b", "a-2", "call_0"])
@@ -169,7 +187,7 @@ def assert_valid(history: Sequence[Message]) -> None:
         assert all(part.text.strip() for part in message.parts if isinstance(part, TextPart))
         if isinstance(message, AssistantMessage):
             assert not isinstance(message.parts[-1], ThoughtPart)
-            pending = uses_of(message)
+            pending = tool_uses_of(message)
             for call in pending:
                 assert call.id
                 assert call.id not in seen
@@ -200,7 +218,7 @@ def test_repair_keeps_all_text_and_calls_and_invents_no_results(history: list[Me
         ]
 
     def tool_calls(messages: Sequence[Message]) -> list[tuple[str, object]]:
-        return [(call.name, call.arguments) for message in messages for call in uses_of(message)]
+        return [(call.name, call.arguments) for message in messages for call in tool_uses_of(message)]
 
     assert text_parts(repaired) == text_parts(history)
     assert tool_calls(repaired) == tool_calls(history)
@@ -214,12 +232,12 @@ def test_repair_keeps_all_text_and_calls_and_invents_no_results(history: list[Me
 @given(_HISTORIES, st.integers(0, 12))
 def test_truncated_history_becomes_valid(history: list[Message], cut: int) -> None:
     whole = repair(history)
-    torn = repair([*whole[:cut], user("go on")])
+    torn = repair([*whole[:cut], user_message("go on")])
     assert_valid(torn)
-    assert torn[-1] == user("go on")
+    assert torn[-1] == user_message("go on")
 
 
 def test_many_equal_ids_are_numbered() -> None:
-    answers = [assistant(use("read_file", "call_0")) for _ in range(3000)]
-    ids = [use.id for message in repair(answers) for use in uses_of(message)]
+    answers = [assistant_message(use("read_file", "call_0")) for _ in range(3000)]
+    ids = [use.id for message in repair(answers) for use in tool_uses_of(message)]
     assert ids == ["call_0", *(f"call_0-{number}" for number in range(2, 3001))]

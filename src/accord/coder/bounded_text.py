@@ -1,5 +1,4 @@
-"""Truncates long text to its beginning and end; fences foreign text so that it cannot forge the tags around
-it."""
+"""Truncates long text to its beginning and end, and wraps foreign text in tags that it cannot forge."""
 
 import re
 from typing import Final
@@ -67,13 +66,13 @@ class TruncatedText:
         return f"{head}{start}[... {dropped:,} characters, {lines:,} lines left out here{advice} ...]\n{tail}"
 
 
-def capped(text: str, limit: int, advice: str = "") -> str:
+def truncate(text: str, limit: int, advice: str = "") -> str:
     """The text, or its beginning and end if it has more than `limit` characters."""
     if len(text) <= limit:
         return text
-    kept = TruncatedText(limit)
-    kept.add(text)
-    return kept.text(advice)
+    truncated = TruncatedText(limit)
+    truncated.add(text)
+    return truncated.text(advice)
 
 
 def _cut_to_lines(head: str, tail: str) -> tuple[str, str]:
@@ -90,7 +89,7 @@ class CommandOutput:
     """Collects the output of a command: makes it readable line by line and truncates it."""
 
     def __init__(self, limit: int) -> None:
-        self._kept = TruncatedText(limit)
+        self._truncated = TruncatedText(limit)
         self._line = ""  # not ended yet: the next piece may overwrite it
 
     def add(self, text: str) -> None:
@@ -98,23 +97,23 @@ class CommandOutput:
         text = self._line + text
         end = text.rfind("\n") + 1
         if len(text) - end > _LINE_CHARS:
-            line = readable(text[end:]) + ("\r" if text.endswith("\r") else "")
+            line = clean_output(text[end:]) + ("\r" if text.endswith("\r") else "")
             text = text[:end] + line
             end = len(text) if len(line) > _LINE_CHARS else end
-        self._kept.add(readable(text[:end]))
+        self._truncated.add(clean_output(text[:end]))
         self._line = text[end:]
 
     @property
     def complete(self) -> bool:
         """Whether nothing was left out."""
-        return self._kept.complete
+        return self._truncated.complete
 
     def text(self, advice: str = "") -> str:
         """The output so far."""
-        return self._kept.text(advice) + readable(self._line)
+        return self._truncated.text(advice) + clean_output(self._line)
 
 
-def readable(output: str) -> str:
+def clean_output(output: str) -> str:
     """The output of a command as text: without colors, erased characters and overwritten lines."""
     if "\x1b" not in output and "\r" not in output and output.isprintable():
         return output
@@ -130,17 +129,17 @@ def readable(output: str) -> str:
 _ATTRIBUTE_CHARS: Final = 2000
 
 
-def fenced(tag: str, text: str, **attributes: str | None) -> str:
+def wrap_in_tag(tag: str, text: str, **attributes: str | None) -> str:
     """The text between `<tag ...>` and `</tag>`. The tag gets a number if the text contains such an end tag.
 
-    The same text is fenced the same way every time. Attributes that are None or empty are left out.
+    The same text always gets the same tag. Attributes that are None or empty are left out.
     """
     name = _unused_tag(tag, text)
-    shown = "".join(f' {key}="{attribute(value)}"' for key, value in attributes.items() if value)
+    shown = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes.items() if value)
     return f"<{name}{shown}>\n{text}{'' if text.endswith(chr(10)) else chr(10)}</{name}>"
 
 
-def attribute(value: str) -> str:
+def escape_attribute(value: str) -> str:
     """A value for one line: it cannot end the line, the quotes or the tag."""
     return one_line(value, _ATTRIBUTE_CHARS).replace('"', "%22").replace("<", "%3C").replace(">", "%3E")
 

@@ -1,4 +1,4 @@
-"""All slash commands of a session by name, including those defined in files of the user and the project.
+"""The slash commands of a session by name, including those defined in files of the user and the project.
 
 Built-in commands have priority, then the user's, then the project's, then the prompts of MCP servers. A
 prompt that starts with a slash but names no command is an ordinary prompt.
@@ -65,7 +65,7 @@ def fill_prompt(prompt: str, text: str) -> str:
     `$ARGUMENTS` is the whole text, `$1` to `$9` are its words; without any of them the text follows the
     prompt. A backslash before the dollar sign keeps it.
     """
-    words = _split(text)
+    words = _split_arguments(text)
     used = False
 
     def replacement(match: re.Match[str]) -> str:
@@ -82,7 +82,7 @@ def fill_prompt(prompt: str, text: str) -> str:
     return filled if used or not text else f"{filled}\n\n{text}"
 
 
-def _split(text: str) -> list[str]:
+def _split_arguments(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
@@ -111,18 +111,18 @@ def parse_command_file(text: str) -> CommandFile:
     """
     text = text.replace("\r\n", "\n")
     front_matter = _FRONT_MATTER.match(text)
-    values = _values(front_matter["values"]) if front_matter else {}
+    values = _front_matter_values(front_matter["values"]) if front_matter else {}
     prompt = text[front_matter.end() :] if front_matter else text
     prompt = prompt.strip()
-    first = next((line.strip(" #*\t") for line in prompt.splitlines() if line.strip(" #*\t")), "")
+    first_line = next((line.strip(" #*\t") for line in prompt.splitlines() if line.strip(" #*\t")), "")
     return CommandFile(
-        clean_line(values.get("description", ""), _LINE_LIMIT) or clean_line(first, _LINE_LIMIT),
+        clean_line(values.get("description", ""), _LINE_LIMIT) or clean_line(first_line, _LINE_LIMIT),
         clean_line(values.get("argument-hint", ""), _LINE_LIMIT) or None,
         prompt,
     )
 
 
-def _values(front_matter: str) -> dict[str, str]:
+def _front_matter_values(front_matter: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for line in front_matter.splitlines():
         if match := _FRONT_MATTER_LINE.fullmatch(line.rstrip()):
@@ -195,7 +195,7 @@ def user_commands(folder: Path) -> Iterator[FileCommand | str]:
     for name in names[:FILE_LIMIT]:
         display_path = one_line(str(folder / name))
         try:
-            yield _command(name, display_path, _content(folder / name))
+            yield _parse_command(name, display_path, _read_content(folder / name))
         except UnusableCommandFile as problem:
             yield f"`{display_path}`: {problem}"
     if len(names) > FILE_LIMIT:
@@ -209,14 +209,14 @@ def project_commands(cwd: str) -> Iterator[FileCommand | str]:
         display_path = one_line(name)
         untrusted = file if name in files.untrusted else None
         try:
-            yield _command(os.path.basename(name), display_path, file.content, untrusted)
+            yield _parse_command(os.path.basename(name), display_path, file.content, untrusted)
         except UnusableCommandFile as problem:
             yield f"`{display_path}`: {problem}"
     for name, reason in files.unusable.items():
         yield f"`{one_line(name)}`: {reason}"
 
 
-def _command(
+def _parse_command(
     file: str, display_path: str, content: bytes, untrusted: ProjectFile | None = None
 ) -> FileCommand:
     name = file.removesuffix(SUFFIX)
@@ -231,7 +231,7 @@ def _command(
     return FileCommand(name, display_path, parsed, untrusted)
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
         # Non-blocking: the path may be a named pipe.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -265,10 +265,10 @@ class CommandRegistry:
         """Read the command files."""
         cwd = self._runtime.session.agent_session.cwd
         user, project = await asyncio.to_thread(_read_commands, cwd)
-        self.problems = [found for found in (*user, *project) if isinstance(found, str)]
-        taken = {command.name: "the agent's own" for command in BUILT_IN}
-        self._user_commands = list(self._with_free_names(user, taken, "yours"))
-        self._project_commands = list(self._with_free_names(project, taken, "the project's"))
+        self.problems = [command for command in (*user, *project) if isinstance(command, str)]
+        owners = {command.name: "the agent's own" for command in BUILT_IN}
+        self._user_commands = list(self._with_free_names(user, owners, "yours"))
+        self._project_commands = list(self._with_free_names(project, owners, "the project's"))
 
     def offered(self) -> list[OfferedCommand]:
         """The commands as the client is told about them."""
@@ -276,38 +276,47 @@ class CommandRegistry:
             (command.name, command.description)
             if command.hint is None
             else (command.name, command.description, command.hint)
-            for _, listed in self.groups()
-            for command in listed
+            for _, commands in self.groups()
+            for command in commands
         ]
 
     def find(self, name: str) -> SlashCommand | None:
         """The command of this name."""
-        return next((c for _, listed in self.groups() for c in listed if c.name == name), None)
+        return next(
+            (command for _, commands in self.groups() for command in commands if command.name == name), None
+        )
 
     def groups(self) -> list[tuple[str, Sequence[SlashCommand]]]:
         """The commands by origin, without empty groups."""
-        taken = {c.name.casefold() for c in (*BUILT_IN, *self._user_commands, *self._project_commands)}
+        used_names = {
+            command.name.casefold() for command in (*BUILT_IN, *self._user_commands, *self._project_commands)
+        }
         servers = self._runtime.session.mcp
         prompts = [PromptCommand(prompt) for prompt in servers.prompts] if servers is not None else []
         groups: list[tuple[str, Sequence[SlashCommand]]] = [
             ("Commands", BUILT_IN),
             ("Your own", self._user_commands),
             ("This project's", self._project_commands),
-            ("Prompts of MCP servers", [prompt for prompt in prompts if prompt.name.casefold() not in taken]),
+            (
+                "Prompts of MCP servers",
+                [prompt for prompt in prompts if prompt.name.casefold() not in used_names],
+            ),
         ]
-        return [(title, listed) for title, listed in groups if listed]
+        return [(title, commands) for title, commands in groups if commands]
 
     def _with_free_names(
-        self, found: Sequence[FileCommand | str], taken: dict[str, str], owner: str
+        self, commands: Sequence[FileCommand | str], owners: dict[str, str], owner: str
     ) -> Iterator[FileCommand]:
-        for command in found:
+        for command in commands:
             if isinstance(command, str):
                 continue
             name = command.name.casefold()  # /Help beside /help would be confusing
-            if name in taken:
-                self.problems.append(f"`{command.display_path}`: `/{name}` is {taken[name]}; rename the file")
+            if name in owners:
+                self.problems.append(
+                    f"`{command.display_path}`: `/{name}` is {owners[name]}; rename the file"
+                )
             else:
-                taken[name] = owner
+                owners[name] = owner
                 yield command
 
 

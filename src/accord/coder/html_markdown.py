@@ -12,20 +12,22 @@ from typing import Final
 from urllib.parse import urljoin
 
 
-def _tags(text: str) -> frozenset[str]:
+def _tag_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SKIPPED: Final = _tags("script style noscript template svg math iframe object canvas select textarea")
-_BLOCKS: Final = _tags(
+_SKIPPED_TAGS: Final = _tag_set(
+    "script style noscript template svg math iframe object canvas select textarea"
+)
+_BLOCK_TAGS: Final = _tag_set(
     "address article aside body details dialog dd div dl dt fieldset figcaption figure footer form header "
     "hgroup hr html main menu nav p section summary table tbody tfoot thead tr caption center"
 )
 _HEADINGS: Final = {f"h{level}": "#" * level for level in range(1, 7)}
 _EMPHASIS: Final = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
-_VOID: Final = _tags("area base br col embed hr img input link meta source track wbr")
-_BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
-_MANY_LINES: Final = re.compile(r"\n{3,}")
+_VOID_TAGS: Final = _tag_set("area base br col embed hr img input link meta source track wbr")
+_WHITE_SPACE: Final = re.compile(r"[ \t\r\n\f]+")
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
 
 
 class _MarkdownLines:
@@ -33,7 +35,8 @@ class _MarkdownLines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.line = ""
+        self.current = ""
+        """The line that is not ended yet."""
         self.prefixes: list[str] = []
         """The prefixes of each line: quote marks and the indentation of lists."""
         self.bullet = ""
@@ -41,21 +44,21 @@ class _MarkdownLines:
 
     def write(self, text: str) -> None:
         """Add running text; white space between words becomes one space."""
-        text = _BLANKS.sub(" ", text)
-        self.line += text.lstrip(" ") if not self.line or self.line.endswith(" ") else text
+        text = _WHITE_SPACE.sub(" ", text)
+        self.current += text.lstrip(" ") if not self.current or self.current.endswith(" ") else text
 
     def end_line(self, *, blank: bool = False) -> None:
         """Start a new line, with an empty line before it if `blank`."""
-        text = self.line.rstrip(" ")
+        text = self.current.rstrip(" ")
         if text:
-            before = "".join(self.prefixes)
+            prefix = "".join(self.prefixes)
             if self.bullet:
-                before = "".join(self.prefixes[:-1]) + self.bullet
+                prefix = "".join(self.prefixes[:-1]) + self.bullet
                 self.bullet = ""
-            self.lines.append(before + text)
-        self.line = ""
+            self.lines.append(prefix + text)
+        self.current = ""
         if blank and self.lines and not self.bullet:
-            empty = "".join(prefix for prefix in self.prefixes if ">" in prefix).rstrip()
+            empty = "".join(part for part in self.prefixes if ">" in part).rstrip()
             if self.lines[-1].strip("> "):
                 self.lines.append(empty)
             else:
@@ -63,185 +66,198 @@ class _MarkdownLines:
 
 
 class _MarkdownParser(HTMLParser):
-    def __init__(self, base: str) -> None:
+    def __init__(self, base_url: str) -> None:
         super().__init__(convert_charrefs=True)
         self.title = ""
-        self._base = base
-        self._out = _MarkdownLines()
-        self._skipped: list[str] = []
+        self._base_url = base_url
+        self._lines = _MarkdownLines()
+        self._skipped_tags: list[str] = []
+        """The open tags whose content is left out."""
         self._in_title = False
-        self._pre: list[str] | None = None
-        self._links: list[tuple[str, int]] = []
-        self._lists: list[int | None] = []
+        self._code: list[str] | None = None
+        """The text of the open `pre`."""
+        self._open_links: list[tuple[str, int]] = []
+        """The address of each open link, and where its text begins in the line."""
+        self._list_numbers: list[int | None] = []
+        """The number of the next item of each open list; None for a list without numbers."""
         self._cells: list[str] | None = None
+        """The cells of the open table row."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "title" and not self._skipped:
+        if tag == "title" and not self._skipped_tags:
             self._in_title = True
-        if self._skipped or tag in _SKIPPED:
-            if tag not in _VOID:
-                self._skipped += [tag] * (not self._skipped or tag == self._skipped[0])
+        if self._skipped_tags or tag in _SKIPPED_TAGS:
+            if tag not in _VOID_TAGS:
+                self._skipped_tags += [tag] * (not self._skipped_tags or tag == self._skipped_tags[0])
             return
         attributes = {name: value or "" for name, value in attrs}
-        out = self._out
-        if self._pre is not None:
+        lines = self._lines
+        if self._code is not None:
             return
         if tag == "pre":
-            out.end_line(blank=True)
-            self._pre = []
+            lines.end_line(blank=True)
+            self._code = []
         elif tag in _HEADINGS:
-            out.end_line(blank=True)
-            out.write(f"{_HEADINGS[tag]} ")
+            lines.end_line(blank=True)
+            lines.write(f"{_HEADINGS[tag]} ")
         elif tag in ("ul", "ol"):
-            out.end_line(blank=not self._lists)
-            self._lists.append(1 if tag == "ol" else None)
+            lines.end_line(blank=not self._list_numbers)
+            self._list_numbers.append(1 if tag == "ol" else None)
         elif tag == "li":
-            self._item()
+            self._start_item()
         elif tag == "blockquote":
-            out.end_line(blank=True)
-            out.prefixes.append("> ")
+            lines.end_line(blank=True)
+            lines.prefixes.append("> ")
         elif tag == "br":
-            out.end_line()
+            lines.end_line()
         elif tag == "tr":
-            out.end_line()
+            lines.end_line()
             self._cells = []
         elif tag in ("td", "th"):
-            self._cell()
+            self._end_cell()
         elif tag == "a":
-            self._links.append((attributes.get("href", ""), len(out.line)))
+            self._open_links.append((attributes.get("href", ""), len(lines.current)))
         elif tag == "img":
             if attributes.get("alt", "").strip():
-                out.write(f"![{attributes['alt']}]")
+                lines.write(f"![{attributes['alt']}]")
         elif tag == "code":
-            out.write("`")
+            lines.write("`")
         elif tag in _EMPHASIS:
-            out.write(_EMPHASIS[tag])
+            lines.write(_EMPHASIS[tag])
         elif tag == "hr":
-            out.end_line(blank=True)
-            out.write("---")
-            out.end_line(blank=True)
-        elif tag in _BLOCKS:
-            out.end_line(blank=tag not in ("div", "tbody", "thead", "dd"))
+            lines.end_line(blank=True)
+            lines.write("---")
+            lines.end_line(blank=True)
+        elif tag in _BLOCK_TAGS:
+            lines.end_line(blank=tag not in ("div", "tbody", "thead", "dd"))
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
             self._in_title = False
-        if self._skipped:
-            if tag == self._skipped[0]:
-                self._skipped.pop()
+        if self._skipped_tags:
+            if tag == self._skipped_tags[0]:
+                self._skipped_tags.pop()
             return
-        out = self._out
-        if tag == "pre" and self._pre is not None:
-            self._end_pre()
-        elif self._pre is not None:
+        lines = self._lines
+        if tag == "pre" and self._code is not None:
+            self._end_code()
+        elif self._code is not None:
             return
         elif tag in _HEADINGS or tag in ("p", "table"):
-            self._cell()
-            out.end_line(blank=True)
-        elif tag in ("ul", "ol") and self._lists:
-            out.end_line()
+            self._end_cell()
+            lines.end_line(blank=True)
+        elif tag in ("ul", "ol") and self._list_numbers:
+            lines.end_line()
             self._end_item()
-            self._lists.pop()
-            out.end_line(blank=not self._lists)
+            self._list_numbers.pop()
+            lines.end_line(blank=not self._list_numbers)
         elif tag == "li":
-            out.end_line()
+            lines.end_line()
             self._end_item()
         elif tag == "blockquote":
-            out.end_line()
-            if "> " in out.prefixes:
-                del out.prefixes[len(out.prefixes) - 1 - out.prefixes[::-1].index("> ")]
-            out.end_line(blank=True)
+            lines.end_line()
+            if "> " in lines.prefixes:
+                del lines.prefixes[len(lines.prefixes) - 1 - lines.prefixes[::-1].index("> ")]
+            lines.end_line(blank=True)
         elif tag == "tr":
-            self._row()
-        elif tag == "a" and self._links:
+            self._end_row()
+        elif tag == "a" and self._open_links:
             self._end_link()
         elif tag == "code":
-            out.line = out.line[:-1] if out.line.endswith("`") and out.line.count("`") % 2 else out.line + "`"
+            lines.current = (
+                lines.current[:-1]
+                if lines.current.endswith("`") and lines.current.count("`") % 2
+                else lines.current + "`"
+            )
         elif tag in _EMPHASIS:
-            stripped = out.line.rstrip(" ")
-            out.line = stripped + _EMPHASIS[tag] + out.line[len(stripped) :]
-        elif tag in _BLOCKS:
-            out.end_line()
+            stripped = lines.current.rstrip(" ")
+            lines.current = stripped + _EMPHASIS[tag] + lines.current[len(stripped) :]
+        elif tag in _BLOCK_TAGS:
+            lines.end_line()
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title += data
-        elif self._skipped:
+        elif self._skipped_tags:
             return
-        elif self._pre is not None:
-            self._pre.append(data)
+        elif self._code is not None:
+            self._code.append(data)
         else:
-            self._out.write(data)
+            self._lines.write(data)
 
     def text(self) -> str:
-        """The whole text."""
-        if self._pre is not None:
-            self._end_pre()
-        self._row()
-        self._out.end_line()
-        return _MANY_LINES.sub("\n\n", "\n".join(self._out.lines)).strip()
+        """The text of the page, after everything was parsed."""
+        if self._code is not None:
+            self._end_code()
+        self._end_row()
+        self._lines.end_line()
+        return _BLANK_LINES.sub("\n\n", "\n".join(self._lines.lines)).strip()
 
-    def _item(self) -> None:
-        out = self._out
-        out.end_line()
+    def _start_item(self) -> None:
+        lines = self._lines
+        lines.end_line()
         self._end_item()
-        number = self._lists[-1] if self._lists else None
+        number = self._list_numbers[-1] if self._list_numbers else None
         if number is not None:
-            self._lists[-1] = number + 1
-        out.bullet = "- " if number is None else f"{number}. "
-        out.prefixes.append(" " * len(out.bullet))
+            self._list_numbers[-1] = number + 1
+        lines.bullet = "- " if number is None else f"{number}. "
+        lines.prefixes.append(" " * len(lines.bullet))
 
     def _end_item(self) -> None:
-        depth = sum(not prefix.strip() for prefix in self._out.prefixes)
-        if depth >= max(len(self._lists), 1) and self._out.prefixes and not self._out.prefixes[-1].strip():
-            self._out.prefixes.pop()
-            self._out.bullet = ""
+        depth = sum(not prefix.strip() for prefix in self._lines.prefixes)
+        if (
+            depth >= max(len(self._list_numbers), 1)
+            and self._lines.prefixes
+            and not self._lines.prefixes[-1].strip()
+        ):
+            self._lines.prefixes.pop()
+            self._lines.bullet = ""
 
-    def _end_pre(self) -> None:
-        out = self._out
-        code = "".join(self._pre or ()).strip("\n").replace("\r\n", "\n")
-        self._pre = None
+    def _end_code(self) -> None:
+        lines = self._lines
+        code = "".join(self._code or ()).strip("\n").replace("\r\n", "\n")
+        self._code = None
         fence = "```"
         while fence in code:
             fence += "`"
         for line in (fence, *code.split("\n"), fence):
-            out.lines.append("".join(out.prefixes) + line)
-        out.end_line(blank=True)
+            lines.lines.append("".join(lines.prefixes) + line)
+        lines.end_line(blank=True)
 
     def _end_link(self) -> None:
-        href, start = self._links.pop()
-        out = self._out
-        link_text = out.line[start:] if start <= len(out.line) else ""
+        href, start = self._open_links.pop()
+        lines = self._lines
+        link_text = lines.current[start:] if start <= len(lines.current) else ""
         if not link_text.strip() or not href or href.startswith(("#", "javascript:", "data:", "mailto:")):
             return
         try:
-            target = urljoin(self._base, href.strip())
+            target = urljoin(self._base_url, href.strip())
         except ValueError:
             return
-        lead = link_text[: len(link_text) - len(link_text.lstrip())]
-        out.line = f"{out.line[:start]}{lead}[{link_text.strip()}]({target})"
+        indent = link_text[: len(link_text) - len(link_text.lstrip())]
+        lines.current = f"{lines.current[:start]}{indent}[{link_text.strip()}]({target})"
 
-    def _cell(self) -> None:
-        """Everything written since the last cell becomes a cell."""
-        if self._cells is not None and self._out.line.strip():
-            self._cells.append(self._out.line.strip())
-            self._out.line = ""
+    def _end_cell(self) -> None:
+        """End a cell: it holds everything that was written since the last one."""
+        if self._cells is not None and self._lines.current.strip():
+            self._cells.append(self._lines.current.strip())
+            self._lines.current = ""
 
-    def _row(self) -> None:
-        self._cell()
+    def _end_row(self) -> None:
+        self._end_cell()
         if self._cells:
-            self._out.line = " | ".join(self._cells)
-            self._out.end_line()
+            self._lines.current = " | ".join(self._cells)
+            self._lines.end_line()
         self._cells = None
 
 
-def markdown(html: str, base: str) -> str:
+def html_to_markdown(html: str, base_url: str) -> str:
     """The page as Markdown, with its title on top; links are absolute."""
-    reader = _MarkdownParser(base)
-    reader.feed(html)
-    reader.close()
-    text = reader.text()
-    title = " ".join(reader.title.split())
+    parser = _MarkdownParser(base_url)
+    parser.feed(html)
+    parser.close()
+    text = parser.text()
+    title = " ".join(parser.title.split())
     if title and not text.startswith(f"# {title}"):
         return f"# {title}\n\n{text}"
     return text
@@ -252,4 +268,4 @@ if __name__ == "__main__":
         signal.alarm(120)  # ends this process even in the middle of a page, if the parent does not
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    sys.stdout.write(markdown(sys.stdin.read(), sys.argv[1]))
+    sys.stdout.write(html_to_markdown(sys.stdin.read(), sys.argv[1]))

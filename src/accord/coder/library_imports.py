@@ -77,7 +77,7 @@ class _BackgroundImport:
         self._started = False
         self._done = False
         self._failure: Exception | None = None
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
     def start(self) -> None:
         with self._lock:
@@ -93,7 +93,7 @@ class _BackgroundImport:
             if not self._done:
                 loop = asyncio.get_running_loop()
                 future = loop.create_future()
-                self._waiting.append((loop, future))
+                self._waiters.append((loop, future))
         if future is not None:
             await future
         if self._failure is not None:
@@ -107,8 +107,8 @@ class _BackgroundImport:
             self._failure = error
         with self._lock:
             self._done = True
-            waiting, self._waiting = self._waiting, []
-        for loop, future in waiting:
+            waiters, self._waiters = self._waiters, []
+        for loop, future in waiters:
             try:
                 loop.call_soon_threadsafe(_finish, future)
             except RuntimeError:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
-from accord.coder.model_history import ModelHistory, UserMessage, note, text_of, uses_of
+from accord.coder.model_history import ModelHistory, UserMessage, note_message, text_of, tool_uses_of
 from accord.coder.models.model import (
     Effort,
     Model,
@@ -44,7 +44,7 @@ class AgentLoop:
     notes: Callable[[], Awaitable[Sequence[UserMessage]]]
     """Notes for the model before its next request, such as a new mode or instructions for a folder it read.
     """
-    requests: int
+    max_requests: int
     """The maximum number of model requests."""
     effort: Effort | None = None
     on_usage: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
@@ -60,21 +60,21 @@ class AgentLoop:
 
     async def run(self) -> StopReason:
         """Run to the end. Raises ModelError. A cancelled run leaves a valid history."""
-        for _ in range(self.requests):
+        for _ in range(self.max_requests):
             answer = await self._answer()
             self.last_text = text_of(answer.message) or self.last_text
             if answer.reason in ("refusal", "max_tokens"):
-                if answer.reason == "refusal" and answer.note:
-                    await self.output.say(answer.note)
+                if answer.reason == "refusal" and answer.refusal_text:
+                    await self.output.say(answer.refusal_text)
                 return answer.reason
-            uses = uses_of(answer.message)
+            uses = tool_uses_of(answer.message)
             if not uses:
                 return "end_turn"
             await self.tool_runner.run_calls(uses, self.output, self._repeated_calls, self.history.add)
             if self._repeated_calls.ignores_warnings:
                 await self.output.notice(
                     "Stopped: the model repeats the same call",
-                    "It was told so and went on. Say what it should do instead.",
+                    "It ignored the warnings. Describe what it should do instead.",
                     severity="warning",
                 )
                 return "max_turn_requests"
@@ -99,7 +99,7 @@ class AgentLoop:
                 if (
                     error.kind != "context_full"
                     or overflows > COMPACTION_RETRIES
-                    or error.partial is not None
+                    or error.partial_answer is not None
                 ):
                     raise
                 if not await self.compact_if_needed(request, True):
@@ -124,13 +124,13 @@ class AgentLoop:
                         self.history.add(event.message)
                         return event
         except ModelError as error:
-            if error.partial is not None:
-                self.history.add(error.partial, note(f"Your answer broke off here: {error}"))
+            if error.partial_answer is not None:
+                self.history.add(error.partial_answer, note_message(f"Your answer broke off here: {error}"))
             raise
         except asyncio.CancelledError:
             if draft.message is not None:
                 self.history.add(draft.message)
-            self.history.add(note(TURN_CANCELLED))
+            self.history.add(note_message(TURN_CANCELLED))
             raise
         raise ModelError(
             "other", f"{self.model.provider}:{self.model.name}: the stream ended without a stop event"
@@ -139,4 +139,4 @@ class AgentLoop:
 
 def retry_notice(event: Retrying) -> tuple[str, str]:
     """The title and the reason that the user sees when a request is retried."""
-    return f"Trying again in {event.seconds:.0f} s (attempt {event.attempt})", event.why
+    return f"Trying again in {event.seconds:.0f} s (attempt {event.attempt})", event.reason

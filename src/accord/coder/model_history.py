@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from accord.errors import UsageError
@@ -89,22 +89,22 @@ _DEPTH_LIMIT: Final = 100
 _DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
 
-def user(*parts: str | Part) -> UserMessage:
+def user_message(*parts: str | Part) -> UserMessage:
     """A prompt of the user."""
     return UserMessage(tuple(TextPart(part) if isinstance(part, str) else part for part in parts))
 
 
-def note(text: str) -> UserMessage:
-    """A note of the agent to the model."""
+def note_message(text: str) -> UserMessage:
+    """A message in which the agent tells the model something during a turn."""
     return UserMessage((TextPart(text),), note=True)
 
 
-def assistant(*parts: str | AnswerPart) -> AssistantMessage:
+def assistant_message(*parts: str | AnswerPart) -> AssistantMessage:
     """A message from the model that belongs to no provider."""
     return AssistantMessage(tuple(TextPart(part) if isinstance(part, str) else part for part in parts))
 
 
-def result(use: ToolUse, *parts: str | Part, failed: bool = False) -> ToolResult:
+def result_message(use: ToolUse, *parts: str | Part, failed: bool = False) -> ToolResult:
     """The result of a tool call."""
     return ToolResult(
         use.id, use.name, tuple(TextPart(part) if isinstance(part, str) else part for part in parts), failed
@@ -116,12 +116,12 @@ def text_of(message: Message) -> str:
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
-def uses_of(message: Message) -> list[ToolUse]:
+def tool_uses_of(message: Message) -> list[ToolUse]:
     """The tool calls in a message."""
     return [part for part in message.parts if isinstance(part, ToolUse)]
 
 
-def too_deep(arguments: Any) -> bool:
+def is_nested_too_deeply(arguments: Any) -> bool:
     """Whether lists and objects are nested too deeply: encoding them would overflow the stack."""
     level: list[Any] = [arguments]
     for _ in range(_DEPTH_LIMIT):
@@ -149,10 +149,10 @@ def repair(history: Iterable[Message]) -> list[Message]:
     interrupted one; a result without a call is removed. Ids are unique. Blank text, trailing thoughts and
     empty messages are removed.
     """
-    messages = [kept for message in history if (kept := _without_blanks(message)) is not None]
-    results = _pair(messages)
+    messages = [cleaned for message in history if (cleaned := _without_blanks(message)) is not None]
+    results = _match_results(messages)
     repaired: list[Message] = []
-    ids = _Ids()
+    ids = _UniqueIds()
     for position, message in enumerate(messages):
         if isinstance(message, UserMessage):
             repaired.append(message)
@@ -165,24 +165,24 @@ _ResultsByIndex: TypeAlias = dict[int, ToolResult]
 """The results of one answer, by the index of the tool call in it."""
 
 
-def _pair(messages: Sequence[Message]) -> dict[int, _ResultsByIndex]:
+def _match_results(messages: Sequence[Message]) -> dict[int, _ResultsByIndex]:
     """Match each result with a call: the first open one with its id in the latest answer that has the id."""
     results: dict[int, _ResultsByIndex] = {}
     open_uses: dict[str, deque[tuple[int, int]]] = {}
     for position, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
-            new_uses: dict[str, deque[tuple[int, int]]] = {}
-            for number, use in enumerate(uses_of(message)):
-                new_uses.setdefault(use.id, deque()).append((position, number))
-            open_uses.update(new_uses)
+            latest_uses: dict[str, deque[tuple[int, int]]] = {}
+            for index, use in enumerate(tool_uses_of(message)):
+                latest_uses.setdefault(use.id, deque()).append((position, index))
+            open_uses.update(latest_uses)
         elif isinstance(message, ToolResult) and (positions := open_uses.get(message.id)):
-            answer, number = positions.popleft()
-            results.setdefault(answer, {})[number] = message
+            answer, index = positions.popleft()
+            results.setdefault(answer, {})[index] = message
     return results
 
 
 def _add_answer(
-    repaired: list[Message], answer: AssistantMessage, results: _ResultsByIndex, ids: "_Ids"
+    repaired: list[Message], answer: AssistantMessage, results: _ResultsByIndex, ids: "_UniqueIds"
 ) -> None:
     parts: list[AnswerPart] = []
     tool_results: list[ToolResult] = []
@@ -192,30 +192,30 @@ def _add_answer(
             use_id = ids.unique(part.id)
             if use_id != part.id:
                 part, changed = replace(part, id=use_id), True
-            found = results.get(len(tool_results)) or result(part, INTERRUPTED, failed=True)
-            if (found.id, found.name) != (use_id, part.name):
-                found = replace(found, id=use_id, name=part.name)
-            tool_results.append(found)
+            tool_result = results.get(len(tool_results)) or result_message(part, INTERRUPTED, failed=True)
+            if (tool_result.id, tool_result.name) != (use_id, part.name):
+                tool_result = replace(tool_result, id=use_id, name=part.name)
+            tool_results.append(tool_result)
         parts.append(part)
     repaired.append(replace(answer, parts=tuple(parts)) if changed else answer)
     repaired.extend(tool_results)
 
 
-class _Ids:
+class _UniqueIds:
     """The tool call ids of one history. Some servers reuse the same ids in every answer."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
     def unique(self, use_id: str) -> str:
         """Return an id that no other call has. Deterministic, so that provider prompt caches match."""
-        if not use_id or use_id in self._taken:
+        if not use_id or use_id in self._used:
             stem, number = use_id or "call", self._next.get(use_id, 2 if use_id else 1)
-            while (candidate := f"{stem}-{number}") in self._taken:
+            while (candidate := f"{stem}-{number}") in self._used:
                 number += 1
             self._next[use_id], use_id = number + 1, candidate
-        self._taken.add(use_id)
+        self._used.add(use_id)
         return use_id
 
 
@@ -246,12 +246,12 @@ class HistoryReplaced(Struct, frozen=True, tag="replaced"):
     """These messages replaced all earlier ones."""
 
     messages: tuple[Message, ...]
-    why: ReplaceReason
+    reason: ReplaceReason = field(name="why")
 
 
-Entry: TypeAlias = MessagesAdded | HistoryReplaced
+HistoryEntry: TypeAlias = MessagesAdded | HistoryReplaced
 
-_LOG_DECODER: Final[msgspec.json.Decoder[Entry]] = msgspec.json.Decoder(Entry)
+_LOG_DECODER: Final[msgspec.json.Decoder[HistoryEntry]] = msgspec.json.Decoder(HistoryEntry)
 
 
 class HistoryLog(Protocol):
@@ -273,11 +273,11 @@ class ModelHistory:
         if self._log is not None and messages:
             self._log.record(HISTORY_RECORD, MessagesAdded(messages))
 
-    def replace(self, messages: Sequence[Message], why: ReplaceReason) -> None:
+    def replace(self, messages: Sequence[Message], reason: ReplaceReason) -> None:
         """Replace all messages."""
         self.messages = list(messages)
         if self._log is not None:
-            self._log.record(HISTORY_RECORD, HistoryReplaced(tuple(messages), why))
+            self._log.record(HISTORY_RECORD, HistoryReplaced(tuple(messages), reason))
 
     def repaired(self) -> list[Message]:
         """The messages in a form that every provider accepts."""
@@ -292,7 +292,7 @@ def apply_entry(messages: list[Message], data: bytes) -> None:
     messages += entry.messages
 
 
-def last_prompt(history: Sequence[Message]) -> int | None:
+def last_prompt_index(history: Sequence[Message]) -> int | None:
     """The index of the last prompt of the user; None if there is none. Notes of the agent do not count."""
     for index in range(len(history) - 1, -1, -1):
         message = history[index]
@@ -301,7 +301,7 @@ def last_prompt(history: Sequence[Message]) -> int | None:
     return None
 
 
-def without_refused(history: Sequence[Message], prompt_index: int) -> list[Message]:
+def without_refused_prompt(history: Sequence[Message], prompt_index: int) -> list[Message]:
     """The history without the prompt at this index and everything after it.
 
     A compaction during the turn may have put the prompt into the summary: pass the history from before the
@@ -309,7 +309,7 @@ def without_refused(history: Sequence[Message], prompt_index: int) -> list[Messa
     """
     if not 0 <= prompt_index < len(history):
         raise UsageError(f"there is no message {prompt_index} in a history of {len(history)}")
-    refused = history[prompt_index]
-    if not isinstance(refused, UserMessage) or refused.note:
-        raise UsageError(f"message {prompt_index} is no prompt of the user")
+    prompt = history[prompt_index]
+    if not isinstance(prompt, UserMessage) or prompt.note:
+        raise UsageError(f"message {prompt_index} is not a prompt of the user")
     return repair(history[:prompt_index])

@@ -152,7 +152,7 @@ class CoderResources:
         self.resume = options.resume
         """What the next `session/new` continues; None after the first one."""
         self.sign_in: SignIn = SignIn(lambda: self.models, options.model)
-        self.opened: threading.Event = threading.Event()
+        self.session_opened: threading.Event = threading.Event()
         """Set once a session is open."""
         self.reported_messages: set[str] = set()
         """Messages written to stderr once, not again for every session."""
@@ -238,7 +238,7 @@ class CoderResources:
     def _preload(self) -> None:
         try:
             import_module("accord.coder.session_lifecycle")
-            self.opened.wait(_PRELOAD_DELAY)  # most clients open a session at once: do not slow that down
+            self.session_opened.wait(_PRELOAD_DELAY)  # do not slow down a session that opens at once
             import_module("accord.coder.session_runtime")
             from accord.coder.session_options import preload
             from accord.coder.tools import built_in_tools
@@ -280,7 +280,7 @@ def is_configured(options: CoderOptions) -> bool:
     return any(os.path.exists(os.path.join(folder, name)) for name in _CONFIG_FILES)
 
 
-_Info = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+_ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def log_to_stderr() -> None:
@@ -291,7 +291,7 @@ def log_to_stderr() -> None:
     debug = bool(os.environ.get("ACCORD_DEBUG"))
     handler = logging.StreamHandler(sys.stderr)
     form = "%(levelname)s %(name)s: %(message)s"
-    handler.setFormatter(logging.Formatter(form) if debug else _OneLine(f"accord agent: {form}"))
+    handler.setFormatter(logging.Formatter(form) if debug else _OneLineFormatter(f"accord agent: {form}"))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if debug else logging.WARNING)
@@ -305,13 +305,13 @@ def write_stderr(line: str) -> None:
             sys.stderr.flush()
 
 
-class _OneLine(logging.Formatter):
+class _OneLineFormatter(logging.Formatter):
     """Logs each record on one line, and of an error only where it was raised."""
 
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(super().format(record).split())
 
-    def formatException(self, ei: _Info) -> str:  # noqa: N802 - the name of the standard library
+    def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802 - the name of the standard library
         kind, error, trace = ei
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

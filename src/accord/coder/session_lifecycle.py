@@ -13,7 +13,7 @@ from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
 from accord.coder import session_options
 from accord.coder.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState, mode_of
-from accord.coder.model_history import note
+from accord.coder.model_history import note_message
 from accord.coder.models.model_name import ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
 from accord.coder.resources import write_stderr
@@ -50,7 +50,7 @@ _DRAIN_INTERVAL: Final = 64
 async def replay(agent_session: AgentSession, state: SessionState) -> None:
     """Replay a session to the client; waits while the client reads slowly."""
     for number, update in enumerate(_updates(state), 1):
-        _push(agent_session, update)
+        _push_if_offered(agent_session, update)
         if number % _DRAIN_INTERVAL == 0:
             await agent_session.drain()
 
@@ -58,25 +58,25 @@ async def replay(agent_session: AgentSession, state: SessionState) -> None:
 def replay_now(agent_session: AgentSession, state: SessionState) -> None:
     """Replay a session at once, before any other update."""
     for update in _updates(state):
-        _push(agent_session, update)
+        _push_if_offered(agent_session, update)
 
 
 def _updates(state: SessionState) -> Iterator[SessionUpdate]:
     for event in state.history.events():
         for update in updates_of(event):
-            yield cast(SessionUpdate, _as_text(update))
+            yield cast(SessionUpdate, _without_terminals(update))
     if state.title is not None:
         yield SessionInfoUpdate(state.title)
     if state.usage is not None:
         yield state.usage
 
 
-def _as_text(update: Any) -> Any:
+def _without_terminals(update: Any) -> Any:
     """Terminals belong to an earlier client: their output is replayed as text."""
     return without_terminals(update, lambda _terminal: None) if isinstance(update, ToolCall) else update
 
 
-def _push(agent_session: AgentSession, update: SessionUpdate) -> None:
+def _push_if_offered(agent_session: AgentSession, update: SessionUpdate) -> None:
     try:
         agent_session.push(update)
     except NotOffered:
@@ -148,11 +148,11 @@ class SessionLifecycle:
             raise
         agent_session.on_update = session.log
 
-    async def _continue(self, agent_session: AgentSession, wanted: str | bool) -> bool:
+    async def _continue(self, agent_session: AgentSession, resume: str | bool) -> bool:
         """Continue a stored session as this new one. The replay follows once the client knows its id."""
         new_id = agent_session.id
         try:
-            summary = self._session_to_continue(agent_session, wanted)
+            summary = self._session_to_continue(agent_session, resume)
             agent_session.id = summary.session_id
             state, session = self._open(agent_session, summary)
         except RpcError as error:
@@ -167,9 +167,9 @@ class SessionLifecycle:
         agent_session.after_open(catch_up)
         return True
 
-    def _session_to_continue(self, agent_session: AgentSession, wanted: str | bool) -> SessionSummary:
-        if isinstance(wanted, str):
-            summary = self._summary(wanted)
+    def _session_to_continue(self, agent_session: AgentSession, resume: str | bool) -> SessionSummary:
+        if isinstance(resume, str):
+            summary = self._summary(resume)
             _check_same_folder(agent_session, summary)
             return summary
         with _protocol_errors():
@@ -235,14 +235,14 @@ class SessionLifecycle:
                 self._resources, agent_session, journal, self._session_model(stored), stored
             )
             if interrupted:
-                session.history.add(note(_INTERRUPTED))
+                session.history.add(note_message(_INTERRUPTED))
             self._log_changed_servers(session, stored)
             self._publish(agent_session, session, mode_of(stored.mode or self._resources.first_mode))
         return state, session
 
     def _read_log(self, session_id: str, journal: Journal) -> tuple[SessionState, StoredSessionState, bool]:
         """Read the log, and append the events that close an interrupted turn."""
-        state, closing = repair(self._resources.store.events(session_id))
+        state, closing_events = repair(self._resources.store.events(session_id))
         stored = StoredSessionState(
             plan=state.plan,
             has_title=bool(state.title),
@@ -257,8 +257,8 @@ class SessionLifecycle:
                     f"session {session_id}: record {record.seq} of its log ({record.kind}) cannot be read "
                     f"({error}): it is damaged or from a newer Accord; update Accord, or begin a new session"
                 ) from None
-        journal.append(*closing)
-        return state, stored, bool(closing)
+        journal.append(*closing_events)
+        return state, stored, bool(closing_events)
 
     def _session_model(self, stored: StoredSessionState) -> ModelName:
         """The model that was chosen for a session if it is available, else the default model."""
@@ -289,7 +289,7 @@ class SessionLifecycle:
                 agent_session.config_options,
             )
         )
-        agent_session.after_open(self._resources.opened.set)
+        agent_session.after_open(self._resources.session_opened.set)
         agent_session.after_open(lambda: agent_session.spawn(session.start_background_work()))
 
     def _log_servers(self, session: CoderSession) -> None:
@@ -302,7 +302,7 @@ class SessionLifecycle:
         if stored.servers is not None and stored.servers != names:
             self._log_servers(session)
             listed = ", ".join(names) or "none"
-            session.history.add(note(f"The MCP servers have changed. They are now: {listed}."))
+            session.history.add(note_message(f"The MCP servers have changed. They are now: {listed}."))
 
 
 def _check_folders(agent_session: AgentSession) -> None:

@@ -27,7 +27,7 @@ EFFORT: Final = "thought_level"
 DEFAULT_EFFORT: Final = "default"
 """The thought level that leaves the choice to the provider."""
 
-_NAMES: Final[dict[Mode, str]] = {
+_MODE_NAMES: Final[dict[Mode, str]] = {
     "read-only": "Read only",
     "ask": "Ask",
     "workspace-write": "Workspace write",
@@ -40,7 +40,7 @@ MODEL_LIMIT: Final = 300
 
 def modes(current: Mode) -> SessionModeState:
     """The available modes."""
-    listed = [SessionMode(mode, _NAMES[mode], DESCRIPTIONS[mode]) for mode in MODES]
+    listed = [SessionMode(mode, _MODE_NAMES[mode], DESCRIPTIONS[mode]) for mode in MODES]
     return SessionModeState(current, listed)
 
 
@@ -84,7 +84,7 @@ async def set_option(session: CoderSession, config_id: str, value: str | bool) -
     if config_id == MODEL:
         await set_model(session, str(value))
     elif config_id == EFFORT:
-        session.use_effort(_effort(value))
+        session.use_effort(_parse_effort(value))
 
 
 async def set_model(session: CoderSession, text: str, *, notify: bool = False) -> ModelName:
@@ -151,5 +151,5 @@ def _effort_name(effort: Effort) -> str:
     return _EFFORT_NAMES.get(effort, effort.capitalize())
 
 
-def _effort(value: str | bool) -> Effort | None:
+def _parse_effort(value: str | bool) -> Effort | None:
     return next((effort for effort in EFFORTS if effort == value), None)

@@ -18,7 +18,7 @@ from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.loop import AgentLoop
-from accord.coder.model_history import ModelHistory, Part, UserMessage, note, without_refused
+from accord.coder.model_history import ModelHistory, Part, UserMessage, note_message, without_refused_prompt
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.permissions.permission_gate import PermissionGate
 from accord.coder.permissions.project_files import ProjectFiles, ask_trust, project_files, trust_asker
@@ -26,7 +26,7 @@ from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
 from accord.coder.shell_jobs import BackgroundJobs
 from accord.coder.slash_commands import ModelPrompt
-from accord.coder.subagent_loop import delegate_from
+from accord.coder.subagent_loop import create_delegate
 from accord.coder.tool_runner import ToolRunner
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.tool import Tool
@@ -133,13 +133,13 @@ class SessionRuntime:
         await self.prompt_builder.build()
         self._allow_temp_folder()
         context = self.context(turn, model)
-        context = replace(context, delegate=delegate_from(self, turn, model, context, usage))
-        requests = session.resources.config.turn.requests
-        loop = self.agent_loop(turn, model, session.history, context, requests=requests, usage=usage)
+        context = replace(context, delegate=create_delegate(self, turn, model, context, usage))
+        max_requests = session.resources.config.turn.requests
+        loop = self.agent_loop(turn, model, session.history, context, max_requests=max_requests, usage=usage)
         reason = await loop.run()
         if reason == "refusal":
-            kept = without_refused([*before, UserMessage(parts)], len(before))
-            session.history.replace(kept, "refused")
+            remaining = without_refused_prompt([*before, UserMessage(parts)], len(before))
+            session.history.replace(remaining, "refused")
         return reason
 
     def agent_loop(
@@ -149,27 +149,27 @@ class SessionRuntime:
         history: ModelHistory,
         context: ToolContext,
         *,
-        requests: int,
+        max_requests: int,
         usage: UsageTotal,
-        excluded: tuple[str, ...] = (),
+        excluded_tools: tuple[str, ...] = (),
     ) -> AgentLoop:
         """The loop of a turn or of a sub-agent. A sub-agent has fewer tools."""
         session = self.session
-        own = history is session.history
-        budget = self.context_budget if own else ContextBudget(self, history)
+        is_session = history is session.history
+        budget = self.context_budget if is_session else ContextBudget(self, history)
 
         async def on_usage(used: RequestUsage, request: ModelRequest) -> None:
             usage.add(used)
             session.add_usage(used)
             tokens = budget.record_usage(request, used)
-            if own:
+            if is_session:
                 session.context_tokens = tokens
                 await self.report_usage(model)
 
-        tool_runner = self.tool_runner(context, excluded)
+        tool_runner = self.tool_runner(context, excluded_tools)
 
         async def notes() -> list[UserMessage]:
-            return await self.prompt_builder.notes(tool_runner) if own else []
+            return await self.prompt_builder.notes(tool_runner) if is_session else []
 
         return AgentLoop(
             output=output,
@@ -178,23 +178,25 @@ class SessionRuntime:
             tool_runner=tool_runner,
             system=self.prompt_builder.text,
             notes=notes,
-            requests=requests,
+            max_requests=max_requests,
             effort=session.effort,
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),
         )
 
-    def tool_runner(self, context: ToolContext, excluded: tuple[str, ...] = ()) -> ToolRunner:
+    def tool_runner(self, context: ToolContext, excluded_tools: tuple[str, ...] = ()) -> ToolRunner:
         """The tools, in this context."""
 
         async def tool_context(tool: Tool) -> ToolContext:
             return await self.sandbox.add_to_context(context) if tool.name in _COMMAND_TOOLS else context
 
-        return ToolRunner(lambda: self.tools(excluded), tool_context, self.gate)
+        return ToolRunner(lambda: self.tools(excluded_tools), tool_context, self.gate)
 
-    def tools(self, excluded: tuple[str, ...] = ()) -> dict[str, Tool]:
+    def tools(self, excluded_tools: tuple[str, ...] = ()) -> dict[str, Tool]:
         """The tools that are available now."""
-        excluded_names = excluded if self.session.mode == "plan" else (*excluded, "leave_plan_mode")
+        excluded_names = (
+            excluded_tools if self.session.mode == "plan" else (*excluded_tools, "leave_plan_mode")
+        )
         tools = {name: tool for name, tool in self.own_tools.items() if name not in excluded_names}
         servers = self.session.mcp
         if servers is not None:
@@ -233,7 +235,7 @@ class SessionRuntime:
             window = session.usage.usage_update(session.context_tokens, model.context_size)
             await session.agent_session.update(window)
 
-    def facts(self) -> list[str]:
+    def compaction_facts(self) -> list[str]:
         """Facts the model must keep when its context is compacted: the running background jobs."""
         jobs = [job for id in self.jobs.ids() if (job := self.jobs.get(id)) and job.status is None]
         return [f"{job.id} still runs in the background: {job.command_line}" for job in jobs]
@@ -315,7 +317,7 @@ _LOG = logging.getLogger("accord.coder")
 async def answer_prompt(turn: Turn) -> PromptResponse:
     """Answer one prompt and log the turn. Refuses an empty prompt, as providers would."""
     if not any(not isinstance(block, TextContent) or block.text.strip() for block in turn.blocks):
-        raise InvalidParams("prompt: there is nothing in it")
+        raise InvalidParams("prompt: it is empty")
     session: CoderSession = turn.session.data
     usage = UsageTotal()
     history_length = len(session.history.messages)
@@ -346,7 +348,7 @@ def _keep_cancelled_prompt(turn: Turn, session: CoderSession) -> None:
     from accord.coder.context.user_prompt import parts_of
     from accord.coder.loop import TURN_CANCELLED
 
-    session.history.add(UserMessage(parts_of(turn.blocks, sees_images=False)), note(TURN_CANCELLED))
+    session.history.add(UserMessage(parts_of(turn.blocks, sees_images=False)), note_message(TURN_CANCELLED))
 
 
 def _protocol_error(error: Exception) -> RpcError:

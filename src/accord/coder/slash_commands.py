@@ -97,7 +97,7 @@ def _attached_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:
 
 async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
     """`/compact`: compact the model's context now. `text` names what to keep."""
-    from accord.coder.context.context_budget import describe
+    from accord.coder.context.context_budget import describe_compaction
 
     history = runtime.session.history
     if not history.messages:
@@ -106,19 +106,19 @@ async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> Comma
     await runtime.prompt_builder.build()
     usage = runtime.turn_usage
     request = runtime.agent_loop(
-        turn, model, history, runtime.context(turn, model), requests=1, usage=usage
+        turn, model, history, runtime.context(turn, model), max_requests=1, usage=usage
     ).request()
-    done = await runtime.context_budget.compact_now(turn, model, usage, request, text)
-    if done.method == "nothing":
+    result = await runtime.context_budget.compact_now(turn, model, usage, request, text)
+    if result.method == "nothing":
         return CommandReply("Nothing was compacted: there is nothing to leave out.")
     if turn.client.shows_compaction:
-        return CommandReply(f"Context compacted: {describe(done)}.")
+        return CommandReply(f"Context compacted: {describe_compaction(result)}.")
     # The notice above says what was done.
     return CommandReply("The conversation continues from there.")
 
 
 COMPACT: Final = BuiltInCommand(
-    "compact", "Sum up the conversation so far to make room", "what to keep", run_compact
+    "compact", "Summarize the conversation so far to free context", "what to keep", run_compact
 )
 
 
@@ -126,21 +126,21 @@ async def run_help(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
     """`/help`: list the commands and the command files that cannot be used, or explain one command."""
     commands = runtime.commands
     if name := text.removeprefix("/"):
-        found = commands.find(name)
+        command = commands.find(name)
         return CommandReply(
-            _command_line(found) if found else f"There is no command `/{name[:60]}`; `/help` lists them."
+            _command_line(command) if command else f"There is no command `/{name[:60]}`; `/help` lists them."
         )
     lines: list[str] = []
-    for title, listed in commands.groups():
-        lines += [f"{title}:", "", *_command_lines(listed), ""]
+    for title, group_commands in commands.groups():
+        lines += [f"{title}:", "", *_command_lines(group_commands), ""]
     if commands.problems:
         lines += ["Not used:", "", *(f"- {problem}" for problem in commands.problems), ""]
     lines.append("Anything else that begins with a slash is an ordinary prompt.")
     return CommandReply("\n".join(lines))
 
 
-def _command_lines(listed: Iterable[SlashCommand]) -> list[str]:
-    return [f"- {_command_line(command)}" for command in listed]
+def _command_lines(commands: Iterable[SlashCommand]) -> list[str]:
+    return [f"- {_command_line(command)}" for command in commands]
 
 
 def _command_line(command: SlashCommand) -> str:
@@ -170,7 +170,7 @@ async def run_mcp(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandRe
     servers = runtime.session.mcp
     states = servers.states if servers is not None else ()
     if not states:
-        return CommandReply("This session has no MCP servers: the client gives them when it opens a session.")
+        return CommandReply("This session has no MCP servers. The client sets them when it opens a session.")
     return CommandReply("\n".join(["MCP servers of this session:", "", *map(_server_line, states)]))
 
 
@@ -208,11 +208,11 @@ class PromptCommand:
         try:
             parts = await self.prompt.parts(text, sees_images=model.sees_images)
         except AccordError as error:
-            return CommandReply(f"Nothing was asked: {one_line(str(error), 500)}")
+            return CommandReply(f"The prompt was not sent: {one_line(str(error), 500)}")
         return ModelPrompt((*parts, *await attachments(turn, runtime)))
 
 
-MCP: Final = BuiltInCommand("mcp", "Show how the MCP servers stand", None, run_mcp)
+MCP: Final = BuiltInCommand("mcp", "Show the state of the MCP servers", None, run_mcp)
 
 
 async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
@@ -220,8 +220,8 @@ async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
     current = runtime.session.mode
     if not text:
         return CommandReply(_mode_list(current))
-    plain = "-".join(text.casefold().replace("_", " ").replace("-", " ").split())
-    mode = _mode(plain)
+    name = "-".join(text.casefold().replace("_", " ").replace("-", " ").split())
+    mode = _find_mode(name)
     if mode is None:
         return CommandReply(f"There is no mode `{one_line(text, 60)}`; the modes are {', '.join(MODES)}.")
     if mode == current:
@@ -238,7 +238,7 @@ async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
     if text:
         return await prompt_with_attachments(text, turn, runtime)
     now = "now" if changed else "already"
-    return CommandReply(f"The mode is `plan` {now}. {DESCRIPTIONS['plan']} Say what is to be planned.")
+    return CommandReply(f"The mode is `plan` {now}. {DESCRIPTIONS['plan']} Describe what to plan.")
 
 
 async def _change_mode(mode: Mode, turn: Turn, runtime: "SessionRuntime") -> None:
@@ -246,7 +246,7 @@ async def _change_mode(mode: Mode, turn: Turn, runtime: "SessionRuntime") -> Non
     await turn.set_mode(mode)
 
 
-def _mode(name: str) -> Mode | None:
+def _find_mode(name: str) -> Mode | None:
     for mode in MODES:
         if mode == name:
             return mode
@@ -262,9 +262,7 @@ def _mode_list(current: Mode) -> str:
 
 
 MODE: Final = BuiltInCommand("mode", "Show the modes, or change to another one", "name", run_mode)
-PLAN: Final = BuiltInCommand(
-    "plan", "Change to plan mode, and say what is to be planned", "what to plan", run_plan
-)
+PLAN: Final = BuiltInCommand("plan", "Change to plan mode", "what to plan", run_plan)
 
 
 SHOWN_MODELS: Final = 60
@@ -277,7 +275,7 @@ async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     session = runtime.session
     if not text:
         await ask_for_models(session)
-        return CommandReply(_model_list(str(session.model), _choices(turn)))
+        return CommandReply(_model_list(str(session.model), _model_choices(turn)))
     before = session.model
     try:
         name = await set_model(session, text, notify=True)
@@ -288,7 +286,7 @@ async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     return CommandReply(f"The model is `{name}` now.")
 
 
-def _choices(turn: Turn) -> list[SessionConfigSelectOption]:
+def _model_choices(turn: Turn) -> list[SessionConfigSelectOption]:
     for option in turn.session.config_options:
         if option.id == "model" and isinstance(option, SessionConfigSelect):
             return [choice for choice in option.options if isinstance(choice, SessionConfigSelectOption)]
@@ -331,7 +329,7 @@ async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
             lines.append(f"- {title}: {_tool_names(listed)}")
     lines += ["", "The sandbox of commands:", ""]
     lines += [f"- {one_line(line, 500)}" for line in runtime.sandbox.details()]
-    if rules := _rules(runtime):
+    if rules := _rules_summary(runtime):
         lines += ["", rules]
     if runtime.project is not None and (unused := runtime.project.warnings()):
         lines += ["", "Not used:", "", *(f"- {one_line(line, 500)}" for line in unused)]
@@ -344,7 +342,7 @@ def _tool_names(tools: Iterable[Tool]) -> str:
     return ", ".join(names[:SHOWN_TOOLS]) + more
 
 
-def _rules(runtime: "SessionRuntime") -> str:
+def _rules_summary(runtime: "SessionRuntime") -> str:
     user, project = runtime.gate.policy.user, runtime.gate.policy.project
     parts = [
         f"{len(rules)} {word}"
@@ -372,21 +370,21 @@ async def run_usage(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
         f"- Requests to the model: {usage.requests:,}",
         f"- Tokens read: {usage.input:,}{cached}",
         f"- Tokens written: {usage.output:,}{thought}",
-        f"- Cost: {_cost(usage.cost, usage.priced)}",
+        f"- Cost: {_format_cost(usage.cost, usage.priced)}",
     ]
     size = (await runtime.model()).context_size
     if size:
         used = session.context_tokens
         lines.append(f"- Context: {used:,} of {size:,} tokens ({100 * used // size} %)")
     else:
-        lines.append(f"- Context: {session.context_tokens:,} tokens; how many fit is not known")
+        lines.append(f"- Context: {session.context_tokens:,} tokens; the context window is unknown")
     return CommandReply("\n".join(["This session so far, sub-agents included:", "", *lines]))
 
 
-def _cost(amount: float, priced: bool) -> str:
+def _format_cost(amount: float, priced: bool) -> str:
     if priced:
         return f"${amount:,.4f}"
-    return f"at least ${amount:,.4f}; the price of some requests is not known" if amount else "not known"
+    return f"at least ${amount:,.4f}; the price of some requests is unknown" if amount else "unknown"
 
 
-USAGE: Final = BuiltInCommand("usage", "Show what this session has used so far", None, run_usage)
+USAGE: Final = BuiltInCommand("usage", "Show the tokens and the cost of this session", None, run_usage)

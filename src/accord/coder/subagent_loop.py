@@ -19,11 +19,11 @@ from msgspec.structs import replace as replace_fields
 from accord.agent.session_updates import Subagent
 from accord.agent.tool_call_scope import Location, PermissionAnswer, ToolCallScope
 from accord.agent.turn import Turn
-from accord.coder.bounded_text import capped
+from accord.coder.bounded_text import truncate
 from accord.coder.coder_session import UsageTotal
 from accord.coder.files.session_files import ReadFiles
 from accord.coder.loop import AgentLoop
-from accord.coder.model_history import ModelHistory, TextPart, note, user
+from accord.coder.model_history import ModelHistory, TextPart, note_message, user_message
 from accord.coder.models.model import Model, ModelError
 from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, code_block
 from accord.coder.tools.tool_context import Delegate, Delegation, ToolContext
@@ -47,22 +47,22 @@ from accord.schema.updates import AgentMessageChunk, AgentThoughtChunk
 if TYPE_CHECKING:
     from accord.coder.session_runtime import SessionRuntime
 
-__all__ = ["delegate_from"]
+__all__ = ["create_delegate"]
 
 
-State: TypeAlias = Literal["running", "asking", "done", "failed", "note"]
+StepState: TypeAlias = Literal["running", "asking", "done", "failed", "note"]
 
 SHOWN_STEPS: Final = 20
 """The number of latest steps that are shown."""
 _TITLE_LIMIT: Final = 150
-_MARKS: Final[dict[State, str]] = {"running": "…", "asking": "?", "done": "✓", "failed": "✗", "note": "!"}
+_MARKS: Final[dict[StepState, str]] = {"running": "…", "asking": "?", "done": "✓", "failed": "✗", "note": "!"}
 
 
 class SubagentStep(Struct, eq=False):
     """One step of a sub-agent."""
 
     title: str
-    state: State = "running"
+    state: StepState = "running"
 
 
 class SubagentSteps:
@@ -75,18 +75,18 @@ class SubagentSteps:
         self._latest: list[SubagentStep] = []
         self._locations: list[ToolCallLocation] | None = None
 
-    def call(self, title: str, locations: Sequence[Location] = ()) -> SubagentStep:
+    def add_call(self, title: str, locations: Sequence[Location] = ()) -> SubagentStep:
         """Add a tool call."""
         self.calls += 1
-        file_locations = [place for place in locations if isinstance(place, ToolCallLocation)]
+        file_locations = [location for location in locations if isinstance(location, ToolCallLocation)]
         self._locations = file_locations or self._locations
         return self._add(SubagentStep(one_line(title, _TITLE_LIMIT)))
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Add a note for the user."""
         self._add(SubagentStep(one_line(text, _TITLE_LIMIT), "note"))
 
-    def set_state(self, step: SubagentStep, state: State) -> None:
+    def set_state(self, step: SubagentStep, state: StepState) -> None:
         """Change the state of a step."""
         step.state = state
         self.changed.set()
@@ -146,7 +146,7 @@ class SubagentCall:
 
     async def __aenter__(self) -> "SubagentCall":
         self._entered = True
-        self._step = self._steps.call(self._call.title, self._call.locations or ())
+        self._step = self._steps.add_call(self._call.title, self._call.locations or ())
         await self._child.update(self._call)
         return self
 
@@ -174,12 +174,12 @@ class SubagentCall:
     ) -> PermissionAnswer:
         """Ask the user, in a tool call of the session."""
         scope = await self._session_call()
-        self._mark("asking")
+        self._set_step_state("asking")
         await self._child.set_requires_action()
         try:
             answer = await scope.ask_permission(options, timeout=timeout)
         finally:
-            self._mark("running")
+            self._set_step_state("running")
         await self._child.set_running()
         if answer:
             await self._mark_running()
@@ -228,7 +228,7 @@ class SubagentCall:
         """Set the files the call works on."""
         if self._scope is not None:
             await self._scope.locations(*file_locations)
-        known = [place for place in file_locations if isinstance(place, ToolCallLocation)]
+        known = [location for location in file_locations if isinstance(location, ToolCallLocation)]
         await self._update(locations=known)
 
     async def title(self, title: str) -> None:
@@ -269,15 +269,15 @@ class SubagentCall:
         if status == "completed":
             await self._mark_running()
         self._status = status
-        self._mark("done" if status == "completed" else "failed")
-        last = change or ToolCallChange(self._call.tool_call_id)
-        last.status = status
-        await self._child.update(last)
+        self._set_step_state("done" if status == "completed" else "failed")
+        final_change = change or ToolCallChange(self._call.tool_call_id)
+        final_change.status = status
+        await self._child.update(final_change)
 
     async def _update(self, **changed: Any) -> None:
         await self._child.update(ToolCallChange(self._call.tool_call_id, **changed))
 
-    def _mark(self, state: Any) -> None:
+    def _set_step_state(self, state: StepState) -> None:
         if self._step is not None:
             self._steps.set_state(self._step, state)
 
@@ -315,7 +315,7 @@ class SubagentOutput:
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
         """Add a note to the list of steps."""
-        self._steps.note(title if description is None else f"{title}: {description}")
+        self._steps.add_note(title if description is None else f"{title}: {description}")
 
     def tool_call(
         self,
@@ -328,7 +328,7 @@ class SubagentOutput:
     ) -> SubagentCall:
         """Start a tool call."""
         self._message_kind = None
-        file_locations = [place for place in locations if isinstance(place, ToolCallLocation)]
+        file_locations = [location for location in locations if isinstance(location, ToolCallLocation)]
         call = ToolCall(
             self._turn.session.new_tool_call_id(),
             title,
@@ -368,7 +368,7 @@ _STOP_MESSAGES: Final[dict[StopReason, str]] = {
 _LOG = logging.getLogger("accord.coder")
 
 
-def delegate_from(
+def create_delegate(
     runtime: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, usage: UsageTotal
 ) -> Delegate:
     """The function that delegates tasks in this turn. The usage of sub-agents is added to `usage`."""
@@ -402,11 +402,11 @@ class _TaskDelegate:
         loop = self._runtime.agent_loop(
             SubagentOutput(self._turn, child, steps),
             self._model,
-            ModelHistory(messages=[note(SUBAGENT_RULES), user(task.prompt)]),
+            ModelHistory(messages=[note_message(SUBAGENT_RULES), user_message(task.prompt)]),
             context,
-            requests=self._runtime.session.resources.config.turn.subagent_requests,
+            max_requests=self._runtime.session.resources.config.turn.subagent_requests,
             usage=self._usage,
-            excluded=_EXCLUDED_TOOLS,
+            excluded_tools=_EXCLUDED_TOOLS,
         )
         reporter = asyncio.ensure_future(_report_steps(steps, report, context))
         try:
@@ -468,11 +468,11 @@ async def _report_steps(steps: SubagentSteps, report: Report, context: ToolConte
 def _outcome(
     loop: AgentLoop, steps: SubagentSteps, context: ToolContext, reason: str, problem: str
 ) -> ToolOutcome:
-    answer = capped(loop.last_text.strip(), context.limits.output_chars)
+    answer = truncate(loop.last_text.strip(), context.limits.output_chars)
     if not answer and not problem:
         answer = f"The sub-agent ended without an answer, after {steps.calls} tool calls."
     text = "\n\n".join(filter(None, (answer, problem)))
-    raw: Any = {"stopReason": reason, "toolCalls": steps.calls}
+    raw_output: Any = {"stopReason": reason, "toolCalls": steps.calls}
     return ToolOutcome(
-        (TextPart(text),), [*steps.content(), Content(TextContent(text))], raw, reason != "end_turn"
+        (TextPart(text),), [*steps.content(), Content(TextContent(text))], raw_output, reason != "end_turn"
     )

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from accord.agent.tool_call_scope import PermissionAnswer
-from accord.coder.model_history import INTERRUPTED, ToolResult, ToolUse, result
+from accord.coder.model_history import INTERRUPTED, ToolResult, ToolUse, result_message
 from accord.coder.models.model import ToolSpec
 from accord.coder.tools.tool import PreparedCall, Report, Tool, ToolFailure, ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
@@ -73,12 +73,12 @@ def find_tool(name: str, tools: Mapping[str, Tool]) -> Tool | None:
     """The tool with this name, or the only one it can mean: models often use names from other agents."""
     if name in tools:
         return tools[name]
-    bare = name.strip().rpartition(".")[2][:100]  # `functions.read_file`
-    plain = _CAMEL.sub("_", bare).replace("-", "_").replace(" ", "_").lower()
-    for guess in (bare, plain, _ALIASES.get(plain, ""), plain.removesuffix("_tool")):
-        if guess in tools:
-            return tools[guess]
-    matches = [tool for other, tool in tools.items() if other.replace("-", "_").lower() == plain]
+    short_name = name.strip().rpartition(".")[2][:100]  # `functions.read_file`
+    snake_name = _CAMEL.sub("_", short_name).replace("-", "_").replace(" ", "_").lower()
+    for candidate in (short_name, snake_name, _ALIASES.get(snake_name, ""), snake_name.removesuffix("_tool")):
+        if candidate in tools:
+            return tools[candidate]
+    matches = [tool for tool_name, tool in tools.items() if tool_name.replace("-", "_").lower() == snake_name]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -93,8 +93,8 @@ WARNING_LIMIT: Final = 3
 """After this many refusals the turn ends."""
 
 REPEATED_CALL_TEXT: Final = (
-    "Not run: the same call was made {count} times in a row with the same result. It would give it again. "
-    "Do something else, or say what keeps you from it."
+    "Not run: the same call was made {count} times in a row with the same result, and would give it again. "
+    "Do something else, or say what prevents you from it."
 )
 
 
@@ -198,7 +198,7 @@ class ToolRunner:
         except BaseException as error:
             text = CANCELLED if isinstance(error, asyncio.CancelledError) else INTERRUPTED
             for use in open_uses.values():
-                on_result(result(use, text, failed=True))
+                on_result(result_message(use, text, failed=True))
             raise
 
     async def _run_in_order(
@@ -215,7 +215,7 @@ class ToolRunner:
                 await self._run_batch(read_only_calls, output, finish)
                 read_only_calls = []
             if (warning := repeated_calls.warning_for(use)) is not None:
-                finish(use, await _refused(use, warning, output, use.name[:100] or "tool"), ran=False)
+                finish(use, await _refuse(use, warning, output, use.name[:100] or "tool"), ran=False)
                 continue
             prepared = await self._prepare(use, tool, output)
             if isinstance(prepared, ToolResult):
@@ -240,31 +240,29 @@ class ToolRunner:
             return
         slots = asyncio.Semaphore(limit)
 
-        async def one(prepared: _PreparedUse) -> None:
+        async def run_in_slot(prepared: _PreparedUse) -> None:
             async with slots:
                 finish(prepared.use, await self._run(prepared, output))
 
         async with asyncio.TaskGroup() as group:
             for prepared in calls:
-                group.create_task(one(prepared))
+                group.create_task(run_in_slot(prepared))
 
     async def _prepare(
         self, use: ToolUse, tool: Tool | None, output: TurnOutput
     ) -> "_PreparedUse | ToolResult":
         """The prepared call, or the result of a call that cannot be prepared."""
         if tool is None:
-            return await _refused(
-                use, unknown_tool(use.name, self._tools()), output, use.name[:100] or "tool"
-            )
+            return await _refuse(use, unknown_tool(use.name, self._tools()), output, use.name[:100] or "tool")
         try:
             return _PreparedUse(use, tool, await tool.prepare(use.arguments, await self._context(tool)))
         except ToolFailure as failure:
-            return await _refused(use, str(failure), output, tool.name)
+            return await _refuse(use, str(failure), output, tool.name)
         except AccordError as error:
-            return await _refused(use, f"{tool.name} failed: {error}", output, tool.name)
+            return await _refuse(use, f"{tool.name} failed: {error}", output, tool.name)
         except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect must not end the turn
             _LOG.error("%s could not be prepared", tool.name, exc_info=error)
-            return await _refused(use, f"{tool.name} failed because of an internal error.", output, tool.name)
+            return await _refuse(use, f"{tool.name} failed because of an internal error.", output, tool.name)
 
     async def _run(self, prepared: _PreparedUse, output: TurnOutput) -> ToolResult:
         use, tool, call = prepared
@@ -279,7 +277,7 @@ class ToolRunner:
             ruling = await self._gate.ruling(tool, call, _permission_asker(call_output, call))
             if not ruling.allowed:
                 await _show_failure(call_output, ruling.message)
-                return result(use, ruling.message, failed=True)
+                return result_message(use, ruling.message, failed=True)
             await call_output.start()
             outcome = await self._outcome(tool, call, _progress_reporter(call_output))
             if not outcome.failed:
@@ -290,7 +288,7 @@ class ToolRunner:
                 locations=outcome.locations,
                 failed=outcome.failed,
             )
-            return result(use, *outcome.parts, failed=outcome.failed)
+            return result_message(use, *outcome.parts, failed=outcome.failed)
 
     async def _outcome(self, tool: Tool, call: PreparedCall, report: Report) -> ToolOutcome:
         try:
@@ -315,7 +313,7 @@ def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "AskPe
         try:
             content += await call.preview()
         except AccordError as error:
-            content.append(Content(TextContent(f"What it would do cannot be shown: {error}")))
+            content.append(Content(TextContent(f"no preview: {error}")))
         if content:
             await call_output.replace(content)
         return await call_output.ask_permission(options, timeout=seconds)
@@ -335,13 +333,13 @@ def _progress_reporter(call_output: ToolCallOutput) -> Report:
     return report
 
 
-async def _refused(use: ToolUse, reason: str, output: TurnOutput, title: str) -> ToolResult:
+async def _refuse(use: ToolUse, reason: str, output: TurnOutput, title: str) -> ToolResult:
     """Show a call that never ran as failed."""
     async with output.tool_call(
         title, kind="other", name=use.name[:100] or None, raw_input=_raw_input(use)
     ) as call_output:
         await call_output.fail(reason)
-    return result(use, reason, failed=True)
+    return result_message(use, reason, failed=True)
 
 
 async def _show_failure(call_output: ToolCallOutput, reason: str) -> None:

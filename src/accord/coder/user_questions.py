@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from accord.agent.tool_call_scope import with_timeout
 from accord.agent.turn import Turn
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.bounded_text import capped
+from accord.coder.bounded_text import truncate
 from accord.coder.tools.ask_user import USER_UNAVAILABLE
 from accord.coder.tools.tool import ToolFailure
 from accord.coder.tools.tool_context import AskUser, UserQuestion
@@ -52,14 +52,16 @@ class _QuestionAsker:
 
     async def __call__(self, question: UserQuestion) -> str | None:
         """The answer, or None. Raises ToolFailure for a question about secrets."""
-        cleaned = UserQuestion(capped(question.text.strip(), QUESTION_CHARS), _distinct(question.options))
+        cleaned = UserQuestion(
+            truncate(question.text.strip(), QUESTION_CHARS), _clean_options(question.options)
+        )
         if not cleaned.options and asks_for_secret(cleaned.text):
             raise ToolFailure(_SECRETS_REFUSED)
         async with self._lock:
             if self._timed_out:
                 return None
             try:
-                return _bounded(await with_timeout(self._ask(cleaned), self._seconds, self._clock))
+                return _limit_answer(await with_timeout(self._ask(cleaned), self._seconds, self._clock))
             except TimeoutError:
                 self._timed_out = True
                 return None
@@ -115,7 +117,7 @@ def asks_for_secret(text: str) -> bool:
     return _FOR_SECRET.search(text) is not None
 
 
-def _distinct(options: Sequence[str]) -> tuple[str, ...]:
+def _clean_options(options: Sequence[str]) -> tuple[str, ...]:
     cleaned = (one_line(option) for option in options)
     return tuple(dict.fromkeys(option for option in cleaned if option))[:OPTION_LIMIT]
 
@@ -141,8 +143,8 @@ def _form(question: UserQuestion) -> ElicitationSchema:
 
 def _form_answer(content: Mapping[str, Any], question: UserQuestion) -> str | None:
     if not question.options:
-        return _text(content.get("answer"))
-    choice, words = _text(content.get("choice")), _text(content.get("words"))
+        return _answer_text(content.get("answer"))
+    choice, words = _answer_text(content.get("choice")), _answer_text(content.get("words"))
     if choice is None or words is None:
         return choice or words
     return words if choice == OTHER_OPTION else f"{choice}\n{words}"
@@ -155,33 +157,33 @@ def read_answer(answer: Any, options: Sequence[str] = ()) -> str | None:
     None if the user did not answer or the response is unclear.
     """
     if isinstance(answer, str):
-        return _text(answer)
+        return _answer_text(answer)
     if not isinstance(answer, dict):
         return None
-    found = cast("dict[str, Any]", answer)
-    outcome: Any = found.get("outcome")
+    members = cast("dict[str, Any]", answer)
+    outcome: Any = members.get("outcome")
     if isinstance(outcome, dict):
         return read_answer(cast("dict[str, Any]", outcome), options)
-    if "outcome" in found and outcome not in ("answered", "selected", "accepted"):
+    if "outcome" in members and outcome not in ("answered", "selected", "accepted"):
         return None
     for name in ("answer", "text", "value", "option", "optionId"):
-        if (text := _text(found.get(name))) is not None:
+        if (text := _answer_text(members.get(name))) is not None:
             return text
-    index = found.get("index")
+    index = members.get("index")
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(options):
         return options[index]
     return None
 
 
-def _text(value: Any) -> str | None:
+def _answer_text(value: Any) -> str | None:
     if not isinstance(value, str) or not value.strip() or value.strip() == USER_UNAVAILABLE:
         return None
     return value.strip()
 
 
-def _bounded(answer: str | None) -> str | None:
+def _limit_answer(answer: str | None) -> str | None:
     """The answer with a bounded length and without lone surrogates, which providers refuse."""
-    return None if answer is None else capped(answer.encode("utf-8", "replace").decode(), ANSWER_CHARS)
+    return None if answer is None else truncate(answer.encode("utf-8", "replace").decode(), ANSWER_CHARS)
 
 
 # -- announced capabilities ----------------------------------------------------------------------------------
@@ -191,11 +193,11 @@ _META_DEPTH: Final = 5
 
 def _announces_method(*metas: Mapping[str, Any]) -> bool | None:
     """Whether the client announces the method anywhere in its `_meta`; None if it does not mention it."""
-    mentions = [mention for meta in metas for mention in _mentions(meta, _META_DEPTH)]
+    mentions = [mention for meta in metas for mention in _find_mentions(meta, _META_DEPTH)]
     return None if not mentions else any(mentions)
 
 
-def _mentions(value: Any, depth: int) -> list[bool]:
+def _find_mentions(value: Any, depth: int) -> list[bool]:
     if depth == 0:
         return []
     if isinstance(value, dict):
@@ -204,8 +206,8 @@ def _mentions(value: Any, depth: int) -> list[bool]:
             if name == METHOD:
                 found.append(inner is not False and inner is not None)
             else:
-                found += _mentions(inner, depth - 1)
+                found += _find_mentions(inner, depth - 1)
         return found
     if isinstance(value, list):
-        return [mention for inner in cast("list[Any]", value) for mention in _mentions(inner, depth - 1)]
+        return [mention for inner in cast("list[Any]", value) for mention in _find_mentions(inner, depth - 1)]
     return [True] if value == METHOD else []

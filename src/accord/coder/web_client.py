@@ -45,16 +45,16 @@ def forbidden_reason(text: str) -> str | None:
         return "is not an IP address"
     if "%" in text:
         return "is a link-local address"
-    return _forbidden_reason(address)
+    return _forbidden_address_reason(address)
 
 
-def _forbidden_reason(address: Address) -> str | None:
+def _forbidden_address_reason(address: Address) -> str | None:
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped
         if inner is None and address in _NAT64:
             inner = IPv4Address(int(address) & 0xFFFF_FFFF)
         if inner is not None:
-            return _forbidden_reason(inner)
+            return _forbidden_address_reason(inner)
         if any(address in tunnel for tunnel in _TUNNELS):
             return "is an address of an IPv6 tunnel"
         if address.is_site_local:
@@ -85,12 +85,12 @@ class WebAccess:
 
     def forbidden_reason(self, host: str, address: str) -> str | None:
         """Why this address of a host must not be contacted; None if it may."""
-        if any(_covers(entry, host, address) for entry in self.allowed):
+        if any(_matches(entry, host, address) for entry in self.allowed):
             return None
         return forbidden_reason(address)
 
 
-def _covers(entry: str, host: str, address: str) -> bool:
+def _matches(entry: str, host: str, address: str) -> bool:
     try:
         network = ipaddress.ip_network(entry, strict=False)
     except ValueError:
@@ -195,11 +195,9 @@ class HttpResponseHead:
 
 
 class HttpGet:
-    """One GET request: `async with HttpGet(...) as get:`, then `ask`, then `body`.
+    """One GET request: `async with HttpGet(...) as get:`, then `send`, then `body`.
 
-    The connection ends with the block.
-
-    HTTP by h11, TLS and sockets by asyncio.
+    The connection ends with the block. h11 does HTTP, asyncio does TLS and sockets.
     """
 
     def __init__(self, url: Url, addresses: Sequence[str], tls: ssl.SSLContext | None) -> None:
@@ -213,10 +211,10 @@ class HttpGet:
         self._url = url
         self._addresses = addresses
         self._tls = tls
-        self._machine = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
-        self._answer: HttpResponseHead
+        self._head: HttpResponseHead
 
     async def __aenter__(self) -> "HttpGet":
         tls = None
@@ -250,32 +248,30 @@ class HttpGet:
         ]
         h11 = self._h11
         request = h11.Request(method="GET", target=self._url.target, headers=headers)
-        self._writer.write(
-            (self._machine.send(request) or b"") + (self._machine.send(h11.EndOfMessage()) or b"")
-        )
+        self._writer.write((self._http.send(request) or b"") + (self._http.send(h11.EndOfMessage()) or b""))
         await self._writer.drain()
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
-                found = {
+                headers_by_name = {
                     name.decode("latin-1").lower(): value.decode("latin-1") for name, value in event.headers
                 }
-                self._answer = HttpResponseHead(event.status_code, found)
-                return self._answer
+                self._head = HttpResponseHead(event.status_code, headers_by_name)
+                return self._head
             if not isinstance(event, h11.InformationalResponse):
                 raise WebRefused(f"{self._url.host} closed the connection without an answer")
 
     async def body(self, limit: int) -> tuple[bytes, bool]:
         """The first `limit` bytes of the decompressed body, and whether that is all of it."""
-        kept = bytearray()
+        body = bytearray()
         async for chunk in self._decompressed(limit + 1):
-            kept += chunk
-            if len(kept) > limit:
-                return bytes(kept[:limit]), False
-        return bytes(kept), True
+            body += chunk
+            if len(body) > limit:
+                return bytes(body[:limit]), False
+        return bytes(body), True
 
     async def _decompressed(self, limit: int) -> AsyncGenerator[bytes]:
-        encoding = self._answer.headers.get("content-encoding", "identity").strip().lower()
+        encoding = self._head.headers.get("content-encoding", "identity").strip().lower()
         if encoding in ("", "identity"):
             async for chunk in self._chunks():
                 yield chunk
@@ -300,8 +296,8 @@ class HttpGet:
 
     async def _event(self) -> object:
         try:
-            while (event := self._machine.next_event()) is self._h11.NEED_DATA:
-                self._machine.receive_data(await self._reader.read(_CHUNK))
+            while (event := self._http.next_event()) is self._h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(_CHUNK))
         except (self._h11.RemoteProtocolError, OSError) as error:
             raise WebRefused(f"{self._url.host} broke off its answer: {error}") from None
         return event
@@ -316,7 +312,7 @@ class WebPage:
 
     url: Url
     """The address after redirects."""
-    answer: HttpResponseHead
+    head: HttpResponseHead
     data: bytes
     complete: bool
     """Whether the body is complete."""
@@ -332,16 +328,16 @@ async def fetch(url: Url, access: WebAccess, *, limit: int, redirects: int) -> W
     """
     for _ in range(redirects + 1):
         async with await _connect(url, access) as get:
-            answer = await get.send()
-            location = answer.headers.get("location")
-            if answer.status not in _REDIRECT_STATUSES or not location:
+            head = await get.send()
+            location = head.headers.get("location")
+            if head.status not in _REDIRECT_STATUSES or not location:
                 data, complete = await get.body(limit)
-                return WebPage(url, answer, data, complete)
+                return WebPage(url, head, data, complete)
         target = url.join(location)
         if url.scheme == "https" and target.scheme == "http":
             raise WebRefused(f"{url} redirects to {target}, which is not encrypted")
         if _site(target) != _site(url):
-            return WebPage(url, answer, b"", True, redirect=target)
+            return WebPage(url, head, b"", True, redirect=target)
         url = target
     raise WebRefused(f"{url.host} redirects more than {redirects} times")
 

@@ -7,7 +7,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.model_history import ThoughtPart, ToolResult, ToolUse, UserMessage, text_of, uses_of
+from accord.coder.model_history import ThoughtPart, ToolResult, ToolUse, UserMessage, text_of, tool_uses_of
 from accord.coder.models import ModelRequest
 from accord.session import Event, SessionState, TurnEnded, TurnStarted
 from accord.store import open_store
@@ -144,5 +144,5 @@ def check_request(request: ModelRequest) -> None:
             assert message.id == waiting.pop(0).id
         else:
             assert waiting == []
-            waiting = uses_of(message)
+            waiting = tool_uses_of(message)
     assert waiting == []

@@ -3,7 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from accord.coder.model_history import AssistantMessage, Message, TextPart, ToolUse, assistant, result, user
+from accord.coder.model_history import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    ToolUse,
+    assistant_message,
+    result_message,
+    user_message,
+)
 from accord.coder.models.model import (
     Effort,
     ModelError,
@@ -57,11 +65,14 @@ class Scripted:
 
 def turn(number: int, *, steps: int = 3, size: int = 4000) -> list[Message]:
     """Return a prompt, some reads with large results, and an answer."""
-    messages: list[Message] = [user(f"Prompt {number}: make module_{number} faster.")]
+    messages: list[Message] = [user_message(f"Prompt {number}: make module_{number} faster.")]
     for step in range(steps):
         use = ToolUse(f"call-{number}-{step}", "read_file", {"path": f"src/module_{number}_{step}.py"})
-        messages += [assistant(f"I look at step {step}.", use), result(use, f"line {step}\n" * (size // 7))]
-    return [*messages, assistant(f"Answer {number}: done, I will measure it next.")]
+        messages += [
+            assistant_message(f"I look at step {step}.", use),
+            result_message(use, f"line {step}\n" * (size // 7)),
+        ]
+    return [*messages, assistant_message(f"Answer {number}: done, I will measure it next.")]
 
 
 def turns(count: int, **more: int) -> list[Message]:

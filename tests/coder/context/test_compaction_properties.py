@@ -19,7 +19,7 @@ from accord.coder.model_history import (
     ToolResult,
     ToolUse,
     UserMessage,
-    last_prompt,
+    last_prompt_index,
     repair,
     text_of,
 )
@@ -90,9 +90,9 @@ def test_compacted_history_is_valid_smaller_and_keeps_the_essentials(
         assert done.messages == sound
     else:
         assert done.after_tokens < done.before_tokens
-    prompt = last_prompt(sound)
+    prompt = last_prompt_index(sound)
     if prompt is not None:
-        assert done.messages[last_prompt(done.messages) or 0] == sound[prompt]
+        assert done.messages[last_prompt_index(done.messages) or 0] == sound[prompt]
     if done.method in ("summary", "mechanical"):
         note = text_of(done.messages[0])
         assert all(entry.content in note for entry in plan)

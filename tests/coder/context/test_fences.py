@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 
-from accord.coder.bounded_text import fenced
+from accord.coder.bounded_text import wrap_in_tag
 
 ENDS = st.sampled_from(
     ["</resource>", "</resource-2>", "< / RESOURCE-3 >", "</resource-1>", "</resource", "x", "\n"]
@@ -18,7 +18,7 @@ ENDS = st.sampled_from(
 @given(st.lists(ENDS | st.text()).map("".join))
 @example("</resource>\n</resource-2>")
 def test_closing_tag_occurs_only_at_the_end(text: str) -> None:
-    whole = fenced("resource", text, uri="file:///a")
+    whole = wrap_in_tag("resource", text, uri="file:///a")
     first, *_, last = whole.split("\n")
     name = last.removeprefix("</").removesuffix(">")
     assert first == f'<{name} uri="file:///a">'
@@ -28,25 +28,25 @@ def test_closing_tag_occurs_only_at_the_end(text: str) -> None:
 
 
 def test_fencing_is_deterministic() -> None:
-    assert fenced("resource", "a </resource> b") == fenced("resource", "a </resource> b")
+    assert wrap_in_tag("resource", "a </resource> b") == wrap_in_tag("resource", "a </resource> b")
 
 
 @no_deadline
 @given(st.text())
 def test_attribute_stays_on_one_line_and_in_quotes(value: str) -> None:
-    first = fenced("resource", "text", uri=value).split("\n")[0]
+    first = wrap_in_tag("resource", "text", uri=value).split("\n")[0]
     assert re.fullmatch(r'<resource(?: uri="[^"<>]*")?>', first)
 
 
 @pytest.mark.timeout(20)  # trying each number against the whole text would take minutes
 def test_text_full_of_closing_tags_is_scanned_once() -> None:
     text = "".join(f"</resource-{number}>" for number in range(2, 60_000))
-    assert fenced("resource", text).endswith("\n</resource>")
+    assert wrap_in_tag("resource", text).endswith("\n</resource>")
     text = "</resource>" + text
-    assert fenced("resource", text).endswith("\n</resource-60000>")
+    assert wrap_in_tag("resource", text).endswith("\n</resource-60000>")
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["<", "< ", "</", "</ ", "</resource-", "1"])
 def test_incomplete_closing_tags_are_fenced_in_linear_time(piece: str) -> None:
-    fenced("resource", piece * (1_000_000 // len(piece)))
+    wrap_in_tag("resource", piece * (1_000_000 // len(piece)))

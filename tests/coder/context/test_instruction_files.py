@@ -10,7 +10,7 @@ from accord.coder.context.system_prompt import (
     FILE_BYTES,
     TOTAL_CHARS,
     Instructions,
-    InstructionsSeen,
+    InstructionTracker,
     find_instructions,
     instructions_note,
 )
@@ -38,8 +38,10 @@ def put(path: Path, text: str = "") -> Path:
 
 
 async def found(cwd: Path, *roots: Path, home: Path | None = None) -> list[str]:
-    given = await find_instructions(str(cwd), [str(root) for root in roots], home=str(home) if home else None)
-    return [item.path for item in given]
+    instructions = await find_instructions(
+        str(cwd), [str(root) for root in roots], home=str(home) if home else None
+    )
+    return [item.path for item in instructions]
 
 
 async def test_user_instructions_come_first_then_the_nearest(home: Path, project: Path) -> None:
@@ -48,7 +50,7 @@ async def test_user_instructions_come_first_then_the_nearest(home: Path, project
     (project / "src/app/deep").mkdir()
     assert await found(project / "src/app/deep") == list(map(str, (of_user, inner, top)))
     first, *_ = await find_instructions(str(project))
-    assert first.of_user
+    assert first.is_user_file
     assert first.text == "rules of config"
 
 
@@ -189,22 +191,24 @@ async def test_subfolder_instructions_are_sent_once_when_touched(project: Path) 
     inner = put(project / "web/AGENTS.md", "use tabs")
     deep = put(project / "web/ui/CLAUDE.md", "use spaces")
     touched = put(project / "web/ui/button.ts")
-    seen = InstructionsSeen(str(project), [], await find_instructions(str(project)))
-    given = await seen.nested(str(touched))
-    assert [item.path for item in given] == [str(deep), str(inner)]
-    assert "use tabs" in instructions_note(given)
-    assert await seen.nested(str(touched)) == []
-    assert await seen.nested(str(project / "web/ui/not-yet-there.ts")) == []
-    assert await seen.nested(str(project / "setup.py")) == []
-    seen.forget()
-    assert [item.path for item in await seen.nested(str(project / "web"))] == [str(inner)]
+    tracker = InstructionTracker(str(project), [], await find_instructions(str(project)))
+    instructions = await tracker.new_instructions(str(touched))
+    assert [item.path for item in instructions] == [str(deep), str(inner)]
+    assert "use tabs" in instructions_note(instructions)
+    assert await tracker.new_instructions(str(touched)) == []
+    assert await tracker.new_instructions(str(project / "web/ui/not-yet-there.ts")) == []
+    assert await tracker.new_instructions(str(project / "setup.py")) == []
+    tracker.reset()
+    assert [item.path for item in await tracker.new_instructions(str(project / "web"))] == [str(inner)]
 
 
 async def test_files_outside_the_roots_have_no_instructions(tmp_path: Path, project: Path) -> None:
     put(tmp_path / "elsewhere/AGENTS.md")
     other = put(tmp_path / "other/sub/AGENTS.md")
     (project / "away").symlink_to(tmp_path / "elsewhere")
-    seen = InstructionsSeen(str(project), [str(tmp_path / "other")])
-    assert await seen.nested(str(tmp_path / "elsewhere/a.py")) == []
-    assert await seen.nested(str(project / "away/a.py")) == []
-    assert [item.path for item in await seen.nested(str(tmp_path / "other/sub/a.py"))] == [str(other)]
+    tracker = InstructionTracker(str(project), [str(tmp_path / "other")])
+    assert await tracker.new_instructions(str(tmp_path / "elsewhere/a.py")) == []
+    assert await tracker.new_instructions(str(project / "away/a.py")) == []
+    assert [item.path for item in await tracker.new_instructions(str(tmp_path / "other/sub/a.py"))] == [
+        str(other)
+    ]

@@ -132,8 +132,8 @@ def test_base64_variants_are_accepted(data: str) -> None:
     [
         (ImageContent("not base64!", "image/png"), "its data is not base64"),
         (ImageContent("grüße", "image/png"), "its data is not base64"),
-        (ImageContent("", "image/png"), "it is no PNG, JPEG, GIF or WebP"),
-        (image(b"BM bitmap", "image/bmp"), "it is no PNG, JPEG, GIF or WebP"),
+        (ImageContent("", "image/png"), "it is not PNG, JPEG, GIF or WebP"),
+        (image(b"BM bitmap", "image/bmp"), "it is not PNG, JPEG, GIF or WebP"),
         (image(PNG + bytes(2000)), "bytes are too many"),
     ],
 )

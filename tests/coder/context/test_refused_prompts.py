@@ -5,48 +5,53 @@ import pytest
 from accord.coder.model_history import (
     Message,
     ToolUse,
-    assistant,
-    last_prompt,
-    note,
+    assistant_message,
+    last_prompt_index,
+    note_message,
     repair,
-    result,
-    user,
-    without_refused,
+    result_message,
+    user_message,
+    without_refused_prompt,
 )
 from accord.errors import UsageError
 
 READ = ToolUse("1", "read_file", {"path": "a.py"})
 BEFORE: list[Message] = [
-    user("read a.py"),
-    assistant(READ),
-    result(READ, "print(1)"),
-    assistant("Done."),
-    note("x"),
+    user_message("read a.py"),
+    assistant_message(READ),
+    result_message(READ, "print(1)"),
+    assistant_message("Done."),
+    note_message("x"),
 ]
-REFUSED: list[Message] = [user("do evil"), assistant("I"), note("go on"), assistant("cannot.")]
+REFUSED: list[Message] = [
+    user_message("do evil"),
+    assistant_message("I"),
+    note_message("go on"),
+    assistant_message("cannot."),
+]
 
 
 def test_refused_prompt_and_later_messages_are_removed() -> None:
     history = BEFORE + REFUSED
-    at = last_prompt(history)
+    at = last_prompt_index(history)
     assert at == len(BEFORE)
-    assert without_refused(history, len(BEFORE)) == BEFORE
+    assert without_refused_prompt(history, len(BEFORE)) == BEFORE
 
 
 def test_remaining_history_is_valid() -> None:
-    torn = [user("go"), assistant(READ), user("do evil")]
-    left = without_refused(torn, 2)
+    torn = [user_message("go"), assistant_message(READ), user_message("do evil")]
+    left = without_refused_prompt(torn, 2)
     assert repair(left) == left
     assert len(left) == 3
 
 
 def test_refusing_the_first_prompt_leaves_an_empty_history() -> None:
-    assert without_refused([user("do evil")], 0) == []
-    assert last_prompt([]) is None
-    assert last_prompt([note("x"), assistant("y")]) is None
+    assert without_refused_prompt([user_message("do evil")], 0) == []
+    assert last_prompt_index([]) is None
+    assert last_prompt_index([note_message("x"), assistant_message("y")]) is None
 
 
 @pytest.mark.parametrize("at", [-1, 1, 4, 9])
 def test_only_a_prompt_can_be_refused(at: int) -> None:
     with pytest.raises(UsageError, match="message"):
-        without_refused(BEFORE, at)
+        without_refused_prompt(BEFORE, at)

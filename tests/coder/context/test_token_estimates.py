@@ -7,7 +7,14 @@ from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.samples import SAMPLES
 
 from accord.coder.context.context_window import IMAGE_TOKENS, TokenMeter, estimate
-from accord.coder.model_history import ImagePart, Message, ToolUse, assistant, result, user
+from accord.coder.model_history import (
+    ImagePart,
+    Message,
+    ToolUse,
+    assistant_message,
+    result_message,
+    user_message,
+)
 from accord.coder.models.model import ModelRequest, ToolSpec
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -44,61 +51,63 @@ def test_any_text_has_an_estimate(text: str) -> None:
 @no_deadline
 @given(st.lists(st.text(max_size=20)))
 def test_estimate_of_messages_is_the_sum(texts: list[str]) -> None:
-    messages: list[Message] = [user(text) for text in texts]
+    messages: list[Message] = [user_message(text) for text in texts]
     assert estimate(messages) == sum(estimate(message) for message in messages)
 
 
 def test_calls_images_and_tools_are_counted() -> None:
     use = ToolUse("1", "read_file", {"path": "src/app.py"})
-    assert estimate(assistant(use)) > estimate("read_file src/app.py")
-    assert estimate(user(ImagePart(b"\x89PNG", "image/png"))) >= IMAGE_TOKENS
-    bare = ModelRequest("Be brief.", [user("hello")])
+    assert estimate(assistant_message(use)) > estimate("read_file src/app.py")
+    assert estimate(user_message(ImagePart(b"\x89PNG", "image/png"))) >= IMAGE_TOKENS
+    bare = ModelRequest("Be brief.", [user_message("hello")])
     assert (
-        estimate(ModelRequest("Be brief.", [user("hello")], [READ])) > estimate(bare) > estimate("Be brief.")
+        estimate(ModelRequest("Be brief.", [user_message("hello")], [READ]))
+        > estimate(bare)
+        > estimate("Be brief.")
     )
 
 
 def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
     meter = TokenMeter()
-    history: list[Message] = [user("hello " * 100)]
+    history: list[Message] = [user_message("hello " * 100)]
     asked = ModelRequest("Be brief.", history, [READ])
     assert meter.tokens(asked) == estimate(asked)
     meter.record(asked, 200)
     assert meter.tokens(asked) == 200
-    more: list[Message] = [*history, assistant("Good day."), user("and now?")]
+    more: list[Message] = [*history, assistant_message("Good day."), user_message("and now?")]
     ratio = 200 / estimate(asked)
-    expected = 200 + ratio * (estimate(assistant("Good day.")) + estimate(user("and now?")))
+    expected = 200 + ratio * (estimate(assistant_message("Good day.")) + estimate(user_message("and now?")))
     assert meter.tokens(ModelRequest("Be brief.", more, [READ])) == pytest.approx(expected, abs=1)
 
 
 def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
     meter = TokenMeter()
-    asked = ModelRequest("", [user("hello " * 1000), assistant("Good day.")])
+    asked = ModelRequest("", [user_message("hello " * 1000), assistant_message("Good day.")])
     meter.record(asked, 2 * estimate(asked))
-    compacted = ModelRequest("", [user("short"), assistant("Good day.")])
+    compacted = ModelRequest("", [user_message("short"), assistant_message("Good day.")])
     assert meter.tokens(compacted) == 2 * estimate(compacted)
 
 
 @pytest.mark.parametrize("tokens", [0, -5, 20])
 def test_implausibly_low_provider_count_is_ignored(tokens: int) -> None:
     meter = TokenMeter()
-    asked = ModelRequest("", [user("hello " * 1000)])
+    asked = ModelRequest("", [user_message("hello " * 1000)])
     meter.record(asked, tokens)
     assert meter.tokens(asked) == estimate(asked)
 
 
 def test_absurd_provider_count_has_limited_effect() -> None:
     meter = TokenMeter()
-    asked = ModelRequest("", [user("hello " * 1000)])
+    asked = ModelRequest("", [user_message("hello " * 1000)])
     meter.record(asked, 10**9)
-    assert meter.tokens(ModelRequest("", [user("hello")])) <= 3 * estimate(user("hello"))
+    assert meter.tokens(ModelRequest("", [user_message("hello")])) <= 3 * estimate(user_message("hello"))
 
 
 def test_equal_histories_share_a_count() -> None:
     use = ToolUse("1", "read_file", {"path": "a.py"})
 
     def history() -> list[Message]:
-        return [user("read"), assistant(use), result(use, "print(1)")]
+        return [user_message("read"), assistant_message(use), result_message(use, "print(1)")]
 
     meter = TokenMeter()
     meter.record(ModelRequest("", history()), 321)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accord.coder.model_history import AssistantMessage, Message, user
+from accord.coder.model_history import AssistantMessage, Message, user_message
 from accord.coder.models import (
     Model,
     ModelError,
@@ -86,7 +86,7 @@ def request(
     system: str = "Be brief.",
     effort: Effort | None = None,
 ) -> ModelRequest:
-    return ModelRequest(system, list(messages) or [user("Hello")], tools, effort)
+    return ModelRequest(system, list(messages) or [user_message("Hello")], tools, effort)
 
 
 async def ask(model: Model, asked: ModelRequest | None = None) -> list[ModelEvent]:

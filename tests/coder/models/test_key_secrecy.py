@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY, KINDS, ask_with_retries, remote_model, request
 
-from accord.coder.model_history import user
+from accord.coder.model_history import user_message
 from accord.coder.models import ModelName, ModelRegistry, save_key
 from accord.coder.models.credentials import Secret, read_keys
 from accord.coder.user_config import (
@@ -64,7 +64,7 @@ async def test_key_never_appears_in_events_errors_or_logs(
             ModelServer(script) as server,
             remote_model(server, kind, clock=clock, requests=RequestConfig(attempts=2)) as model,
         ):
-            events, failure = await ask_with_retries(model, clock, request(user("hi")))
+            events, failure = await ask_with_retries(model, clock, request(user_message("hi")))
             assert all(KEY in json.dumps(request.headers) for request in server.requests)
         seen += [repr(events), full_text_of(failure), repr(model), repr(vars(model))]
     assert KEY not in "".join(seen)

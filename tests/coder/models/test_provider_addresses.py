@@ -8,7 +8,7 @@ import pytest
 from tests.coder.models.harness import KEY, ask, final_message, of, remote_model, request
 
 from accord.clock import SYSTEM_CLOCK
-from accord.coder.model_history import user
+from accord.coder.model_history import user_message
 from accord.coder.models import ModelError, RequestUsage, Retrying
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import DEFAULT_MODELS, Endpoint
@@ -57,7 +57,7 @@ async def test_provider_address_with_known_prices_and_context_size(
     http, seen = answering_client(words)
     pending = ProviderRequest(endpoint, name, ModelFacts(), connect(endpoint, name, http))
     queue = ModelEventQueue(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
-    await pending.stream(request(user("hi")), True, queue)
+    await pending.stream(request(user_message("hi")), True, queue)
     await queue.put(None)
     events = [event async for event in events_of(queue)]
     await http.aclose()

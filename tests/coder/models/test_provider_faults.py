@@ -57,7 +57,7 @@ async def test_final_errors_are_one_line_and_not_retried(
         events, failure = await ask_with_retries(model, clock)
     assert events == []
     assert failure is not None
-    assert (failure.kind, failure.final, failure.partial) == (expected, True, None)
+    assert (failure.kind, failure.final, failure.partial_answer) == (expected, True, None)
     line = str(failure)
     assert "\n" not in line
     assert line.startswith(f"{model.provider}:{model.name}: ")
@@ -86,7 +86,7 @@ async def test_temporary_errors_are_retried_with_events(
     assert failure is None
     assert [type(event) for event in events] == [Retrying, Retrying, TextDelta, RequestUsage, Stopped]
     assert [event.attempt for event in of(Retrying, events)] == [2, 3]
-    assert all(str(fault.status) in event.why for event in of(Retrying, events))
+    assert all(str(fault.status) in event.reason for event in of(Retrying, events))
     assert waits(events) == [0.5, 1.0]  # doubled, without jitter
     assert [seen.headers.get("x-stainless-retry-count", "0") for seen in server.requests] == ["0", "0", "0"]
 
@@ -192,8 +192,8 @@ async def test_stream_broken_later_fails_and_keeps_the_partial_answer(kind: Kind
     assert not of(Stopped, events)
     assert not of(Retrying, events)
     assert failure is not None
-    assert failure.partial is not None
-    assert list(failure.partial.parts) == [ThoughtPart("Hm."), TextPart("Half an ans")]
+    assert failure.partial_answer is not None
+    assert list(failure.partial_answer.parts) == [ThoughtPart("Hm."), TextPart("Half an ans")]
     assert failure.kind in ("network", "overloaded")
     assert "kept" in str(failure)
     assert len(server.requests) == 1
@@ -209,8 +209,8 @@ async def test_truncated_tool_call_is_never_passed_on(kind: Kind) -> None:
         events, failure = await ask_with_retries(model, clock)
     assert [type(event) for event in events if not isinstance(event, RequestUsage)] == [TextDelta]
     assert failure is not None
-    assert failure.partial is not None
-    assert list(failure.partial.parts) == [TextPart("Writing.")]
+    assert failure.partial_answer is not None
+    assert list(failure.partial_answer.parts) == [TextPart("Writing.")]
 
 
 @pytest.mark.parametrize("kind", ["openai-chat"])
@@ -240,7 +240,7 @@ async def test_silent_provider_times_out(kind: Kind) -> None:
         await clock.advance(2)
         with pytest.raises(ModelError, match="nothing arrived for 90 seconds") as caught:
             await waiting
-        assert caught.value.partial is not None
+        assert caught.value.partial_answer is not None
         assert await (await server.request()).ended() == "abandoned"
 
 
@@ -340,7 +340,7 @@ async def test_unreachable_server_is_named(kind: Kind) -> None:
 
 
 def test_waits_double_up_to_a_limit_with_jitter() -> None:
-    policy = RetryPolicy(attempts=9, first_wait=1.0, longest_backoff=30.0)
+    policy = RetryPolicy(attempts=9, first_wait=1.0, max_backoff=30.0)
     assert [policy.wait(attempt, None, 1.0) for attempt in range(1, 10)] == [
         1,
         2,

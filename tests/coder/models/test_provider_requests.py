@@ -12,13 +12,13 @@ from accord.coder.model_history import (
     TextPart,
     ThoughtPart,
     ToolUse,
-    assistant,
+    assistant_message,
     decode_message,
-    note,
+    note_message,
     repair,
-    result,
-    user,
-    uses_of,
+    result_message,
+    tool_uses_of,
+    user_message,
 )
 from accord.coder.models import ModelError, RequestUsage, Stopped, TextDelta, ThoughtDelta, ToolSpec
 from accord.coder.user_config import Kind, ModelFacts
@@ -70,7 +70,7 @@ async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         events = await ask(model)
         kept = decode_message(encode(final_message(events)))
-        await ask(model, request(user("2+2?"), kept, user("Sure?")))
+        await ask(model, request(user_message("2+2?"), kept, user_message("Sure?")))
     assert [event.text for event in of(ThoughtDelta, events)] == ["Let me see."]
     assert [type(part) for part in kept.parts] == [ThoughtPart, TextPart]
     sent = json.dumps(server.requests[1].body)
@@ -80,9 +80,9 @@ async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
 
 
 async def test_signature_is_not_sent_to_another_provider(kind: Kind) -> None:
-    signed = assistant(ThoughtPart("Hm.", {"signature": "c2VhbA==", "id": "t1"}), "Four.")
+    signed = assistant_message(ThoughtPart("Hm.", {"signature": "c2VhbA==", "id": "t1"}), "Four.")
     async with ModelServer([ModelAnswer("ok")]) as server, remote_model(server, kind) as model:
-        await ask(model, request(user("2+2?"), signed, user("Sure?")))
+        await ask(model, request(user_message("2+2?"), signed, user_message("Sure?")))
     assert "c2VhbA==" not in json.dumps(server.requests[0].body)
     assert "Four." in json.dumps(server.requests[0].body)
 
@@ -99,7 +99,7 @@ async def test_parallel_calls_with_chunked_arguments_are_complete_and_ordered(ki
     assert [(use.name, use.arguments) for use in uses] == [(call.name, call.arguments) for call in calls]
     assert len({use.id for use in uses}) == 2
     assert of(Stopped, events)[0].reason == "tool_use"
-    assert uses_of(final_message(events)) == uses
+    assert tool_uses_of(final_message(events)) == uses
 
 
 async def test_results_are_sent_back_with_the_ids_of_their_calls(kind: Kind) -> None:
@@ -108,10 +108,16 @@ async def test_results_are_sent_back_with_the_ids_of_their_calls(kind: Kind) -> 
         ModelAnswer("done"),
     ]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
-        asked = user("read both")
+        asked = user_message("read both")
         answered = final_message(await ask(model, request(asked)))
-        first, second = uses_of(answered)
-        history = [asked, answered, result(first, "AAA"), result(second, "BBB", failed=True), note("Hurry.")]
+        first, second = tool_uses_of(answered)
+        history = [
+            asked,
+            answered,
+            result_message(first, "AAA"),
+            result_message(second, "BBB", failed=True),
+            note_message("Hurry."),
+        ]
         await ask(model, request(*repair(history)))
     sent = json.dumps(server.requests[1].body)
     assert sent.index("AAA") < sent.index("BBB") < sent.index("Hurry.")
@@ -129,10 +135,10 @@ async def test_malformed_arguments_are_kept_and_can_be_sent_back(kind: Kind) -> 
         remote_model(server, kind) as model,
     ):
         answered = final_message(await ask(model))
-        (use,) = uses_of(answered)
+        (use,) = tool_uses_of(answered)
         if kind != "google":  # Google calls cannot be malformed
             assert use.arguments == '{"path": "a.py"'
-        await ask(model, request(user("go"), answered, result(use, "not JSON", failed=True)))
+        await ask(model, request(user_message("go"), answered, result_message(use, "not JSON", failed=True)))
     assert "not JSON" in json.dumps(server.requests[1].body)
 
 
@@ -149,9 +155,9 @@ async def test_deeply_nested_arguments_are_kept_as_text(kind: Kind, depth: int) 
             answered = final_message(await ask(model))
         except ModelError:
             return  # the provider library rejected it, which is a model error
-        (use,) = uses_of(answered)
+        (use,) = tool_uses_of(answered)
         assert isinstance(use.arguments, str)
-        await ask(model, request(user("go"), answered, result(use, "too deep", failed=True)))
+        await ask(model, request(user_message("go"), answered, result_message(use, "too deep", failed=True)))
 
 
 async def test_calls_with_empty_arguments_and_equal_ids_are_distinct(kind: Kind) -> None:
@@ -159,7 +165,7 @@ async def test_calls_with_empty_arguments_and_equal_ids_are_distinct(kind: Kind)
     if kind == "google":
         answer = ModelAnswer(ModelToolCall("now", "{}", id="x"), ModelToolCall("now", "{}", id="x"))
     async with ModelServer([answer]) as server, remote_model(server, kind) as model:
-        uses = uses_of(final_message(await ask(model)))
+        uses = tool_uses_of(final_message(await ask(model)))
     assert [use.arguments for use in uses] == [{}, {}]
     assert len({use.id for use in uses}) == 2
 
@@ -185,7 +191,11 @@ async def test_tools_and_system_prompt_are_sent_once(kind: Kind) -> None:
 
 async def test_images_are_sent_to_vision_models(kind: Kind) -> None:
     use = ToolUse("call_1", "read_file", {"path": "a.png"})
-    history = [user("What is this?", PIXEL), assistant(use), result(use, "a.png:", PIXEL)]
+    history = [
+        user_message("What is this?", PIXEL),
+        assistant_message(use),
+        result_message(use, "a.png:", PIXEL),
+    ]
     async with ModelServer([ModelAnswer("A pixel.")]) as server, remote_model(server, kind) as model:
         assert model.sees_images
         await ask(model, request(*history))
@@ -197,7 +207,7 @@ async def test_models_without_vision_get_an_image_placeholder(kind: Kind) -> Non
         ModelServer([ModelAnswer("I cannot see.")]) as server,
         remote_model(server, kind, facts=ModelFacts(images=False)) as model,
     ):
-        await ask(model, request(user("What is this?", PIXEL)))
+        await ask(model, request(user_message("What is this?", PIXEL)))
     sent = json.dumps(server.requests[0].body)
     assert ENCODED not in sent
     assert "[image: image/png]" in sent
@@ -242,7 +252,7 @@ async def test_refusal_is_its_own_stop_reason(kind: Kind) -> None:
         (stopped,) = of(Stopped, await ask(model))
     assert stopped.reason == "refusal"
     if kind.startswith("openai"):
-        assert stopped.note == "I will not do that."
+        assert stopped.refusal_text == "I will not do that."
 
 
 async def test_effort_reaches_the_provider(kind: Kind) -> None:
@@ -300,6 +310,6 @@ async def test_parallel_streams_of_one_model_do_not_mix(kind: Kind) -> None:
 
     async with ModelServer(echo) as server, remote_model(server, kind) as model:
         words = ("alpha", "beta", "gamma", "delta")
-        answers = await asyncio.gather(*(ask(model, request(user(word))) for word in words))
+        answers = await asyncio.gather(*(ask(model, request(user_message(word))) for word in words))
     said = ["".join(event.text for event in of(TextDelta, events)) for events in answers]
     assert said == [f"{word} {word}" for word in words]

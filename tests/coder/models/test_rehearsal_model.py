@@ -13,12 +13,12 @@ from accord.coder.model_history import (
     ImagePart,
     Message,
     ToolUse,
-    assistant,
-    note,
-    result,
+    assistant_message,
+    note_message,
+    result_message,
     text_of,
-    user,
-    uses_of,
+    tool_uses_of,
+    user_message,
 )
 from accord.coder.models import (
     ModelError,
@@ -44,17 +44,17 @@ def answer_to(*messages: Message, tools: Sequence[ToolSpec] = TOOLS) -> Assistan
     """Return the final message for a history."""
     *_, last = answer(ModelRequest("system", messages, tools))
     assert isinstance(last, Stopped)
-    assert last.reason == ("tool_use" if uses_of(last.message) else "end_turn")
+    assert last.reason == ("tool_use" if tool_uses_of(last.message) else "end_turn")
     return last.message
 
 
 def run_turn(prompt: str, **results: str) -> tuple[list[ToolUse], str]:
     """Run a whole turn in which every call gets a result. Returns the calls and the final text."""
-    history: list[Message] = [user(prompt)]
+    history: list[Message] = [user_message(prompt)]
     calls: list[ToolUse] = []
-    while uses := uses_of(message := answer_to(*history)):
+    while uses := tool_uses_of(message := answer_to(*history)):
         history.append(message)
-        history += [result(use, results.get(use.name, f"did {use.name}")) for use in uses]
+        history += [result_message(use, results.get(use.name, f"did {use.name}")) for use in uses]
         calls += uses
     return calls, text_of(message)
 
@@ -92,14 +92,14 @@ def run_turn(prompt: str, **results: str) -> tuple[list[ToolUse], str]:
     ],
 )
 def test_instruction_becomes_a_tool_call(prompt: str, tool: str, arguments: dict[str, Any]) -> None:
-    message = answer_to(user(prompt))
-    (use,) = uses_of(message)
+    message = answer_to(user_message(prompt))
+    (use,) = tool_uses_of(message)
     assert (use.name, use.arguments) == (tool, arguments)
     assert text_of(message)
 
 
 def test_plan_has_its_steps() -> None:
-    (use,) = uses_of(answer_to(user("plan: look; change ; ; test")))
+    (use,) = tool_uses_of(answer_to(user_message("plan: look; change ; ; test")))
     assert use.arguments == {
         "entries": [
             {"content": "look", "status": "pending"},
@@ -110,7 +110,7 @@ def test_plan_has_its_steps() -> None:
 
 
 def test_think_produces_thoughts_and_no_text() -> None:
-    events = list(answer(ModelRequest("", [user("think: what if it rains today then list")], TOOLS)))
+    events = list(answer(ModelRequest("", [user_message("think: what if it rains today then list")], TOOLS)))
     thoughts = [event.text for event in events if isinstance(event, ThoughtDelta)]
     assert "".join(thoughts) == "what if it rains today"
     assert len(thoughts) > 1
@@ -130,9 +130,9 @@ def test_steps_joined_by_then_run_in_order_and_are_summarized() -> None:
 
 
 def test_read_only_steps_joined_by_and_are_one_answer() -> None:
-    message = answer_to(user("read a.txt and read b.txt and list src then run ls"))
+    message = answer_to(user_message("read a.txt and read b.txt and list src then run ls"))
     assert [
-        (use.name, use.arguments["path"]) for use in uses_of(message) if isinstance(use.arguments, dict)
+        (use.name, use.arguments["path"]) for use in tool_uses_of(message) if isinstance(use.arguments, dict)
     ] == [
         ("read_file", "a.txt"),
         ("read_file", "b.txt"),
@@ -147,23 +147,23 @@ def test_quoted_text_is_not_split() -> None:
 
 
 def test_failed_step_is_reported_and_the_rest_continues() -> None:
-    first = answer_to(prompt := user("write a.txt: x then list"))
-    (write,) = uses_of(first)
-    denied = result(write, "Permission denied.", failed=True)
+    first = answer_to(prompt := user_message("write a.txt: x then list"))
+    (write,) = tool_uses_of(first)
+    denied = result_message(write, "Permission denied.", failed=True)
     second = answer_to(prompt, first, denied)
-    (listing,) = uses_of(second)
-    end = text_of(answer_to(prompt, first, denied, second, result(listing, "a\nb")))
+    (listing,) = tool_uses_of(second)
+    end = text_of(answer_to(prompt, first, denied, second, result_message(listing, "a\nb")))
     assert "1 of 2 failed" in end
     assert "write a.txt: x: failed: Permission denied." in end
 
 
 def test_edit_that_needs_a_read_is_repeated_after_the_read() -> None:
-    history: list[Message] = [user("replace a with b in f.py then list")]
+    history: list[Message] = [user_message("replace a with b in f.py then list")]
 
     def step(text: str, failed: bool = False) -> ToolUse:
         message = answer_to(*history)
-        (use,) = uses_of(message)
-        history.extend((message, result(use, text, failed=failed)))
+        (use,) = tool_uses_of(message)
+        history.extend((message, result_message(use, text, failed=failed)))
         return use
 
     first = step("f.py exists but was not read; read it first with read_file", failed=True)
@@ -182,10 +182,14 @@ def test_edit_that_needs_a_read_is_repeated_after_the_read() -> None:
 
 def test_missing_tool_is_reported_as_skipped() -> None:
     only_list = [tool for tool in TOOLS if tool.name == "list_files"]
-    message = answer_to(user("write a.txt: x then list"), tools=only_list)
-    (use,) = uses_of(message)
+    message = answer_to(user_message("write a.txt: x then list"), tools=only_list)
+    (use,) = tool_uses_of(message)
     assert use.name == "list_files"
-    end = text_of(answer_to(user("write a.txt: x then list"), message, result(use, "a"), tools=only_list))
+    end = text_of(
+        answer_to(
+            user_message("write a.txt: x then list"), message, result_message(use, "a"), tools=only_list
+        )
+    )
     assert "write a.txt: x: skipped because there is no tool `write_file`" in end
 
 
@@ -208,47 +212,64 @@ def test_other_prompts_list_the_folder_and_explain_how_to_connect_a_model(prompt
 
 
 def test_second_prompt_runs_its_own_steps_and_ids_continue() -> None:
-    first = answer_to(user("list"))
-    (use,) = uses_of(first)
-    history = [user("list"), first, result(use, "a"), assistant("Done."), user("read a")]
-    (again,) = uses_of(answer_to(*history))
+    first = answer_to(user_message("list"))
+    (use,) = tool_uses_of(first)
+    history = [
+        user_message("list"),
+        first,
+        result_message(use, "a"),
+        assistant_message("Done."),
+        user_message("read a"),
+    ]
+    (again,) = tool_uses_of(answer_to(*history))
     assert (again.id, again.name) == ("rehearsal-2", "read_file")
 
 
 def test_note_of_the_agent_is_not_a_prompt() -> None:
-    first = answer_to(user("list then read a"))
-    (use,) = uses_of(first)
-    (then,) = uses_of(
-        answer_to(user("list then read a"), first, result(use, "a"), note("You said that before."))
+    first = answer_to(user_message("list then read a"))
+    (use,) = tool_uses_of(first)
+    (then,) = tool_uses_of(
+        answer_to(
+            user_message("list then read a"),
+            first,
+            result_message(use, "a"),
+            note_message("You said that before."),
+        )
     )
     assert then.name == "read_file"
 
 
 def test_instruction_may_follow_editor_context() -> None:
-    (use,) = uses_of(answer_to(user("[open file: a.py]", "read a.py", ImagePart(b"x", "image/png"))))
+    (use,) = tool_uses_of(
+        answer_to(user_message("[open file: a.py]", "read a.py", ImagePart(b"x", "image/png")))
+    )
     assert use.arguments == {"path": "a.py"}
 
 
 def test_without_tools_the_prompts_are_repeated() -> None:
-    end = text_of(answer_to(user("fix the bug in a.py"), assistant("ok"), user("Summarise."), tools=()))
+    end = text_of(
+        answer_to(
+            user_message("fix the bug in a.py"), assistant_message("ok"), user_message("Summarise."), tools=()
+        )
+    )
     assert "- fix the bug in a.py" in end
 
 
 async def test_stream_arrives_in_chunks_with_usage() -> None:
     model = RehearsalModel()
     events: list[ModelEvent] = [
-        event async for event in model.stream(ModelRequest("s", [user("Hello")], TOOLS))
+        event async for event in model.stream(ModelRequest("s", [user_message("Hello")], TOOLS))
     ]
     texts = [event.text for event in events if isinstance(event, TextDelta)]
-    assert events[-1] == Stopped("tool_use", answer_to(user("Hello")))
+    assert events[-1] == Stopped("tool_use", answer_to(user_message("Hello")))
     (usage,) = [event for event in events if isinstance(event, RequestUsage)]
     assert (usage.cost, usage.input > 0, usage.output > 0) == (0.0, True, True)
-    assert "".join(texts) == text_of(answer_to(user("Hello")))
+    assert "".join(texts) == text_of(answer_to(user_message("Hello")))
     assert (model.provider, model.sees_images, model.context_size) == ("rehearsal", False, 100_000)
 
 
 async def test_stream_yields_to_other_tasks_and_can_be_closed() -> None:
-    stream = RehearsalModel().stream(ModelRequest("s", [user("Hello"), assistant("x")], ()))
+    stream = RehearsalModel().stream(ModelRequest("s", [user_message("Hello"), assistant_message("x")], ()))
     ran = asyncio.get_running_loop().create_future()
     first = await anext(stream)
     asyncio.get_running_loop().call_soon(ran.set_result, None)
@@ -260,7 +281,7 @@ async def test_stream_yields_to_other_tasks_and_can_be_closed() -> None:
 
 def test_oversized_request_is_refused() -> None:
     with pytest.raises(ModelError) as caught:
-        list(answer(ModelRequest("s", [user("x" * 1000)], TOOLS), context_size=100))
+        list(answer(ModelRequest("s", [user_message("x" * 1000)], TOOLS), context_size=100))
     assert caught.value.kind == "context_full"
 
 
@@ -292,7 +313,7 @@ def test_oversized_request_is_refused() -> None:
     ).map(" ".join)
 )
 def test_answers_are_deterministic(prompt: str) -> None:
-    request = ModelRequest("s", [user(prompt)], TOOLS)
+    request = ModelRequest("s", [user_message(prompt)], TOOLS)
     assert list(answer(request)) == list(answer(request))
     assert len(run_turn(prompt)[0]) <= 14
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.coder.bounded_text import capped
+from accord.coder.bounded_text import truncate
 from accord.coder.coder_session import UsageTotal
 from accord.coder.context.context_window import (
     ASSUMED_SIZE,
@@ -25,10 +25,10 @@ from accord.coder.context.context_window import (
 )
 from accord.coder.context.history_summary import (
     HistorySummary,
+    OnModelEvent,
     SummaryText,
-    Watch,
     ask_summary,
-    collect,
+    collect_history,
     is_summary_note,
     summary_note,
     summary_without_model,
@@ -42,7 +42,7 @@ from accord.coder.model_history import (
     TextPart,
     ToolResult,
     UserMessage,
-    last_prompt,
+    last_prompt_index,
     repair,
 )
 from accord.coder.models.model import Model, ModelError, ModelEvent, ModelRequest, RequestUsage, Retrying
@@ -66,7 +66,7 @@ _LAST_CHARS: Final = 6000
 _PROMPTS_CHARS: Final = 24_000
 _NOTE_TOKENS: Final = 6000
 _MIN_SUMMARY_TOKENS: Final = 800
-"""In tokens; a smaller part is not worth a summary."""
+"""A smaller part is not worth a summary."""
 
 
 class CompactionInput(Struct, frozen=True, kw_only=True):
@@ -104,29 +104,30 @@ class CompactionResult(Struct, frozen=True, kw_only=True):
     summary: str = ""
     """The summary of the removed part, also for the user; empty if results were only shortened."""
     usage: RequestUsage | None = None
-    why: str = ""
+    summary_failure: str = ""
     """Why the model did not write the summary."""
 
 
 async def compact(
-    material: CompactionInput, model: Model | None, *, watch: Watch | None = None
+    inputs: CompactionInput, model: Model | None, *, on_event: OnModelEvent | None = None
 ) -> CompactionResult:
     """Compact a history. Returns it unchanged if that is impossible. Without a model no summary is requested.
 
-    Cancelling it gives up the model's request. `watch` sees the events of that request, retries among them.
+    Cancelling it gives up the model's request. `on_event` is called with each event of
+    that request.
     """
     # In a thread: counting takes a while, and other sessions must not wait.
-    counts = await asyncio.to_thread(_TokenCounts, material, repair(material.messages))
-    cut = await asyncio.to_thread(_shorten_or_cut, counts, material.force_summary)
+    counts = await asyncio.to_thread(_TokenCounts, inputs, repair(inputs.messages))
+    cut = await asyncio.to_thread(_shorten_or_cut, counts, inputs.force_summary)
     if isinstance(cut, CompactionResult):
         return cut
     summary_text = SummaryText()
     if model is not None and model.provider != REHEARSAL:  # the rehearsal model cannot summarize
         limit = counts.limit - counts.note_tokens
         summary_text = await ask_summary(
-            model, cut.removed_with_prompt, limit, focus=material.focus, watch=watch
+            model, cut.removed_with_prompt, limit, focus=inputs.focus, on_event=on_event
         )
-    return await asyncio.to_thread(_replace_by_note, counts, cut, material, summary_text)
+    return await asyncio.to_thread(_replace_by_note, counts, cut, inputs, summary_text)
 
 
 def _shorten_or_cut(counts: "_TokenCounts", force_summary: bool) -> "CompactionResult | _Cut":
@@ -150,12 +151,12 @@ def _shorten_or_cut(counts: "_TokenCounts", force_summary: bool) -> "CompactionR
 
 
 def _replace_by_note(
-    counts: "_TokenCounts", cut: "_Cut", material: CompactionInput, summary_text: SummaryText
+    counts: "_TokenCounts", cut: "_Cut", inputs: CompactionInput, summary_text: SummaryText
 ) -> CompactionResult:
     """Replace the removed part by a note, with the summary of the model or without it."""
-    collected = collect(cut.removed)
+    collected = collect_history(cut.removed)
     summary = summary_text.text or summary_without_model(cut.removed_with_prompt, collected.earlier)
-    smaller = _new_history(material, cut, collected, summary, counts)
+    smaller = _new_history(inputs, cut, collected, summary, counts)
     if counts.tokens(smaller) >= counts.before:
         return counts.result(counts.messages, "nothing", summary_text=summary_text)
     return counts.result(smaller, "summary" if summary_text.text else "mechanical", summary, summary_text)
@@ -164,32 +165,30 @@ def _replace_by_note(
 class _TokenCounts:
     """Token counts of one compaction. All values but the totals of the result are estimated tokens."""
 
-    def __init__(self, material: CompactionInput, messages: list[Message]) -> None:
+    def __init__(self, inputs: CompactionInput, messages: list[Message]) -> None:
         self.messages = messages
-        self._known = {id(message): estimate(message) for message in self.messages}
-        self._scale = material.scale
-        self._overhead = round(material.overhead / material.scale)
+        self._tokens_by_id = {id(message): estimate(message) for message in self.messages}
+        self._scale = inputs.scale
+        self._overhead = round(inputs.overhead / inputs.scale)
         self.history = self.count(self.messages)
         self.before = self._overhead + self.history
-        self.limit = round(ContextWindow(material.size, 0).limit / material.scale)
+        self.limit = round(ContextWindow(inputs.size, 0).limit / inputs.scale)
         self.note_tokens = min(_NOTE_TOKENS, self.limit // 8)
 
-    def keep(self, prompt: int) -> int:
-        """The limit for the latest steps, beside a prompt of so many tokens: never most of the context."""
-        left = self.limit * 4 // 10 - self._overhead - self.note_tokens - prompt
-        return max(min(left, self.history // 4), 0)
+    def latest_steps_limit(self, prompt_tokens: int) -> int:
+        """The maximum of tokens for the latest steps, if the last prompt is kept as well."""
+        remaining = self.limit * 4 // 10 - self._overhead - self.note_tokens - prompt_tokens
+        return max(min(remaining, self.history // 4), 0)
 
     @property
-    def prompt_chars(self) -> tuple[int, ...]:
-        """Limits for the earlier prompts, in characters; the next one is tried if the history stays too
-        large.
-        """
-        most = min(_PROMPTS_CHARS, self.limit // 4)
-        return most, most // 4, 0
+    def prompt_char_limits(self) -> tuple[int, ...]:
+        """Limits for the earlier prompts, in characters. Each is tried if the one before is too large."""
+        highest = min(_PROMPTS_CHARS, self.limit // 4)
+        return highest, highest // 4, 0
 
     def count(self, messages: Iterable[Message]) -> int:
         """The tokens of these messages. Messages of the history are counted only once."""
-        return sum(self._known.get(id(message)) or estimate(message) for message in messages)
+        return sum(self._tokens_by_id.get(id(message)) or estimate(message) for message in messages)
 
     def tokens(self, messages: Iterable[Message]) -> int:
         """The tokens of a request with these messages."""
@@ -211,7 +210,7 @@ class _TokenCounts:
             fits=after < self.limit,
             summary=summary,
             usage=summary_text.usage if summary_text else None,
-            why=summary_text.why if summary_text else "",
+            summary_failure=summary_text.failure if summary_text else "",
         )
 
 
@@ -229,9 +228,11 @@ class _Cut(Struct, frozen=True):
 
 
 def _find_cut(messages: list[Message], counts: _TokenCounts) -> _Cut:
-    index = last_prompt(messages)
+    index = last_prompt_index(messages)
     last = None if index is None else messages[index]
-    start, latest = _latest_steps(messages, counts.keep(counts.count([last]) if last else 0), counts, index)
+    start, latest = _latest_steps(
+        messages, counts.latest_steps_limit(counts.count([last]) if last else 0), counts, index
+    )
     removed_with_prompt = messages[:start]
     if index is None or index >= start or not isinstance(last, UserMessage):
         return _Cut(start, removed_with_prompt, latest, None, removed_with_prompt)
@@ -239,12 +240,12 @@ def _find_cut(messages: list[Message], counts: _TokenCounts) -> _Cut:
 
 
 def _new_history(
-    material: CompactionInput, cut: _Cut, collected: HistorySummary, summary: str, counts: _TokenCounts
+    inputs: CompactionInput, cut: _Cut, collected: HistorySummary, summary: str, counts: _TokenCounts
 ) -> list[Message]:
     """The new history, with as many earlier prompts as fit."""
     smaller: list[Message] = []
-    for chars in counts.prompt_chars:
-        note = summary_note(collected, summary, material.plan, material.facts, chars)
+    for prompt_chars in counts.prompt_char_limits:
+        note = summary_note(collected, summary, inputs.plan, inputs.facts, prompt_chars)
         smaller = [note, *([cut.prompt] if cut.prompt else []), *cut.latest]
         if counts.tokens(smaller) < min(counts.before, counts.limit * 7 // 10):
             break
@@ -252,28 +253,27 @@ def _new_history(
 
 
 def _latest_steps(
-    messages: Sequence[Message], limit: int, counts: _TokenCounts, free: int | None = None
+    messages: Sequence[Message], limit: int, counts: _TokenCounts, free_index: int | None = None
 ) -> tuple[int, list[Message]]:
     """The latest steps that fit, and the index of their start.
 
-    A step is an answer with all its results, or a message.
-
-    If not even the last one fits, it is kept with short results. The message at `free` is paid for already.
+    A step is an answer with all its results, or a message. The message at `free_index` does not count.
+    If not even the last step fits, it is kept with short results.
     """
     end = len(messages)
     for start in range(end - 1, -1, -1):
         if isinstance(messages[start], ToolResult):
             continue
         step = messages[start:end]
-        cost = 0 if start == free else counts.count(step)
-        if cost > limit:
+        tokens = 0 if start == free_index else counts.count(step)
+        if tokens > limit:
             if end == len(messages):
                 for chars in (_LAST_CHARS, _SHORT_CHARS):
-                    short = [_with_short_parts(message, chars) for message in step]
-                    if counts.count(short) <= limit:
-                        return start, short
+                    shortened = [_with_short_parts(message, chars) for message in step]
+                    if counts.count(shortened) <= limit:
+                        return start, shortened
             break
-        limit -= cost
+        limit -= tokens
         end = start
     return end, list(messages[end:])
 
@@ -281,14 +281,14 @@ def _latest_steps(
 def _with_short_results(messages: Sequence[Message], counts: _TokenCounts) -> list[Message]:
     """The history with shortened results, except those of the latest steps."""
     start, _ = _latest_steps(messages, counts.limit // 4, counts)
-    start = min(start, _last_step(messages))
+    start = min(start, _last_step_start(messages))
     return [
         _with_short_parts(message, _SHORT_CHARS) if _is_long(message) else message
         for message in messages[:start]
     ] + list(messages[start:])
 
 
-def _last_step(messages: Sequence[Message]) -> int:
+def _last_step_start(messages: Sequence[Message]) -> int:
     start = len(messages)
     while start > 0 and isinstance(messages[start - 1], ToolResult):
         start -= 1
@@ -305,15 +305,15 @@ def _with_short_parts(message: Message, chars: int) -> Message:
     """A result with at most so many characters in each part and without images; other messages unchanged."""
     if not isinstance(message, ToolResult):
         return message
-    return replace(message, parts=tuple(_short(part, chars) for part in message.parts))
+    return replace(message, parts=tuple(_shorten_part(part, chars) for part in message.parts))
 
 
-def _short(part: Part, chars: int) -> Part:
+def _shorten_part(part: Part, chars: int) -> Part:
     if isinstance(part, ImagePart):
-        return TextPart(f"[image: {part.mime_type}, left out to save room]")
+        return TextPart(f"[image: {part.mime_type}, left out to save space]")
     if len(part.text) <= 2 * chars:
         return part
-    return TextPart(capped(part.text, chars, "to save room; get it again if you need it"))
+    return TextPart(truncate(part.text, chars, "to save space; get it again if you need it"))
 
 
 CompactIfNeeded = Callable[[ModelRequest, bool], Awaitable[bool]]
@@ -380,44 +380,44 @@ class ContextBudget:
     ) -> CompactionResult:
         session = self._runtime.session
         is_session = self._history is session.history
-        material = CompactionInput(
+        inputs = CompactionInput(
             messages=self._history.messages,
             size=size,
             overhead=round(overhead(request) * self._meter.ratio),
             scale=self._meter.ratio,
             plan=session.plan if is_session else (),
-            facts=self._runtime.facts() if is_session else (),
+            facts=self._runtime.compaction_facts() if is_session else (),
             focus=focus,
             force_summary=force_summary,
         )
         summary_model = model if self._breaker.may_ask_model else None
 
-        def watch(event: ModelEvent) -> None:
+        def on_event(event: ModelEvent) -> None:
             if isinstance(event, Retrying):
-                title, why = retry_notice(event)
-                session.spawn(output.notice(title, why, severity="warning"))
+                title, reason = retry_notice(event)
+                session.spawn(output.notice(title, reason, severity="warning"))
 
         if not is_session:
-            result = await compact(material, summary_model, watch=watch)
+            result = await compact(inputs, summary_model, on_event=on_event)
         else:
             async with session.agent_session.compaction() as shown:
-                result = await compact(material, summary_model, watch=watch)
+                result = await compact(inputs, summary_model, on_event=on_event)
                 if result.summary:
                     await shown.summary(result.summary)
         if result.usage is not None:
             usage.add(result.usage)
             session.add_usage(result.usage)
-        self._breaker.record_compaction(fits=result.fits, summary_failed=bool(result.why))
+        self._breaker.record_compaction(fits=result.fits, summary_failed=bool(result.summary_failure))
         if result.method != "nothing":
             self._history.replace(result.messages, "compacted")
         if is_session and result.method in ("summary", "mechanical"):
             self._runtime.prompt_builder.history_compacted()
         if is_session and result.method != "nothing" and not session.agent_session.client.shows_compaction:
-            await output.notice("Context compacted", describe(result))
+            await output.notice("Context compacted", describe_compaction(result))
         return result
 
 
-def describe(result: CompactionResult) -> str:
+def describe_compaction(result: CompactionResult) -> str:
     """A compaction in one line, for the user."""
     sizes = f"{result.before_tokens:,} -> {result.after_tokens:,} tokens"
     match result.method:
@@ -428,5 +428,5 @@ def describe(result: CompactionResult) -> str:
         case "summary":
             return f"{sizes}; the earlier part is summarized, the full conversation stays in the log"
         case "mechanical":
-            why = result.why or "not asked"
-            return f"{sizes}; the model wrote no summary ({why}), key facts were kept without it"
+            reason = result.summary_failure or "not asked"
+            return f"{sizes}; the model wrote no summary ({reason}), key facts were kept without it"

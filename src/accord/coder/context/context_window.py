@@ -29,13 +29,13 @@ _JOINED_WORD: Final = 240  # extra, for a word without a space before it
 _LETTER: Final = 330  # of a word, beyond the common length
 _RANDOM_LETTER: Final = 520  # of a run that is too long for a word
 _NUMBER: Final = 1280
-_SIGNS: Final = 820
+_PUNCTUATION: Final = 820
 _SPACE: Final = 470  # other than a single space
-_MORE: Final = 15  # for each character of a run of signs or white space
+_RUN_CHARACTER: Final = 15  # for each character of a run of punctuation, digits or white space
 _BYTE: Final = 290  # of another script
 
-_COMMON: Final = 7
-_LONGEST_WORD: Final = 24
+_COMMON_WORD_LENGTH: Final = 7
+_MAX_WORD_LENGTH: Final = 24
 
 _SAMPLED_LENGTH: Final = 400_000
 """A longer text is estimated from samples."""
@@ -81,35 +81,37 @@ class TokenMeter:
     def __init__(self) -> None:
         self.ratio: float = 1.0
         """The provider's last count per estimated token."""
-        self._known: tuple[Message, ...] = ()
-        self._guess = 0
+        self._counted_messages: tuple[Message, ...] = ()
+        self._estimated_tokens = 0
         self._tokens: int | None = None
 
     def record(self, request: ModelRequest, tokens: int) -> None:
         """Record the provider's count of input tokens for this request, cached ones included."""
         history = self._estimate(request.messages)
         ratio = tokens / max(history + overhead(request), 1)
-        self._known, self._guess, self._tokens = tuple(request.messages), history, None
+        self._counted_messages, self._estimated_tokens, self._tokens = tuple(request.messages), history, None
         if ratio >= _MIN_RATIO:  # some servers do not count, or leave out what was cached
             self._tokens = tokens
             self.ratio = min(ratio, _MAX_RATIO)
 
     def tokens(self, request: ModelRequest) -> int:
         """The estimated number of input tokens of this request."""
-        if self._tokens is not None and _begins_with(request.messages, self._known):
-            return self._tokens + round(self.ratio * estimate(request.messages[len(self._known) :]))
+        if self._tokens is not None and _begins_with(request.messages, self._counted_messages):
+            return self._tokens + round(
+                self.ratio * estimate(request.messages[len(self._counted_messages) :])
+            )
         return round(self.ratio * (overhead(request) + self._estimate(request.messages)))
 
     def _estimate(self, messages: Sequence[Message]) -> int:
         """Estimate a history that usually extends the last one."""
-        if _begins_with(messages, self._known):
-            return self._guess + estimate(messages[len(self._known) :])
+        if _begins_with(messages, self._counted_messages):
+            return self._estimated_tokens + estimate(messages[len(self._counted_messages) :])
         return estimate(messages)
 
 
-def _begins_with(messages: Sequence[Message], known: Sequence[Message]) -> bool:
-    return len(messages) >= len(known) and all(
-        message is other or message == other for message, other in zip(messages, known, strict=False)
+def _begins_with(messages: Sequence[Message], beginning: Sequence[Message]) -> bool:
+    return len(messages) >= len(beginning) and all(
+        message is other or message == other for message, other in zip(messages, beginning, strict=False)
     )
 
 
@@ -139,8 +141,10 @@ def _text_tokens(text: str) -> int:
     if len(text) <= _SAMPLED_LENGTH:
         return -(-_thousandths(text) // 1000)
     step = (len(text) - _SLICE_CHARS) // (_SLICES - 1)
-    taken = sum(_thousandths(text[number * step : number * step + _SLICE_CHARS]) for number in range(_SLICES))
-    return taken * len(text) // (_SLICES * _SLICE_CHARS) // 1000
+    sampled = sum(
+        _thousandths(text[number * step : number * step + _SLICE_CHARS]) for number in range(_SLICES)
+    )
+    return sampled * len(text) // (_SLICES * _SLICE_CHARS) // 1000
 
 
 def _thousandths(text: str) -> int:
@@ -150,25 +154,25 @@ def _thousandths(text: str) -> int:
         start, end = run.span()
         length = end - start
         if kind == _WORD_RUN:
-            if length > _LONGEST_WORD:
+            if length > _MAX_WORD_LENGTH:
                 total += _RANDOM_LETTER * length
             elif text[start] == " ":
-                total += _WORD + _LETTER * max(length - 1 - _COMMON, 0)
+                total += _WORD + _LETTER * max(length - 1 - _COMMON_WORD_LENGTH, 0)
             else:
-                total += _WORD + _JOINED_WORD + _LETTER * max(length - _COMMON, 0)
+                total += _WORD + _JOINED_WORD + _LETTER * max(length - _COMMON_WORD_LENGTH, 0)
         elif kind == _DIGIT_RUN:
-            total += _NUMBER + _MORE * length
+            total += _NUMBER + _RUN_CHARACTER * length
         elif kind == _SPACE_RUN:
-            total += _SPACE + _MORE * length if length > 1 or text[start] != " " else 0
+            total += _SPACE + _RUN_CHARACTER * length if length > 1 or text[start] != " " else 0
         elif kind == _FOREIGN_RUN:
             total += _BYTE * len(run[0].encode("utf-8", "replace"))
         else:
-            total += _SIGNS + _MORE * length
+            total += _PUNCTUATION + _RUN_CHARACTER * length
     return total
 
 
 ASSUMED_SIZE: Final = 128_000
-"""For a model of unknown context size. If it is smaller, the provider's error says so in time."""
+"""For a model of unknown context size. If the real size is smaller, the provider refuses a request."""
 _RESERVE: Final = 20_000
 """Tokens reserved for the answer, in a large window."""
 

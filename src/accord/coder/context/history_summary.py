@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from accord.coder.bounded_text import capped, fenced
+from accord.coder.bounded_text import truncate, wrap_in_tag
 from accord.coder.context.context_window import estimate
 from accord.coder.model_history import (
     AssistantMessage,
@@ -27,8 +27,8 @@ from accord.coder.model_history import (
     ToolUse,
     UserMessage,
     text_of,
-    user,
-    uses_of,
+    tool_uses_of,
+    user_message,
 )
 from accord.coder.models.model import (
     Model,
@@ -44,134 +44,143 @@ from accord.schema.updates import PlanEntry
 
 SUMMARY_CHARS: Final = 16_000
 _RESULT_CHARS: Final = (4000, 1200, 300)
-"""The length of one result or argument in the transcript; the next value is used if the whole does not fit.
-"""
+"""The length of one result or argument in the transcript; the next value is tried if it does not fit."""
 _TURN_CHARS: Final = 600
 """The length of the text of one turn, in a summary made without a model."""
-_FIRST_TRY, _SECOND_TRY = 1.0, 0.4
+_FIRST_SHARE, _SECOND_SHARE = 1.0, 0.4
+"""How much of the token limit the first and the second request use."""
 
-Watch: TypeAlias = Callable[[ModelEvent], None]
+OnModelEvent: TypeAlias = Callable[[ModelEvent], None]
 
 
 class SummaryText(Struct, frozen=True):
-    """A summary written by the model. If the text is empty, `why` says why it failed."""
+    """A summary written by the model. If the text is empty, `failure` says why."""
 
     text: str = ""
     usage: RequestUsage | None = None
-    why: str = ""
+    failure: str = ""
 
 
 async def ask_summary(
-    model: Model, part: Sequence[Message], limit: int, *, focus: str = "", watch: Watch | None = None
+    model: Model,
+    messages: Sequence[Message],
+    limit: int,
+    *,
+    focus: str = "",
+    on_event: OnModelEvent | None = None,
 ) -> SummaryText:
     """Ask the model for a summary: at most two requests without tools, each with at most `limit` tokens."""
     usages: list[RequestUsage] = []
-    text, why = "", ""
-    for share in (_FIRST_TRY, _SECOND_TRY):
+    text, failure = "", ""
+    for share in (_FIRST_SHARE, _SECOND_SHARE):
         try:
-            request = await asyncio.to_thread(_request, part, int(limit * share), focus)
-            text, why = await _ask(model, request, usages, watch)
+            request = await asyncio.to_thread(_summary_request, messages, int(limit * share), focus)
+            text, failure = await _request_summary(model, request, usages, on_event)
             break
         except ModelError as error:
-            why = str(error)
+            failure = str(error)
             if error.kind != "context_full":
                 break
-    return SummaryText(text, _total_usage(usages), why)
+    return SummaryText(text, _total_usage(usages), failure)
 
 
 def summary_without_model(
-    part: Sequence[Message], earlier: Sequence[str] = (), most: int = SUMMARY_CHARS
+    messages: Sequence[Message], earlier_summaries: Sequence[str] = (), max_chars: int = SUMMARY_CHARS
 ) -> str:
     """A summary without a model: earlier summaries, and the last text and the tools of each turn."""
     turns: list[str] = []
     last_text = ""
-    used: dict[str, int] = {}
+    tool_counts: dict[str, int] = {}
 
     def close_turn() -> None:
-        calls = ", ".join(f"{name} {count}x" for name, count in used.items())
-        shortened = capped(last_text.strip(), _TURN_CHARS)
+        calls = ", ".join(f"{name} {count}x" for name, count in tool_counts.items())
+        shortened = truncate(last_text.strip(), _TURN_CHARS)
         if line := " ".join(filter(None, (shortened, f"({calls})" if calls else ""))):
             turns.append(f"- {line}")
 
-    for message in part:
+    for message in messages:
         if isinstance(message, UserMessage) and not message.note:
             close_turn()
-            last_text, used = "", {}
+            last_text, tool_counts = "", {}
         elif isinstance(message, AssistantMessage):
             last_text = text_of(message).strip() or last_text
-            for use in uses_of(message):
-                used[use.name] = used.get(use.name, 0) + 1
+            for use in tool_uses_of(message):
+                tool_counts[use.name] = tool_counts.get(use.name, 0) + 1
     close_turn()
-    before = "\n\n".join(earlier)
-    kept = [capped(before, most // 3)] if before else []
+    earlier_text = "\n\n".join(earlier_summaries)
+    sections = [truncate(earlier_text, max_chars // 3)] if earlier_text else []
     if turns:
-        kept.append(
-            capped("What you said at the end of each turn, and used:\n" + "\n".join(turns), most // 2)
+        sections.append(
+            truncate("What you said at the end of each turn, and used:\n" + "\n".join(turns), max_chars // 2)
         )
-    return "\n\n".join(kept)
+    return "\n\n".join(sections)
 
 
-def transcript(part: Sequence[Message], most: int = _RESULT_CHARS[0]) -> str:
-    """The messages as text. Calls, results and arguments are cut to `most` characters. Without thoughts."""
-    return "\n".join(line for message in part for line in _lines(message, most))
+def transcript(messages: Sequence[Message], max_chars: int = _RESULT_CHARS[0]) -> str:
+    """The messages as text, without thoughts. Results and arguments have at most `max_chars` characters."""
+    return "\n".join(line for message in messages for line in _transcript_lines(message, max_chars))
 
 
-def _request(part: Sequence[Message], limit: int, focus: str) -> ModelRequest:
+def _summary_request(messages: Sequence[Message], limit: int, focus: str) -> ModelRequest:
     system = _summary_instructions()
     focus_text = (
-        f"The user asks to keep in particular: {capped(focus.strip(), 2000)}" if focus.strip() else ""
+        f"The user asks to keep in particular: {truncate(focus.strip(), 2000)}" if focus.strip() else ""
     )
     limit -= estimate(system) + estimate(focus_text) + 200
     text, tokens = "", 0
-    for most in _RESULT_CHARS:
-        text = transcript(part, most)
+    for max_chars in _RESULT_CHARS:
+        text = transcript(messages, max_chars)
         tokens = estimate(text)
         if tokens <= limit:
             break
     if tokens > limit:
-        text = capped(text, max(len(text) * max(limit, 0) * 9 // (tokens * 10), 1000))
-    shown = "This is the part of the conversation to remember:\n\n" + fenced("conversation", text)
-    parts = [shown, *filter(None, (focus_text,)), "Now write the memory."]
-    return ModelRequest(system, [user(*parts)], (), "low")
+        text = truncate(text, max(len(text) * max(limit, 0) * 9 // (tokens * 10), 1000))
+    conversation = "This is the part of the conversation to remember:\n\n" + wrap_in_tag("conversation", text)
+    parts = [conversation, *filter(None, (focus_text,)), "Now write the memory."]
+    return ModelRequest(system, [user_message(*parts)], (), "low")
 
 
-async def _ask(
-    model: Model, request: ModelRequest, usages: list[RequestUsage], watch: Watch | None
+async def _request_summary(
+    model: Model, request: ModelRequest, usages: list[RequestUsage], on_event: OnModelEvent | None
 ) -> tuple[str, str]:
     pieces: list[str] = []
-    size = 0
-    why = ""
+    length = 0
+    failure = ""
     async with aclosing(model.stream(request)) as events:
         async for event in events:
-            if watch is not None:
-                watch(event)
+            if on_event is not None:
+                on_event(event)
             if isinstance(event, TextDelta):
                 pieces.append(event.text)
-                size += len(event.text)
-                if size > 2 * SUMMARY_CHARS:
+                length += len(event.text)
+                if length > 2 * SUMMARY_CHARS:
                     break  # the model ignores the length limit; the rest would be cut anyway
             elif isinstance(event, RequestUsage):
                 usages.append(event)
             elif isinstance(event, Stopped) and event.reason == "refusal":
-                pieces, why = [], f"{model.name} refused to summarize it"
+                pieces, failure = [], f"{model.name} refused to summarize it"
     text = "".join(pieces).strip()
-    return capped(text, SUMMARY_CHARS), why or ("" if text else f"{model.name} wrote no summary")
+    return truncate(text, SUMMARY_CHARS), failure or ("" if text else f"{model.name} wrote no summary")
 
 
-def _lines(message: Message, most: int) -> list[str]:
+def _transcript_lines(message: Message, max_chars: int) -> list[str]:
     if isinstance(message, ToolResult):
         state = "failed" if message.failed else None
-        return [fenced("result", capped(_parts_text(message.parts), most), of=message.name, state=state)]
+        return [
+            wrap_in_tag(
+                "result", truncate(_parts_text(message.parts), max_chars), of=message.name, state=state
+            )
+        ]
     if isinstance(message, UserMessage):
         tag = "note" if message.note else "user"
-        return [fenced(tag, capped(_parts_text(message.parts), 4 * most))]
+        return [wrap_in_tag(tag, truncate(_parts_text(message.parts), 4 * max_chars))]
     lines: list[str] = []
     for part in message.parts:
         if isinstance(part, ToolUse):
             arguments = msgspec.json.encode(part.arguments).decode()
-            lines.append(fenced("call", capped(arguments, most), of=part.name))
+            lines.append(wrap_in_tag("call", truncate(arguments, max_chars), of=part.name))
         elif not isinstance(part, ThoughtPart):
-            lines.append(fenced("agent", capped(part.text, 4 * most)))
+            lines.append(wrap_in_tag("agent", truncate(part.text, 4 * max_chars)))
     return lines
 
 
@@ -204,28 +213,29 @@ PREAMBLE: Final = (
     "The earlier part of this conversation was compacted, because it no longer fits. This stands in its "
     "place. The prompts are in the user's own words; the rest was put together from what was said and done."
 )
+"""The first part of a summary note. Session logs hold it, and notes are recognized by it: never change it."""
 CLOSING: Final = (
-    "Go on from here without repeating what is done. If the latest prompt follows below, part of the work on "
-    "it may be done already. What the files hold is not shown any more: read again what you need."
+    "Continue from here without repeating finished work. If the latest prompt follows below, part of the "
+    "work on it may be finished already. The contents of files are no longer shown: read again what you need."
 )
-_SUMMARY: Final = "# Summary\n"
-_PLAN: Final = "# Plan\n"
-_FILES: Final = "# Files you read or changed, the latest last\n"
-_FACTS: Final = "# Also\n"
-_PROMPT: Final = "<prompt"
-_SAID: Final = "<you-said"
+_SUMMARY_HEADING: Final = "# Summary\n"
+_PLAN_HEADING: Final = "# Plan\n"
+_FILES_HEADING: Final = "# Files you read or changed, the latest last\n"
+_FACTS_HEADING: Final = "# Also\n"
+_PROMPT_TAG: Final = "<prompt"
+_LAST_TEXT_TAG: Final = "<you-said"
 
 _PROMPT_CHARS: Final = 3000
-_SAID_CHARS: Final = 1500
-_SAID_LIMIT: Final = 4
+_LAST_TEXT_CHARS: Final = 1500
+_LAST_TEXT_LIMIT: Final = 4
 _READ_LIMIT: Final = 20
 _CHANGED_LIMIT: Final = 40
 _COMPLETED_LIMIT: Final = 20
-_CHANGES: Final = ("edit_file", "write_file", "move_file")
+_CHANGING_TOOLS: Final = ("edit_file", "write_file", "move_file")
 
 
 class HistorySummary(Struct, frozen=True, kw_only=True):
-    """What is kept of the removed part of a history."""
+    """The information that is kept of the removed part of a history."""
 
     prompts: Sequence[str] = ()
     """The prompts of the user, as parts of a note, oldest first."""
@@ -246,40 +256,43 @@ def is_summary_note(message: Message) -> bool:
     return isinstance(first, TextPart) and first.text == PREAMBLE
 
 
-def collect(part: Sequence[Message]) -> HistorySummary:
-    """Collect what has to be kept of these messages."""
+def collect_history(messages: Sequence[Message]) -> HistorySummary:
+    """Collect the information that has to be kept of these messages."""
     prompts: list[str] = []
-    earlier: list[str] = []
+    earlier_summaries: list[str] = []
     files: dict[str, str] = {}
     last_texts: list[str] = []
-    intermediate = ""
-    failed = {message.id for message in part if isinstance(message, ToolResult) and message.failed}
-    for message in part:
+    last_text = ""
+    failed_ids = {message.id for message in messages if isinstance(message, ToolResult) and message.failed}
+    for message in messages:
         if is_summary_note(message):
             for text in (item.text for item in message.parts if isinstance(item, TextPart)):
-                if text.startswith(_PROMPT):
+                if text.startswith(_PROMPT_TAG):
                     prompts.append(text)
-                elif text.startswith(_SUMMARY):
-                    earlier.append(text.removeprefix(_SUMMARY))
-                elif text.startswith(_SAID):
+                elif text.startswith(_SUMMARY_HEADING):
+                    earlier_summaries.append(text.removeprefix(_SUMMARY_HEADING))
+                elif text.startswith(_LAST_TEXT_TAG):
                     last_texts.append(text)
-                elif text.startswith(_FILES):
-                    for line in text.removeprefix(_FILES).split("\n"):
-                        done, _, path = line.removeprefix("- ").partition(": ")
-                        _add_file(files, path, done)
+                elif text.startswith(_FILES_HEADING):
+                    for line in text.removeprefix(_FILES_HEADING).split("\n"):
+                        action, _, path = line.removeprefix("- ").partition(": ")
+                        _add_file(files, path, action)
         elif isinstance(message, UserMessage):
             if not message.note:
-                prompts.append(fenced("prompt", capped(_parts_text(message.parts), _PROMPT_CHARS)))
+                prompts.append(wrap_in_tag("prompt", truncate(_parts_text(message.parts), _PROMPT_CHARS)))
         elif isinstance(message, AssistantMessage):
-            _collect_files(files, message, failed)
+            _collect_files(files, message, failed_ids)
             if text := text_of(message).strip():
-                intermediate = fenced("you-said", capped(text, _SAID_CHARS))
-                if not uses_of(message):
-                    last_texts.append(intermediate)
-                    intermediate = ""
-    last_texts += [intermediate] if intermediate else []
+                last_text = wrap_in_tag("you-said", truncate(text, _LAST_TEXT_CHARS))
+                if not tool_uses_of(message):
+                    last_texts.append(last_text)
+                    last_text = ""
+    last_texts += [last_text] if last_text else []
     return HistorySummary(
-        prompts=prompts, earlier=earlier, files=_file_lines(files), last_texts=last_texts[-_SAID_LIMIT:]
+        prompts=prompts,
+        earlier=earlier_summaries,
+        files=_file_lines(files),
+        last_texts=last_texts[-_LAST_TEXT_LIMIT:],
     )
 
 
@@ -291,46 +304,46 @@ def summary_note(
     prompt_chars: int,
 ) -> UserMessage:
     """The note. Keeps the first and the latest prompts, at most `prompt_chars` in total."""
-    texts = [PREAMBLE, *_prompts(collected.prompts, prompt_chars)]
+    texts = [PREAMBLE, *_prompts_within(collected.prompts, prompt_chars)]
     if summary.strip():
-        texts.append(_SUMMARY + summary.strip())
+        texts.append(_SUMMARY_HEADING + summary.strip())
     texts += collected.last_texts
     if plan:
-        texts.append(_PLAN + "\n".join(_plan_lines(plan)))
+        texts.append(_PLAN_HEADING + "\n".join(_plan_lines(plan)))
     if collected.files:
-        texts.append(_FILES + "\n".join(collected.files))
-    if kept := [fact for fact in facts if fact.strip()]:
-        texts.append(_FACTS + "\n".join(f"- {fact.strip()}" for fact in kept))
+        texts.append(_FILES_HEADING + "\n".join(collected.files))
+    if stated_facts := [fact for fact in facts if fact.strip()]:
+        texts.append(_FACTS_HEADING + "\n".join(f"- {fact.strip()}" for fact in stated_facts))
     return UserMessage(tuple(map(TextPart, (*texts, CLOSING))), note=True)
 
 
-def _prompts(prompts: Sequence[str], most: int) -> list[str]:
+def _prompts_within(prompts: Sequence[str], max_chars: int) -> list[str]:
     if not prompts:
         return []
     first, *others = prompts
-    limit = most - len(first)
-    if limit < 0:
-        return [] if most <= 0 else [first] if not others else _prompts(others[-1:], most)
+    remaining_chars = max_chars - len(first)
+    if remaining_chars < 0:
+        return [] if max_chars <= 0 else [first] if not others else _prompts_within(others[-1:], max_chars)
     kept: list[str] = []
     for text in reversed(others):
-        limit -= len(text)
-        if limit < 0:
+        remaining_chars -= len(text)
+        if remaining_chars < 0:
             break
         kept.append(text)
-    left = len(others) - len(kept)
-    gap = [f"({left} prompts from between are told only by the summary.)"] if left else []
+    skipped = len(others) - len(kept)
+    gap = [f"({skipped} prompts from between are only in the summary.)"] if skipped else []
     return [first, *gap, *reversed(kept)]
 
 
 def _plan_lines(plan: Sequence[PlanEntry]) -> list[str]:
     completed = [entry for entry in plan if entry.status == "completed"]
-    hidden = {id(entry) for entry in completed[:-_COMPLETED_LIMIT]}
-    lines = [f"({len(hidden)} steps before are completed)"] if hidden else []
-    return lines + [f"- {entry.status}: {entry.content}" for entry in plan if id(entry) not in hidden]
+    left_out = {id(entry) for entry in completed[:-_COMPLETED_LIMIT]}
+    lines = [f"({len(left_out)} steps before are completed)"] if left_out else []
+    return lines + [f"- {entry.status}: {entry.content}" for entry in plan if id(entry) not in left_out]
 
 
 def _collect_files(files: dict[str, str], message: AssistantMessage, failed: set[str]) -> None:
-    for use in uses_of(message):
+    for use in tool_uses_of(message):
         if use.id in failed or not isinstance(use.arguments, dict):
             continue
         path = use.arguments.get("destination") if use.name == "move_file" else use.arguments.get("path")
@@ -338,7 +351,7 @@ def _collect_files(files: dict[str, str], message: AssistantMessage, failed: set
             continue
         if use.name == "delete_file":
             files.pop(one_line(path, 300), None)
-        elif use.name in _CHANGES:
+        elif use.name in _CHANGING_TOOLS:
             _add_file(files, path, "changed")
         elif use.name == "read_file":
             _add_file(files, path, "changed" if files.get(one_line(path, 300)) == "changed" else "read")
@@ -346,13 +359,13 @@ def _collect_files(files: dict[str, str], message: AssistantMessage, failed: set
 
 def _file_lines(files: dict[str, str]) -> list[str]:
     """The latest changed and the latest read files, in order. Read files do not displace changed ones."""
-    changed = [path for path, done in files.items() if done == "changed"][-_CHANGED_LIMIT:]
-    read = [path for path, done in files.items() if done != "changed"][-_READ_LIMIT:]
-    kept = {*changed, *read}
-    return [f"- {done}: {path}" for path, done in files.items() if path in kept]
+    changed = [path for path, action in files.items() if action == "changed"][-_CHANGED_LIMIT:]
+    read = [path for path, action in files.items() if action != "changed"][-_READ_LIMIT:]
+    listed = {*changed, *read}
+    return [f"- {action}: {path}" for path, action in files.items() if path in listed]
 
 
-def _add_file(files: dict[str, str], path: str, done: str) -> None:
+def _add_file(files: dict[str, str], path: str, action: str) -> None:
     name = one_line(path, 300)
     files.pop(name, None)  # move it to the end: the latest is last
-    files[name] = done
+    files[name] = action

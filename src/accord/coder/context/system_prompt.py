@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from accord.coder.bounded_text import fenced
-from accord.coder.model_history import UserMessage, note
+from accord.coder.bounded_text import wrap_in_tag
+from accord.coder.model_history import UserMessage, note_message
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.tool_runner import ToolRunner
 from accord.paths import config_dir
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from accord.coder.coder_session import CoderSession
 
 
-NAMES: Final = (
+INSTRUCTION_FILES: Final = (
     "AGENTS.md",
     "AGENT.md",
     "CLAUDE.md",
@@ -49,7 +49,7 @@ NAMES: Final = (
 
 FILE_BYTES: Final = 32 * 1024
 TOTAL_CHARS: Final = 64 * 1024
-_DEEPEST: Final = 40
+_MAX_DEPTH: Final = 40
 """The maximum number of folders above the working folder."""
 
 
@@ -58,12 +58,14 @@ class Instructions(Struct, frozen=True):
 
     path: str
     text: str
-    of_user: bool = False
+    is_user_file: bool = False
     """Whether it is the user's file for all projects."""
 
     def __str__(self) -> str:
         """As the model reads it."""
-        return fenced("instructions", self.text, path=self.path, of="the user" if self.of_user else None)
+        return wrap_in_tag(
+            "instructions", self.text, path=self.path, of="the user" if self.is_user_file else None
+        )
 
 
 async def find_instructions(
@@ -74,90 +76,90 @@ async def find_instructions(
     The search goes from a folder up to the root of its repository, never above it and never above `home`. A
     folder outside a repository is searched alone. Unreadable files are skipped.
     """
-    return await asyncio.to_thread(_find, cwd, roots, home)
+    return await asyncio.to_thread(_find_in_thread, cwd, roots, home)
 
 
-class InstructionsSeen:
-    """Which instructions the model has already, so that it gets those of subfolders once each."""
+class InstructionTracker:
+    """Knows which instructions the model has, so that it gets those of a subfolder only once."""
 
     def __init__(self, cwd: str, roots: Sequence[str] = (), known: Iterable[Instructions] = ()) -> None:
         self._roots = [os.path.realpath(root) for root in (cwd, *roots)]
-        self._at_start = frozenset(os.path.realpath(item.path) for item in known)
-        self._known: set[str] = set(self._at_start)
-        self._folders: set[str] = set()
+        self._initial_paths = frozenset(os.path.realpath(item.path) for item in known)
+        self._known_paths: set[str] = set(self._initial_paths)
+        self._searched: set[str] = set()
 
-    async def nested(self, path: str) -> list[Instructions]:
+    async def new_instructions(self, path: str) -> list[Instructions]:
         """The instructions for this file or folder that the model does not have yet, nearest first."""
-        return await asyncio.to_thread(self._nested, path)
+        return await asyncio.to_thread(self._new_instructions, path)
 
-    def forget(self) -> None:
-        """Give nested instructions again when needed, because the model's context was compacted."""
-        self._known = set(self._at_start)
-        self._folders.clear()
+    def reset(self) -> None:
+        """Give the instructions of subfolders again, because the model's context was compacted."""
+        self._known_paths = set(self._initial_paths)
+        self._searched.clear()
 
-    def _nested(self, path: str) -> list[Instructions]:
+    def _new_instructions(self, path: str) -> list[Instructions]:
         real = os.path.realpath(path)
         within = [root for root in self._roots if _is_within(real, root)]
         if not within:
             return []
         root = max(within, key=len)
         instructions: list[Instructions] = []
-        for folder in _upwards(real, root):
-            if folder in self._folders:
+        for folder in _folder_and_parents(real, root):
+            if folder in self._searched:
                 break  # the folders above it were searched, too
-            self._folders.add(folder)
+            self._searched.add(folder)
             if (item := _folder_instructions(folder, self._roots)) and os.path.realpath(
                 item.path
-            ) not in self._known:
-                self._known.add(os.path.realpath(item.path))
+            ) not in self._known_paths:
+                self._known_paths.add(os.path.realpath(item.path))
                 instructions.append(item)
-        return _bounded(instructions)
+        return _limit_total(instructions)
 
 
 def instructions_note(instructions: Sequence[Instructions]) -> str:
     """A note for the model with instructions that apply from now on."""
     return "\n\n".join(
         (
-            "This part of the project has instructions of its own. They hold for what is below their folder.",
+            "This part of the project has its own instructions. They apply to everything below their folder.",
             *map(str, instructions),
         )
     )
 
 
-def _find(cwd: str, roots: Sequence[str], home: str | None) -> list[Instructions]:
+def _find_in_thread(cwd: str, roots: Sequence[str], home: str | None) -> list[Instructions]:
     user_home = os.path.realpath(home or Path.home())
-    folders = [_folders_up(os.path.realpath(folder), user_home) for folder in (cwd, *roots)]
-    bounds = [chain[-1] for chain in folders]
+    folders = [_searched_folders(os.path.realpath(folder), user_home) for folder in (cwd, *roots)]
+    top_folders = [chain[-1] for chain in folders]
     instructions: list[Instructions] = []
     if user_file := _user_instructions():
         instructions.append(user_file)
-    seen = {os.path.realpath(item.path) for item in instructions}
+    known_paths = {os.path.realpath(item.path) for item in instructions}
     for folder in dict.fromkeys(folder for chain in folders for folder in chain):
-        item = _folder_instructions(folder, bounds)
-        if item is not None and (real := os.path.realpath(item.path)) not in seen:
-            seen.add(real)
+        item = _folder_instructions(folder, top_folders)
+        if item is not None and (real := os.path.realpath(item.path)) not in known_paths:
+            known_paths.add(real)
             instructions.append(item)
-    return _bounded(instructions)
+    return _limit_total(instructions)
 
 
 def _user_instructions() -> Instructions | None:
     """The user's file. It may be a link: only the user can write there."""
-    path = os.path.realpath(config_dir() / NAMES[0])
-    text = _text(path)
-    return Instructions(path, text, of_user=True) if text else None
+    path = os.path.realpath(config_dir() / INSTRUCTION_FILES[0])
+    text = _read_text(path)
+    return Instructions(path, text, is_user_file=True) if text else None
 
 
-def _folders_up(folder: str, home: str) -> list[str]:
+def _searched_folders(folder: str, home: str) -> list[str]:
     """The folder and those above it up to the root of its repository, as long as the owner is the same."""
     owner = _owner(folder)
     chain: list[str] = []
-    for above in _upwards(folder, "/"):
-        if _owner(above) != owner:
-            break  # another user of a shared folder must not instruct this agent
-        chain.append(above)
-        if os.path.lexists(os.path.join(above, ".git")):
+    for parent in _folder_and_parents(folder, "/"):
+        if _owner(parent) != owner:
+            break  # the file of another user must not instruct this agent
+        chain.append(parent)
+        if os.path.lexists(os.path.join(parent, ".git")):
             return chain
-        if above == home or len(chain) > _DEEPEST:
+        if parent == home or len(chain) > _MAX_DEPTH:
             break
     return [folder]
 
@@ -169,38 +171,38 @@ def _owner(folder: str) -> int | None:
         return None
 
 
-def _upwards(path: str, last: str) -> Iterator[str]:
+def _folder_and_parents(path: str, last: str) -> Iterator[str]:
     """The folder itself, or the folder of a file, and the folders above it up to the last."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     while _is_within(folder, last):
         yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return
-        folder = above
+        folder = parent
 
 
 def _folder_instructions(folder: str, bounds: Sequence[str]) -> Instructions | None:
     """The first instruction file of a folder; None if it is empty."""
-    for name in NAMES:
+    for name in INSTRUCTION_FILES:
         path = os.path.join(folder, name)
         real = os.path.realpath(path)
         if not os.path.isfile(real) or not any(_is_within(real, bound) for bound in bounds):
             continue
-        text = _text(real)
+        text = _read_text(real)
         if text is not None:
             return Instructions(path, text) if text else None
     return None
 
 
-def _text(real: str) -> str | None:
+def _read_text(real: str) -> str | None:
     """The text of a file: empty if it has none, None if it cannot or must not be read."""
     from accord.policy.secret_files import is_secret
 
     if is_secret(Path(real)):
         return None  # a link must not send a secret to the model
     try:
-        data, size = _bytes(real)
+        data, size = _read_start(real)
     except OSError:
         return None
     if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -213,7 +215,7 @@ def _text(real: str) -> str | None:
     return text
 
 
-def _bytes(real: str) -> tuple[bytes, int]:
+def _read_start(real: str) -> tuple[bytes, int]:
     """The beginning of a regular file, and its size. Opens folder by folder, so that no link is followed."""
     path = Path(real)
     folder = Folder(Path(path.anchor))
@@ -226,7 +228,7 @@ def _bytes(real: str) -> tuple[bytes, int]:
         return file.read(FILE_BYTES), os.fstat(file.fileno()).st_size
 
 
-def _bounded(instructions: Sequence[Instructions]) -> list[Instructions]:
+def _limit_total(instructions: Sequence[Instructions]) -> list[Instructions]:
     """The instructions cut to a total length; the first ones are the most important."""
     kept: list[Instructions] = []
     remaining = TOTAL_CHARS
@@ -235,7 +237,7 @@ def _bounded(instructions: Sequence[Instructions]) -> list[Instructions]:
             text = (
                 f"{item.text[:remaining]}\n[cut here: too many instructions; read {item.path} for the rest]"
             )
-            item = Instructions(item.path, text.strip(), item.of_user)
+            item = Instructions(item.path, text.strip(), item.is_user_file)
         kept.append(item)
         remaining -= min(len(item.text), remaining)
     return kept
@@ -260,25 +262,25 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     repository: bool
     """Whether `cwd` is in a Git repository."""
     mode: Mode
-    boundary: str
+    sandbox_summary: str
     """The sandbox of commands in one line: `SandboxReport.summary()`."""
     instructions: Sequence[Instructions] = ()
     client_prompt: SystemPrompt | None = None
     """Text of the client, in addition to or instead of the agent's own text."""
 
 
-def system_prompt(facts: PromptContext) -> str:
-    """Everything the model is told before the first prompt. Keep it for the whole session."""
-    client = _client_text(facts.client_prompt)
-    override = facts.client_prompt is not None and facts.client_prompt.mode == "override"
+def system_prompt(context: PromptContext) -> str:
+    """The text before the first prompt. It stays the same for the whole session."""
+    client = _client_text(context.client_prompt)
+    override = context.client_prompt is not None and context.client_prompt.mode == "override"
     return "\n\n".join(
         section
         for section in (
-            client if override else _own_text(),
-            _instructions(facts.instructions),
+            client if override else _agent_text(),
+            _instructions(context.instructions),
             "" if override or not client else f"# From the client\n{client}",
-            _environment(facts),
-            f"{_mode(facts.mode)}\nSandbox of commands: {_single_line(facts.boundary)}.",
+            _environment(context),
+            f"{_mode(context.mode)}\nSandbox of commands: {_single_line(context.sandbox_summary)}.",
         )
         if section
     )
@@ -286,11 +288,11 @@ def system_prompt(facts: PromptContext) -> str:
 
 def mode_note(mode: Mode) -> str:
     """The note to the model when the mode changes."""
-    return f"From now on another mode is in force. {_mode(mode)}"
+    return f"The mode has changed. {_mode(mode)}"
 
 
 @cache
-def _own_text() -> str:
+def _agent_text() -> str:
     return Path(__file__).with_name("system_prompt.md").read_text("utf-8").strip()
 
 
@@ -315,28 +317,28 @@ def _instructions(instructions: Sequence[Instructions]) -> str:
     )
 
 
-def _environment(facts: PromptContext) -> str:
+def _environment(context: PromptContext) -> str:
     lines = [
-        "# Where you are",
-        f"Working folder: {_single_line(facts.cwd)} "
-        f"({'in a' if facts.repository else 'not in a'} Git repository)",
-        *(f"Further folder: {_single_line(root)}" for root in facts.roots),
-        f"System: {_single_line(facts.platform)}; shell: {_single_line(facts.shell)}",
-        f"The session began on {facts.day.isoformat()}.",
+        "# Environment",
+        f"Working folder: {_single_line(context.cwd)} "
+        f"({'in a' if context.repository else 'not in a'} Git repository)",
+        *(f"Further folder: {_single_line(root)}" for root in context.roots),
+        f"System: {_single_line(context.platform)}; shell: {_single_line(context.shell)}",
+        f"The session began on {context.day.isoformat()}.",
     ]
     return "\n".join(lines)
 
 
 def _mode(mode: Mode) -> str:
-    return f'Mode: {mode}. The user was told: "{DESCRIPTIONS[mode]}"{_ADVICE.get(mode, "")}'
+    return f'Mode: {mode}. The user was told: "{DESCRIPTIONS[mode]}"{_MODE_ADVICE.get(mode, "")}'
 
 
-_ADVICE: Final[dict[Mode, str]] = {
+_MODE_ADVICE: Final[dict[Mode, str]] = {
     "plan": (
-        " Find out what is needed, then propose the plan with leave_plan_mode; "
-        "do not try to change anything before."
+        " Find out what is needed, then propose the plan with leave_plan_mode. "
+        "Do not change anything before the user accepts it."
     ),
-    "read-only": " Do not try to change anything; say what you would change.",
+    "read-only": " Do not change anything; say what you would change.",
 }
 
 
@@ -356,7 +358,7 @@ class SystemPromptBuilder:
         self._known_mode: Mode = session.mode
         self._known_servers: set[str] = set()
         """The MCP servers whose instructions the model has."""
-        self._instructions_seen = InstructionsSeen(
+        self._instruction_tracker = InstructionTracker(
             session.agent_session.cwd, session.agent_session.additional_directories
         )
 
@@ -372,7 +374,7 @@ class SystemPromptBuilder:
             agent_session = session.agent_session
             await self._sandbox.ensure_ready()
             instructions = await find_instructions(agent_session.cwd, agent_session.additional_directories)
-            self._instructions_seen = InstructionsSeen(
+            self._instruction_tracker = InstructionTracker(
                 agent_session.cwd, agent_session.additional_directories, instructions
             )
             self._known_mode = self._built_mode = session.mode
@@ -385,7 +387,7 @@ class SystemPromptBuilder:
                     day=datetime.now().astimezone().date(),
                     repository=_in_repository(agent_session.cwd),
                     mode=self._known_mode,
-                    boundary=self._sandbox.summary(),
+                    sandbox_summary=self._sandbox.summary(),
                     instructions=instructions,
                     client_prompt=agent_session.system_prompt,
                 )
@@ -394,7 +396,7 @@ class SystemPromptBuilder:
 
     def history_compacted(self) -> None:
         """Repeat notes when needed, because the model's context was compacted."""
-        self._instructions_seen.forget()
+        self._instruction_tracker.reset()
         self._known_servers.clear()
         self._known_mode = self._built_mode
 
@@ -404,15 +406,17 @@ class SystemPromptBuilder:
         mode = self._session.mode
         if mode != self._known_mode:
             self._known_mode = mode
-            notes.append(note(mode_note(mode)))
+            notes.append(note_message(mode_note(mode)))
         touched, tool_runner.touched_paths = dict.fromkeys(tool_runner.touched_paths), []
-        nested = [await self._instructions_seen.nested(path) for path in touched]
-        notes += [note(instructions_note(instructions)) for instructions in nested if instructions]
+        new_instructions = [await self._instruction_tracker.new_instructions(path) for path in touched]
+        notes += [
+            note_message(instructions_note(instructions)) for instructions in new_instructions if instructions
+        ]
         if (servers := self._session.mcp) is not None:
             for name, text in servers.instructions.items():
                 if name not in self._known_servers:
                     self._known_servers.add(name)
-                    notes.append(note(fenced("server", text, name=name)))
+                    notes.append(note_message(wrap_in_tag("server", text, name=name)))
         return notes
 
 
@@ -420,7 +424,7 @@ def _in_repository(folder: str) -> bool:
     while True:
         if os.path.exists(os.path.join(folder, ".git")):
             return True
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return False
-        folder = above
+        folder = parent

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from accord.coder.bounded_text import capped, fenced
+from accord.coder.bounded_text import truncate, wrap_in_tag
 from accord.coder.model_history import ImagePart, Part, TextPart
 from accord.coder.tools.read_file import image_type
 from accord.safe_text import one_line
@@ -53,8 +53,8 @@ def parts_of(
     blocks: Sequence[ContentBlock], *, sees_images: bool, limits: PromptLimits | None = None
 ) -> tuple[Part, ...]:
     """The message parts of a prompt, one for each block, in order."""
-    reader = _PartConverter(sees_images, limits or PromptLimits())
-    return tuple(reader.part(block) for block in blocks)
+    converter = _PartConverter(sees_images, limits or PromptLimits())
+    return tuple(converter.part(block) for block in blocks)
 
 
 class _PartConverter:
@@ -73,7 +73,7 @@ class _PartConverter:
             case TextContent():
                 return TextPart(block.text)
             case ResourceLink():
-                return TextPart(_link(block))
+                return TextPart(_link_text(block))
             case EmbeddedResource(resource=TextResourceContents() as resource):
                 return TextPart(self._text(resource.uri, resource.text, resource.mime_type or None))
             case EmbeddedResource(resource=BlobResourceContents() as resource):
@@ -90,9 +90,9 @@ class _PartConverter:
 
     def _text(self, uri: str, text: str, mime_type: str | None) -> str:
         limit = min(self._limits.resource_chars, self._text_chars_left)
-        kept = capped(text, limit, f"the whole is at {one_line(uri, 200)}")
+        kept = truncate(text, limit, f"the whole is at {one_line(uri, 200)}")
         self._text_chars_left -= min(len(text), limit)
-        return fenced("resource", kept, uri=uri, type=mime_type)
+        return wrap_in_tag("resource", kept, uri=uri, type=mime_type)
 
     def _blob(self, resource: BlobResourceContents) -> Part:
         mime_type = (resource.mime_type or "").partition(";")[0].strip().casefold()
@@ -100,9 +100,8 @@ class _PartConverter:
             return self._image(resource.blob, mime_type)
         data = _decode_base64(resource.blob)
         if data is None:
-            return TextPart(
-                f"[file: {_address(resource.uri)}, {_label(mime_type)}, unreadable: its data is not base64]"
-            )
+            name = f"{_escape_address(resource.uri)}, {_label(mime_type)}"
+            return TextPart(f"[file: {name}, unreadable: its data is not base64]")
         if image_type(data):
             return self._image(resource.blob, mime_type)
         if mime_type.startswith(_TEXT_TYPES) or mime_type.endswith(_TEXT_ENDINGS):
@@ -110,46 +109,46 @@ class _PartConverter:
                 return TextPart(self._text(resource.uri, data.decode("utf-8-sig"), mime_type))
             except UnicodeDecodeError:
                 pass  # declared as text but not text: named like any other file
-        return TextPart(f"[file: {_address(resource.uri)}, {_label(mime_type)}, {len(data):,} bytes]")
+        return TextPart(f"[file: {_escape_address(resource.uri)}, {_label(mime_type)}, {len(data):,} bytes]")
 
     def _image(self, encoded: str, mime_type: str) -> Part:
         if not self._sees_images:
             return TextPart(f"[image: {_label(mime_type)}]")
         limits = self._limits
         if self._images >= limits.images:
-            return _no_image(mime_type, f"a prompt carries at most {limits.images} pictures")
+            return _unusable_image(mime_type, f"a prompt carries at most {limits.images} images")
         limit = min(limits.image_bytes, self._image_bytes_left)
         if len(encoded) // 4 * 3 > limit + len(encoded) // 16:  # allows for line ends and a prefix
-            return _no_image(mime_type, f"about {len(encoded) // 4 * 3:,} bytes are too many")
+            return _unusable_image(mime_type, f"about {len(encoded) // 4 * 3:,} bytes are too many")
         data = _decode_base64(encoded)
         if data is None:
-            return _no_image(mime_type, "its data is not base64")
+            return _unusable_image(mime_type, "its data is not base64")
         if len(data) > limit:
-            return _no_image(mime_type, f"{len(data):,} bytes are too many")
-        found = image_type(data)
-        if found is None:
-            return _no_image(mime_type, "it is no PNG, JPEG, GIF or WebP")
+            return _unusable_image(mime_type, f"{len(data):,} bytes are too many")
+        real_type = image_type(data)
+        if real_type is None:
+            return _unusable_image(mime_type, "it is not PNG, JPEG, GIF or WebP")
         self._images += 1
         self._image_bytes_left -= len(data)
-        return ImagePart(data, found)  # the real type, not the declared one: providers check it
+        return ImagePart(data, real_type)  # not the declared one: providers check it
 
 
-def _no_image(mime_type: str, reason: str) -> TextPart:
+def _unusable_image(mime_type: str, reason: str) -> TextPart:
     return TextPart(f"[image: {_label(mime_type)}, not shown to you: {reason}; tell the user]")
 
 
-def _link(link: ResourceLink) -> str:
+def _link_text(link: ResourceLink) -> str:
     """A link on one line. The model reads the target only if it wants to."""
     name = one_line(link.title or link.name, _TEXT_LIMIT).replace("[", "(").replace("]", ")")
     details = [_label(link.mime_type) if link.mime_type else "", f"{link.size:,} bytes" if link.size else ""]
     detail_text = ", ".join(filter(None, details))
-    line = f"[{name or 'link'}]({_address(link.uri)})"
+    line = f"[{name or 'link'}]({_escape_address(link.uri)})"
     if detail_text:
         line += f" ({detail_text})"
     return f"{line}: {one_line(link.description, _TEXT_LIMIT)}" if link.description else line
 
 
-def _address(uri: str) -> str:
+def _escape_address(uri: str) -> str:
     """An address that stays inside the brackets of a link."""
     shown = one_line(uri, _URI_LIMIT).replace(" ", "%20")
     return (
@@ -198,10 +197,9 @@ _ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "z.B.", "bzw.", "
 
 
 def title_of(blocks: Sequence[ContentBlock], *, commands: Collection[str] = ()) -> str | None:
-    """A title of one line, at most `TITLE_LIMIT` characters; None if the prompt gives none, as a bare slash
-    command.
+    """A title of one line, at most `TITLE_LIMIT` characters; None if the prompt has no text for one.
 
-    `commands` are the names of the slash commands; with one of them what follows it is the title.
+    `commands` are the names of the slash commands. The title of such a prompt is the text after the command.
     """
     text = "\n".join(block.text[:_SEARCHED_CHARS] for block in blocks[:20] if isinstance(block, TextContent))[
         :_SEARCHED_CHARS
@@ -212,20 +210,20 @@ def title_of(blocks: Sequence[ContentBlock], *, commands: Collection[str] = ()) 
         words = rest
         if not words.strip():
             return None
-    for line in _lines(words):
-        if title := _cut(_sentence(line)):
+    for line in _title_candidates(words):
+        if title := _shorten_title(_first_sentence(line)):
             return title
     return next((title for block in blocks if (title := _title_of_block(block))), None)
 
 
-def _lines(text: str) -> Iterable[str]:
+def _title_candidates(text: str) -> Iterable[str]:
     """The non-empty lines, cleaned; prose before code."""
     code: list[str] = []
     fenced = False
     for line in text.splitlines():
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
-        elif cleaned := _clean(line):
+        elif cleaned := _clean_line(line):
             if fenced:
                 code.append(cleaned)
             else:
@@ -233,7 +231,7 @@ def _lines(text: str) -> Iterable[str]:
     yield from code
 
 
-def _clean(line: str) -> str:
+def _clean_line(line: str) -> str:
     visible = "".join(" " if c.isspace() else c for c in line if c.isspace() or _is_visible(c))
     for _ in range(4):  # at most a quoted heading in a list
         visible = visible.strip()
@@ -260,7 +258,7 @@ def _short_path(word: str) -> str:
     return "…/" + "/".join(parts[-2:]) if len(parts) > 2 else path
 
 
-def _sentence(line: str) -> str:
+def _first_sentence(line: str) -> str:
     """The first sentence; the whole line if the sentence is only an abbreviation or a few letters."""
     for end in _SENTENCE_END.finditer(line):
         first = line[: end.start()]
@@ -269,7 +267,7 @@ def _sentence(line: str) -> str:
     return line
 
 
-def _cut(text: str) -> str:
+def _shorten_title(text: str) -> str:
     text = text.strip().rstrip(" .:;,。")
     if len(text) <= TITLE_LIMIT:
         return text
@@ -282,7 +280,9 @@ def _title_of_block(block: Any) -> str:
     """A title for a prompt without text."""
     match block:
         case ResourceLink():
-            return _cut(_clean((block.title or block.name)[:_SEARCHED_CHARS]) or _file_name(block.uri))
+            return _shorten_title(
+                _clean_line((block.title or block.name)[:_SEARCHED_CHARS]) or _file_name(block.uri)
+            )
         case EmbeddedResource():
             return _file_name(block.resource.uri)
         case ImageContent():
@@ -298,4 +298,4 @@ def _file_name(uri: str) -> str:
         path = urlsplit(uri[:_SEARCHED_CHARS]).path
     except ValueError:
         path = ""
-    return _cut(_clean(unquote(path.rstrip("/").rpartition("/")[2])))
+    return _shorten_title(_clean_line(unquote(path.rstrip("/").rpartition("/")[2])))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import Meta
 
-from accord.coder.bounded_text import capped
+from accord.coder.bounded_text import truncate
 from accord.coder.mcp.server import SessionMcpServer
 from accord.coder.mcp.server_interface import (
     McpServerFailure,
@@ -21,7 +21,7 @@ from accord.coder.mcp.server_interface import (
     PromptArgument,
     clean_line,
 )
-from accord.coder.model_history import Part, too_deep
+from accord.coder.model_history import Part, is_nested_too_deeply
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import (
     BadArguments,
@@ -61,7 +61,7 @@ def read_object(tool: str, raw: Any) -> dict[str, Any]:
             f"{tool} was not run: its arguments must be a JSON object, not {type(value).__name__}"
         )
     arguments = cast(dict[str, Any], value)
-    if too_deep(arguments):
+    if is_nested_too_deeply(arguments):
         raise BadArguments(f"{tool} was not run: its arguments are nested too deep")
     try:
         msgspec.json.encode(arguments)
@@ -229,7 +229,7 @@ def _resource_list(servers: list[SessionMcpServer], max_chars: int) -> ToolOutco
             lines.append(f"{server.name}: {resource.uri}{kind}: {description}")
             found.append({"server": server.name, "uri": resource.uri, "name": resource.name})
     return text_outcome(
-        capped("\n".join(lines) or "There are no resources.", max_chars), raw={"resources": found[:200]}
+        truncate("\n".join(lines) or "There are no resources.", max_chars), raw={"resources": found[:200]}
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from accord.clock import Clock
-from accord.coder.bounded_text import capped
+from accord.coder.bounded_text import truncate
 from accord.errors import AccordError
 
 Status: TypeAlias = Literal["connecting", "ready", "failed", "closed"]
@@ -182,7 +182,7 @@ def clean(text: str, limit: int) -> str:
     visible = "".join(
         c for c in text if c in "\n\t" + _JOINER_CHARACTERS or unicodedata.category(c) not in _INVISIBLE
     )
-    return capped(visible.strip(), limit).strip()
+    return truncate(visible.strip(), limit).strip()
 
 
 def clean_line(text: str, limit: int) -> str:

@@ -106,7 +106,7 @@ class Endpoints:
             finish_reason=config.finish_reason,
         )
 
-    def withheld_key(self, name: str) -> str | None:
+    def ignored_key_variable(self, name: str) -> str | None:
         """Return the variable whose key is ignored because the user signed out."""
         if not self.signed_out:
             return None

@@ -72,7 +72,7 @@ class Stopped(Struct, frozen=True):
 
     reason: StopCause
     message: AssistantMessage
-    note: str = ""
+    refusal_text: str = ""
     """The provider's explanation of a refusal."""
 
 
@@ -82,7 +82,7 @@ class Retrying(Struct, frozen=True):
     attempt: int
     """The number of the next attempt: 2 for the first retry."""
     seconds: float
-    why: str
+    reason: str
 
 
 ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolUse | RequestUsage | Stopped | Retrying
@@ -122,7 +122,7 @@ class Model(Protocol):
 
 
 class ModelError(AccordError):
-    """A model gave no complete answer. One line: provider, model, what happened, what to do."""
+    """A model gave no complete answer. The message names provider, model, problem and remedy in one line."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class ModelError(AccordError):
         *,
         retry_after: float | None = None,
         final: bool = False,
-        partial: AssistantMessage | None = None,
+        partial_answer: AssistantMessage | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
@@ -139,7 +139,7 @@ class ModelError(AccordError):
         """Seconds the provider asked to wait."""
         self.final: bool = final or kind not in ("rate", "overloaded", "network")
         """Whether a retry of the same request would fail again."""
-        self.partial: AssistantMessage | None = partial
+        self.partial_answer: AssistantMessage | None = partial_answer
         """The part of the answer that arrived before the failure."""
 
 

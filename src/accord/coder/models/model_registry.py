@@ -187,18 +187,18 @@ def choose(
     """Choose the model of the flag, of `ACCORD_MODEL`, of the configuration, of a provider with a key, or the
     rehearsal.
     """
-    wishes: list[tuple[ChoiceSource, str | None]] = [
+    candidates: list[tuple[ChoiceSource, str | None]] = [
         ("flag", flag),
         ("environment", environment.get(MODEL_VARIABLE)),
         ("config", config.model),
     ]
-    for source, text in wishes:
+    for source, text in candidates:
         if text and text.strip():
             name = find_model(text, endpoints)
             return ModelChoice(name, source, missing_key(name.provider, endpoints))
     for provider in endpoints.names:
         model = endpoints.default_model(provider)
-        if model and (endpoints.get(provider).key is not None or endpoints.withheld_key(provider)):
+        if model and (endpoints.get(provider).key is not None or endpoints.ignored_key_variable(provider)):
             return ModelChoice(ModelName(provider, model), "credentials", missing_key(provider, endpoints))
     return ModelChoice(ModelName(REHEARSAL, REHEARSAL), "rehearsal", missing_model=_missing_model(endpoints))
 
@@ -217,11 +217,11 @@ def _missing_model(endpoints: Endpoints) -> str | None:
 
 def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
     """Return the model of this name. A server's name alone means its default model. Raises UnknownModel."""
-    alone = normalize_provider(text.strip().rstrip(":/"))
-    if endpoints.is_provider(alone):
-        if model := endpoints.default_model(alone):
-            return ModelName(alone, model)
-        raise UnknownModel(f"{alone} has no default model: name one, as {alone}:NAME")
+    provider = normalize_provider(text.strip().rstrip(":/"))
+    if endpoints.is_provider(provider):
+        if model := endpoints.default_model(provider):
+            return ModelName(provider, model)
+        raise UnknownModel(f"{provider} has no default model: name one, as {provider}:NAME")
     # The rehearsal provider has one model, so a bare name cannot be another one of it.
     if name := parse_model_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
         return name
@@ -233,8 +233,8 @@ def missing_key(provider: str, endpoints: Endpoints) -> str | None:
     """Return the message about the server's missing key; None if it has a key or needs none."""
     if provider == REHEARSAL or endpoints.get(provider).ready:
         return None
-    if withheld := endpoints.withheld_key(provider):
-        return f"{provider}: you have signed out; sign in to use the key in {withheld} again"
+    if variable := endpoints.ignored_key_variable(provider):
+        return f"{provider}: you have signed out; sign in to use the key in {variable} again"
     family = family_of(provider)
     key = provider_variable(family, "API_KEY")
     return f"{provider}: no key found; set {key} or run `accord agent --login {family}`"
@@ -249,14 +249,14 @@ class ModelListCache:
         clock: Clock,
         *,
         timeout: float = 5.0,
-        keep: float = 600.0,
-        keep_failure: float = 30.0,
+        lifetime: float = 600.0,
+        failure_lifetime: float = 30.0,
     ) -> None:
         self._connections = connections
         self._clock = clock
         self._timeout = timeout
-        self._keep = keep
-        self._keep_failure = keep_failure
+        self._lifetime = lifetime
+        self._failure_lifetime = failure_lifetime
         self._lists: dict[str, tuple[float, list[AvailableModel] | None]] = {}
         """By server: when the list expires, and the list."""
         self._fetches: dict[str, asyncio.Task[list[AvailableModel]]] = {}
@@ -304,9 +304,9 @@ class ModelListCache:
         now = self._clock.now()
         if models is None:
             _, old = self._lists.get(endpoint.name, (0.0, None))
-            self._lists[endpoint.name] = (now + self._keep_failure, old)
+            self._lists[endpoint.name] = (now + self._failure_lifetime, old)
         else:
-            self._lists[endpoint.name] = (now + self._keep, models)
+            self._lists[endpoint.name] = (now + self._lifetime, models)
 
     async def aclose(self) -> None:
         """Cancel all requests."""

@@ -19,7 +19,7 @@ from pydantic_ai.models import Model as SdkModel
 
 from accord import __version__
 from accord.clock import SYSTEM_CLOCK
-from accord.coder.model_history import user
+from accord.coder.model_history import user_message
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import ModelError, ModelRequest, ToolSpec
 from accord.coder.models.model_registry import AvailableModel
@@ -194,7 +194,7 @@ _LIST_PATHS: Final[dict[Kind, str]] = {
     "anthropic": "/v1/models?limit=1000",
     "google": "/v1beta/models?pageSize=1000",
 }
-_NOT_CHAT: Final = re.compile(
+_OTHER_MODEL_KINDS: Final = re.compile(
     r"embedding|tts|whisper|dall-e|image|audio|realtime|moderation|transcribe|davinci|babbage|sora|instruct"
 )
 """Names in OpenAI's list that are not chat models."""
@@ -237,7 +237,7 @@ def _read_list(endpoint: Endpoint, listed: Any) -> Iterator[AvailableModel]:
             name = str(entry["name"]).removeprefix("models/")
         else:
             name = str(entry["id"])
-            if endpoint.is_official and endpoint.kind != "anthropic" and _NOT_CHAT.search(name):
+            if endpoint.is_official and endpoint.kind != "anthropic" and _OTHER_MODEL_KINDS.search(name):
                 continue
         title = entry.get("display_name") or entry.get("displayName")
         yield AvailableModel(name, str(title) if title else name, _context_size(entry))
@@ -289,7 +289,7 @@ _WARM_UP_ANSWERS: Final[dict[Kind, str]] = {
 "finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2}}
 """,
 }
-_SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+_WARM_UP_SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
 def warm_up(kind: Kind) -> None:
@@ -314,6 +314,6 @@ async def send_warm_up_request(kind: Kind) -> None:
     queue = ModelEventQueue(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: answer), timeout=60) as http:
         endpoint = Endpoint("warm-up", kind, "http://127.0.0.1", None, False)
-        tools = [ToolSpec("t", "t", _SCHEMA)]
+        tools = [ToolSpec("t", "t", _WARM_UP_SCHEMA)]
         request = ProviderRequest(endpoint, "m", ModelFacts(), connect(endpoint, "m", http))
-        await request.stream(ModelRequest("s", [user("u")], tools), False, queue)
+        await request.stream(ModelRequest("s", [user_message("u")], tools), False, queue)

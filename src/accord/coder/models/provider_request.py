@@ -30,7 +30,7 @@ from accord.coder.model_history import (
     ToolResult,
     ToolUse,
     UserMessage,
-    too_deep,
+    is_nested_too_deeply,
 )
 from accord.coder.models.credentials import Secret, provider_variable
 from accord.coder.models.endpoints import Endpoint
@@ -98,8 +98,8 @@ class ProviderRequest:
                     )
             return None
         except ContentFilterError as error:
-            note = one_line(error.message, self._endpoint.key)
-            await queue.put(Stopped("refusal", AssistantMessage(()), note))
+            refusal_text = one_line(error.message, self._endpoint.key)
+            await queue.put(Stopped("refusal", AssistantMessage(()), refusal_text))
             return None
         except Exception as error:  # noqa: BLE001  (the boundary to the libraries)
             if response is not None and (usage := usage_of(response)):
@@ -145,13 +145,13 @@ def cost_of(usage: RequestUsage, facts: ModelFacts) -> float | None:
     """Return the cost in US dollars by the configured prices; None unless both prices are set."""
     if facts.input is None or facts.output is None:
         return None
-    read = facts.input if facts.cached_read is None else facts.cached_read
-    write = facts.input if facts.cached_write is None else facts.cached_write
-    fresh = max(0, usage.input - usage.cached_read - usage.cached_write)
+    read_price = facts.input if facts.cached_read is None else facts.cached_read
+    write_price = facts.input if facts.cached_write is None else facts.cached_write
+    uncached = max(0, usage.input - usage.cached_read - usage.cached_write)
     total = (
-        fresh * facts.input
-        + usage.cached_read * read
-        + usage.cached_write * write
+        uncached * facts.input
+        + usage.cached_read * read_price
+        + usage.cached_write * write_price
         + usage.output * facts.output
     )
     return total / 1_000_000
@@ -168,7 +168,7 @@ def sdk_history(messages: Sequence[Message], sees_images: bool) -> list[sdk_mess
                 parts = []
             history.append(_sdk_response(message))
         elif isinstance(message, UserMessage):
-            parts.append(sdk_messages.UserPromptPart(_content(message.parts, sees_images)))
+            parts.append(sdk_messages.UserPromptPart(_sdk_content(message.parts, sees_images)))
         else:
             parts.append(_sdk_tool_return(message, sees_images))
     if parts:
@@ -186,7 +186,7 @@ def sdk_parameters(request: ModelRequest) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=tools, instruction_parts=instructions)
 
 
-def _content(parts: Sequence[Part], sees_images: bool) -> str | list[str | sdk_messages.BinaryContent]:
+def _sdk_content(parts: Sequence[Part], sees_images: bool) -> str | list[str | sdk_messages.BinaryContent]:
     """Convert the parts. Text without images becomes one string."""
     if sees_images and any(isinstance(part, ImagePart) for part in parts):
         return [
@@ -203,7 +203,7 @@ def _content(parts: Sequence[Part], sees_images: bool) -> str | list[str | sdk_m
 def _sdk_tool_return(message: ToolResult, sees_images: bool) -> sdk_messages.ToolReturnPart:
     return sdk_messages.ToolReturnPart(
         tool_name=message.name,
-        content=_content(message.parts, sees_images) or "(no output)",
+        content=_sdk_content(message.parts, sees_images) or "(no output)",
         tool_call_id=message.id,
         outcome="failed" if message.failed else "success",
     )
@@ -251,23 +251,23 @@ def delta_of(event: sdk_messages.ModelResponseStreamEvent) -> TextDelta | Though
 
 def final_events(response: StreamedResponse, label: str) -> Iterator[ModelEvent]:
     """Yield the tool calls, the usage and the complete answer. Raises ModelError if the answer broke off."""
-    whole = response.get()
-    if whole.finish_reason is None or (whole.state == "incomplete" and whole.finish_reason != "length"):
+    answer = response.get()
+    if answer.finish_reason is None or (answer.state == "incomplete" and answer.finish_reason != "length"):
         raise ModelError("network", f"{label}: the answer ended too early")
-    if whole.finish_reason == "error":
-        cause = (whole.provider_details or {}).get("finish_reason", "error")
+    if answer.finish_reason == "error":
+        cause = (answer.provider_details or {}).get("finish_reason", "error")
         raise ModelError("other", f"{label}: the provider broke off the answer ({cause})")
-    parts = list(_answer_parts(whole))
+    parts = list(_answer_parts(answer))
     message = AssistantMessage(
         tuple(parts),
-        whole.provider_name,
-        {"system": whole.canonical_system} if whole.canonical_system else None,
+        answer.provider_name,
+        {"system": answer.canonical_system} if answer.canonical_system else None,
     )
     uses = [part for part in parts if isinstance(part, ToolUse)]
     yield from uses
     if usage := usage_of(response):
         yield usage
-    yield Stopped(_stop_cause(whole.finish_reason, bool(uses)), message, _refusal_note(whole))
+    yield Stopped(_stop_cause(answer.finish_reason, bool(uses)), message, _refusal_text(answer))
 
 
 def usage_of(response: StreamedResponse) -> RequestUsage | None:
@@ -285,18 +285,18 @@ def usage_of(response: StreamedResponse) -> RequestUsage | None:
     )
 
 
-def _stop_cause(finish: sdk_messages.FinishReason, has_calls: bool) -> StopCause:
-    if finish == "length":
+def _stop_cause(finish_reason: sdk_messages.FinishReason, has_calls: bool) -> StopCause:
+    if finish_reason == "length":
         return "max_tokens"
-    if finish == "content_filter":
+    if finish_reason == "content_filter":
         return "refusal"
     return "tool_use" if has_calls else "end_turn"
 
 
-def _refusal_note(whole: sdk_messages.ModelResponse) -> str:
-    if whole.finish_reason != "content_filter":
+def _refusal_text(answer: sdk_messages.ModelResponse) -> str:
+    if answer.finish_reason != "content_filter":
         return ""
-    details = whole.provider_details or {}
+    details = answer.provider_details or {}
     return _replace_surrogates(
         str(
             details.get("refusal")
@@ -307,14 +307,14 @@ def _refusal_note(whole: sdk_messages.ModelResponse) -> str:
     )
 
 
-def _answer_parts(whole: sdk_messages.ModelResponse) -> Iterator[AnswerPart]:
+def _answer_parts(answer: sdk_messages.ModelResponse) -> Iterator[AnswerPart]:
     """Yield the parts for the history, with unique ids of tool calls.
 
     Keeps item ids only for thoughts. OpenAI refuses a history in which an item with an id lacks its
     neighbors, and only the signature of a thought needs the id.
     """
     used_ids: set[str] = set()
-    for part in whole.parts:
+    for part in answer.parts:
         if isinstance(part, sdk_messages.TextPart):
             yield TextPart(_replace_surrogates(part.content), _opaque(None, None, part.provider_details))
         elif isinstance(part, sdk_messages.ThinkingPart):
@@ -327,11 +327,11 @@ def _answer_parts(whole: sdk_messages.ModelResponse) -> Iterator[AnswerPart]:
                 use_id, number = f"{part.tool_call_id}-{number + 1}", number + 1
             used_ids.add(use_id)
             yield ToolUse(
-                use_id, part.tool_name, _arguments(part.args), _opaque(None, None, part.provider_details)
+                use_id, part.tool_name, _tool_arguments(part.args), _opaque(None, None, part.provider_details)
             )
 
 
-def _arguments(args: object) -> dict[str, Any] | str:
+def _tool_arguments(args: object) -> dict[str, Any] | str:
     """Return the arguments as an object, or as the original text if that is not a JSON object."""
     if not args:
         return {}
@@ -359,7 +359,7 @@ def _is_json_object(value: Any) -> bool:
 
 def _is_json(value: Any) -> bool:
     """Return whether the session log can store the value."""
-    if too_deep(value):
+    if is_nested_too_deeply(value):
         return False
     try:
         msgspec.json.encode(value)
@@ -402,12 +402,12 @@ def to_model_error(error: Exception, endpoint: Endpoint, model: str) -> ModelErr
         return ModelError(
             "other", f"{endpoint.name}:{model}: the provider library failed ({type(error).__name__})"
         )
-    kind, what = _classify(error, endpoint)
+    kind, problem_and_advice = _classify(error, endpoint)
     details = one_line(_provider_text(error), endpoint.key)
     status = f" ({error.status_code})" if isinstance(error, sdk_exceptions.ModelHTTPError) else ""
     if kind == "bad_request" and _CONTEXT_FULL_TEXT.search(details):
-        kind, what = "context_full", _CONTEXT_FULL
-    problem, _, advice = what.partition("; ")
+        kind, problem_and_advice = "context_full", _CONTEXT_FULL
+    problem, _, advice = problem_and_advice.partition("; ")
     line = f"{endpoint.name}:{model}: {problem}{status}"
     if details:
         line += f": {details}"

@@ -23,7 +23,7 @@ from accord.coder.model_history import (
     ToolUse,
     UserMessage,
     text_of,
-    uses_of,
+    tool_uses_of,
 )
 from accord.coder.models.model import (
     Effort,
@@ -85,7 +85,7 @@ def answer(request: ModelRequest, context_size: int = REHEARSAL_CONTEXT) -> Iter
     yield RequestUsage(
         input_tokens, _tokens(msgspec.json.encode(message.parts).decode()), thought=thought, cost=0.0
     )
-    yield Stopped("tool_use" if uses_of(message) else "end_turn", message)
+    yield Stopped("tool_use" if tool_uses_of(message) else "end_turn", message)
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -134,21 +134,24 @@ _THE_FILE = r"(?:the\s+)?(?:files?\s+(?:named\s+)?)?"
 
 
 def _path_arguments(match: re.Match[str]) -> Arguments:
-    return {"path": _bare(match["what"] or ".")}
+    return {"path": _without_full_stop(match["what"] or ".")}
 
 
 def _search_arguments(match: re.Match[str]) -> Arguments:
     folder = match["folder"]
-    return {"pattern": _bare(match["what"]), **({"path": _bare(folder)} if folder else {})}
+    return {
+        "pattern": _without_full_stop(match["what"]),
+        **({"path": _without_full_stop(folder)} if folder else {}),
+    }
 
 
 def _write_arguments(match: re.Match[str]) -> Arguments:
-    return {"path": _bare(match["path"]), "content": _unquoted(match["content"])}
+    return {"path": _without_full_stop(match["path"]), "content": _without_quotes(match["content"])}
 
 
 def _replace_arguments(match: re.Match[str]) -> Arguments:
-    old, new = _unquoted(match["old"]), _unquoted(match["new"])
-    return {"path": _bare(match["path"]), "old_text": old, "new_text": new}
+    old, new = _without_quotes(match["old"]), _without_quotes(match["new"])
+    return {"path": _without_full_stop(match["path"]), "old_text": old, "new_text": new}
 
 
 def _plan_arguments(match: re.Match[str]) -> Arguments:
@@ -160,13 +163,13 @@ def _one_argument(name: str, clean: Callable[[str], str]) -> Callable[[re.Match[
     return lambda match: {name: clean(match["what"])}
 
 
-def _bare(text: str) -> str:
+def _without_full_stop(text: str) -> str:
     """Remove the full stop of the sentence, then quotes."""
     text = text.strip()
-    return _unquoted(text[:-1] if text.endswith(".") and text.strip("./") else text)
+    return _without_quotes(text[:-1] if text.endswith(".") and text.strip("./") else text)
 
 
-def _unquoted(text: str) -> str:
+def _without_quotes(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]:
         return text[1:-1]
     return text
@@ -191,7 +194,7 @@ _VERBS: Final = (
         "list_files",
         _path_arguments,
     ),
-    _verb(rf"find\s+{_THE_FILE}(?P<what>{_NAME})", "glob", _one_argument("pattern", _bare)),
+    _verb(rf"find\s+{_THE_FILE}(?P<what>{_NAME})", "glob", _one_argument("pattern", _without_full_stop)),
     _verb(rf"search\s+(?:for\s+)?(?P<what>\S.*?)(?:\s+in\s+(?P<folder>{_NAME}))?", "grep", _search_arguments),
     _verb(
         rf"write\s+(?:the\s+file\s+)?(?P<path>{_NAME}?)\s*:[ \n]?(?P<content>.*)",
@@ -203,12 +206,12 @@ _VERBS: Final = (
         "edit_file",
         _replace_arguments,
     ),
-    _verb(r"run\s+(?P<what>\S.*?)", "bash", _one_argument("command", _unquoted)),
-    _verb(r"fetch\s+(?P<what>\S+)", "web_fetch", _one_argument("url", _bare)),
+    _verb(r"run\s+(?P<what>\S.*?)", "bash", _one_argument("command", _without_quotes)),
+    _verb(r"fetch\s+(?P<what>\S+)", "web_fetch", _one_argument("url", _without_full_stop)),
     _verb(r"plan\s*:\s*(?P<what>.*?\w.*?)", "plan", _plan_arguments),
-    _verb(r"ask\s*:\s*(?P<what>\S.*?)", "ask_user", _one_argument("question", _unquoted)),
-    _verb(r"think\s*:\s*(?P<what>\S.*?)", None, _one_argument("text", _unquoted)),
-    _verb(r"delegate\s*:\s*(?P<what>\S.*?)", "agent", _one_argument("prompt", _unquoted)),
+    _verb(r"ask\s*:\s*(?P<what>\S.*?)", "ask_user", _one_argument("question", _without_quotes)),
+    _verb(r"think\s*:\s*(?P<what>\S.*?)", None, _one_argument("text", _without_quotes)),
+    _verb(r"delegate\s*:\s*(?P<what>\S.*?)", "agent", _one_argument("prompt", _without_quotes)),
 )
 _COMBINABLE: Final = ("read_file", "list_files", "glob", "grep", "web_fetch")
 
@@ -300,12 +303,12 @@ Parts: TypeAlias = Iterator[TextPart | ThoughtPart | ToolUse]
 def next_parts(request: ModelRequest) -> Parts:
     """Yield the parts of the answer to the request."""
     tools = {tool.name for tool in request.tools}
-    prompt, since = _last_prompt(request.messages)
+    prompt, later_messages = _last_prompt(request.messages)
     steps = next((steps for text in prompt if (steps := parse_steps(text))), None)
     if steps is None:
-        yield from _look_around(request, tools, since)
+        yield from _introduce(request, tools, later_messages)
         return
-    progress = _Progress(steps, tools, since)
+    progress = _Progress(steps, tools, later_messages)
     yield from (ThoughtPart(thought) for thought in progress.thoughts)
     if progress.next_step:
         yield TextPart(" and ".join(_first_line(command.text) for command in progress.next_step) + ".\n")
@@ -317,15 +320,19 @@ def next_parts(request: ModelRequest) -> Parts:
 class _Progress:
     """Compares the steps of a prompt with the messages since, to find the next step."""
 
-    def __init__(self, steps: Sequence[RehearsalStep], tools: set[str], since: Sequence[Message]) -> None:
+    def __init__(
+        self, steps: Sequence[RehearsalStep], tools: set[str], later_messages: Sequence[Message]
+    ) -> None:
         self.thoughts: list[str] = []
         """The thoughts of this answer."""
         self.next_step: RehearsalStep = []
         """Empty when all steps are done."""
         self._outcomes: list[tuple[RehearsalCommand, ToolResult]] = []
         self._missing: list[RehearsalCommand] = []
-        results = {item.id: item for item in since if isinstance(item, ToolResult)}
-        answers = [uses_of(message) for message in since if isinstance(message, AssistantMessage)]
+        results = {item.id: item for item in later_messages if isinstance(item, ToolResult)}
+        answers = [
+            tool_uses_of(message) for message in later_messages if isinstance(message, AssistantMessage)
+        ]
         self._done = deque(
             [[results[use.id] for use in uses if use.id in results] for uses in answers if uses]
         )
@@ -393,8 +400,8 @@ def _last_prompt(messages: Sequence[Message]) -> tuple[list[str], Sequence[Messa
     return [], messages
 
 
-def _look_around(request: ModelRequest, tools: set[str], since: Sequence[Message]) -> Parts:
-    listing = next((item for item in since if isinstance(item, ToolResult)), None)
+def _introduce(request: ModelRequest, tools: set[str], later_messages: Sequence[Message]) -> Parts:
+    listing = next((item for item in later_messages if isinstance(item, ToolResult)), None)
     if listing is not None:
         files = _quote(text_of(listing))
         yield TextPart(f"{_INTRODUCTION}\n\nThis is what I see in the folder:\n\n{files}\n\n{_HELP}")
@@ -410,7 +417,7 @@ def _look_around(request: ModelRequest, tools: set[str], since: Sequence[Message
 
 
 def _calls(request: ModelRequest, commands: RehearsalStep) -> Iterator[ToolUse]:
-    used = sum(len(uses_of(message)) for message in request.messages)
+    used = sum(len(tool_uses_of(message)) for message in request.messages)
     for number, command in enumerate(commands, used + 1):
         yield ToolUse(f"rehearsal-{number}", command.tool or "", command.arguments)
 

@@ -105,7 +105,7 @@ class RemoteModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the answer. Retries temporary failures until the first output arrives."""
-        policy = RetryPolicy(attempts=self._requests.attempts, longest_wait=self._requests.longest_wait)
+        policy = RetryPolicy(attempts=self._requests.attempts, max_wait=self._requests.longest_wait)
         events = with_retries(lambda: self._attempt(request), policy, self._clock, self._jitter)
         async with aclosing(events):
             async for event in events:
@@ -151,9 +151,9 @@ class RetryPolicy(Struct, frozen=True):
     attempts: int = 6
     first_wait: float = 1.0
     """Seconds before the second attempt. The wait doubles with every further attempt."""
-    longest_backoff: float = 30.0
+    max_backoff: float = 30.0
     """The upper bound of the doubled wait, in seconds."""
-    longest_wait: float = 120.0
+    max_wait: float = 120.0
     """If a provider asks for a longer wait, the request fails instead."""
 
     def wait(self, attempt: int, retry_after: float | None, jitter: float) -> float | None:
@@ -163,10 +163,10 @@ class RetryPolicy(Struct, frozen=True):
         """
         if attempt >= self.attempts:
             return None
-        backoff = min(self.first_wait * 2 ** (attempt - 1), self.longest_backoff)
+        backoff = min(self.first_wait * 2 ** (attempt - 1), self.max_backoff)
         if retry_after is None:
             return backoff * (0.5 + jitter / 2)
-        if retry_after > self.longest_wait:
+        if retry_after > self.max_wait:
             return None
         return max(retry_after, 0.0) + backoff * jitter / 4
 
@@ -180,7 +180,7 @@ async def with_retries(
     """Yield the events of the first attempt that answers, with a `Retrying` event before every retry.
 
     After the first output there are no retries: the output is already shown. The error then carries it as
-    `partial`.
+    `partial_answer`.
     """
     if policy.attempts < 1:
         raise UsageError("a request needs at least one attempt")
@@ -196,7 +196,7 @@ async def with_retries(
             return
         except ModelError as error:
             failure = error
-        failure.partial = answer.message
+        failure.partial_answer = answer.message
         wait = policy.wait(number, failure.retry_after, jitter())
         if began or failure.final or wait is None:
             raise _last_error(failure, number, began)
@@ -207,16 +207,16 @@ async def with_retries(
 
 def _last_error(error: ModelError, attempts: int, began: bool) -> ModelError:
     """Return the error with the number of attempts in its text."""
-    kept = "; the answer so far is kept" if began and error.partial else ""
-    tried = f" (tried {attempts} times)" if attempts > 1 else ""
-    if not kept and not tried:
+    kept_text = "; the answer so far is kept" if began and error.partial_answer else ""
+    attempts_text = f" (tried {attempts} times)" if attempts > 1 else ""
+    if not kept_text and not attempts_text:
         return error
     return ModelError(
         error.kind,
-        f"{error}{kept}{tried}",
+        f"{error}{kept_text}{attempts_text}",
         retry_after=error.retry_after,
         final=error.final,
-        partial=error.partial,
+        partial_answer=error.partial_answer,
     )
 
 
@@ -256,9 +256,9 @@ class ModelEventQueue:
 
         def check() -> None:
             nonlocal timer, timed_out
-            left = self._last_data + self._silence - self._clock.now()
-            if left > 0:
-                timer = self._clock.call_later(left, check)
+            remaining = self._last_data + self._silence - self._clock.now()
+            if remaining > 0:
+                timer = self._clock.call_later(remaining, check)
             else:
                 timed_out = True
                 next_event.cancel()

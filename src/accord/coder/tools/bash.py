@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.clock import within
-from accord.coder.bounded_text import CommandOutput, capped, readable
+from accord.coder.bounded_text import CommandOutput, clean_output, truncate
 from accord.coder.files.exact_disk import ResolvedFile
 from accord.coder.model_history import TextPart
 from accord.coder.shell_jobs import CommandLaunch, LocalCommand
@@ -170,7 +170,7 @@ async def _run_in_client(
         content = (Terminal(terminal.id),)
         await report(ToolProgress(content=content))
         result = await terminal.finish(seconds)
-    text = capped(readable(result.output), context.limits.output_chars, _MORE_OUTPUT)
+    text = truncate(clean_output(result.output), context.limits.output_chars, _MORE_OUTPUT)
     status = ExitStatus(result.exit_code, result.signal)
     return ToolOutcome(
         (TextPart(_summary(text, status, seconds if result.timed_out else None)),),

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from accord.clock import within
-from accord.coder.bounded_text import capped
+from accord.coder.bounded_text import truncate
 from accord.coder.files.exact_disk import ResolvedFile, check_unchanged
 from accord.coder.files.file_search import BadPattern, BadQuery, GlobPattern, Hit, Query, search
 from accord.coder.model_history import TextPart
@@ -182,7 +182,7 @@ def _outcome(results: GrepResults, arguments: GrepArguments, base: str, context:
         )
     if not lines:
         lines.append("(no matches)")
-    text = capped("\n".join(lines), limits.output_chars, "narrow it with glob or path")
+    text = truncate("\n".join(lines), limits.output_chars, "narrow it with glob or path")
     locations = [
         ToolCallLocation(os.path.join(base, hit.path), hit.number) for hit in results.hits if hit.is_match
     ][:_MAX_LOCATIONS]

@@ -61,7 +61,7 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
         if page.redirect is not None:
             text = f"{page.url} redirects to another host: {page.redirect}. To follow it, fetch that address."
             return text_outcome(
-                text, raw={"url": str(page.url), "status": page.answer.status, "location": str(page.redirect)}
+                text, raw={"url": str(page.url), "status": page.head.status, "location": str(page.redirect)}
             )
         return await _outcome(page, first, context)
 
@@ -81,22 +81,22 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
 
 async def _outcome(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
     guessed_type = "text/plain" if b"\0" not in page.data else "application/octet-stream"
-    content_type = page.answer.type or guessed_type
+    content_type = page.head.type or guessed_type
     raw: dict[str, object] = {
         "url": str(page.url),
-        "status": page.answer.status,
+        "status": page.head.status,
         "type": content_type,
         "bytes": len(page.data),
     }
-    failed = page.answer.status >= 400
+    failed = page.head.status >= 400
     if mime := image_type(page.data):
         return _image_outcome(page, mime, raw, context)
     if not _TEXT_TYPE.fullmatch(content_type):
         raise ToolFailure(f"{page.url} is {content_type}, not text. Download it with bash if you need it.")
-    text = _decode(page.data, page.answer)
+    text = _decode(page.data, page.head)
     if content_type in _HTML_TYPES:
         text = await _as_markdown(text, str(page.url))
-    notes = [f"{page.url} answered {page.answer.status}"] if failed else []
+    notes = [f"{page.url} answered {page.head.status}"] if failed else []
     if not page.complete:
         notes.append(f"only the first {len(page.data):,} bytes of the page")
     return _lines_outcome(text, first, notes, raw, failed, context.limits.output_chars)
