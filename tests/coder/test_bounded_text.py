@@ -11,39 +11,41 @@ pieces = st.lists(st.text(st.sampled_from("ab\n"), max_size=40), max_size=20)
 
 @settings(deadline=None)
 @given(pieces, st.integers(2, 120))
-def test_start_and_end_are_kept(given: list[str], most: int) -> None:
-    kept = TruncatedText(most)
-    for piece in given:
-        kept.add(piece)
-    whole = "".join(given)
-    text = kept.text("advice")
-    assert kept.size == len(whole)
-    if len(whole) <= most:
-        assert kept.complete
-        assert text == whole
+def test_start_and_end_are_kept(chunks: list[str], limit: int) -> None:
+    truncated = TruncatedText(limit)
+    for piece in chunks:
+        truncated.add(piece)
+    original = "".join(chunks)
+    text = truncated.text("advice")
+    assert truncated.size == len(original)
+    if len(original) <= limit:
+        assert truncated.complete
+        assert text == original
         return
     head, marker, rest = text.partition("[... ")
     counts, _, tail = rest.partition(" left out here; advice ...]\n")
     assert marker
-    assert whole.startswith(head.removesuffix("\n"))
-    assert whole.endswith(tail)
+    assert original.startswith(head.removesuffix("\n"))
+    assert original.endswith(tail)
     chars, _, lines = counts.partition(" characters, ")
     lost = int(chars.replace(",", ""))
     start = (
-        len(head) if whole.startswith(head) and len(head) + lost + len(tail) == len(whole) else len(head) - 1
+        len(head)
+        if original.startswith(head) and len(head) + lost + len(tail) == len(original)
+        else len(head) - 1
     )
-    assert start + lost + len(tail) == len(whole)
-    assert whole.count("\n", start, start + lost) == int(lines.removesuffix(" lines").replace(",", ""))
-    assert len(head) + len(tail) <= most + 1
+    assert start + lost + len(tail) == len(original)
+    assert original.count("\n", start, start + lost) == int(lines.removesuffix(" lines").replace(",", ""))
+    assert len(head) + len(tail) <= limit + 1
 
 
 @settings(deadline=None)
 @given(texts, st.integers(2, 120))
-def test_chunking_does_not_change_the_result(text: str, most: int) -> None:
-    slowly = TruncatedText(most)
+def test_chunking_does_not_change_the_result(text: str, limit: int) -> None:
+    truncated = TruncatedText(limit)
     for character in text:
-        slowly.add(character)
-    assert slowly.text() == truncate(text, most)
+        truncated.add(character)
+    assert truncated.text() == truncate(text, limit)
 
 
 def test_cut_is_at_line_breaks_when_cheap() -> None:
@@ -73,11 +75,11 @@ def test_any_text_can_be_made_readable(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab%\n\r"), max_size=10), max_size=10))
-def test_transcript_equals_the_readable_output(given: list[str]) -> None:
+def test_transcript_equals_the_readable_output(chunks: list[str]) -> None:
     transcript = CommandOutput(10_000)
-    for piece in given:
-        transcript.add(piece)
-    assert transcript.text() == clean_output("".join(given))
+    for chunk in chunks:
+        transcript.add(chunk)
+    assert transcript.text() == clean_output("".join(chunks))
 
 
 def test_endless_line_stays_within_the_limit() -> None:

@@ -157,6 +157,6 @@ async def test_documented_model_program_runs(
     scope: dict[str, Any] = {}
     exec(blocks(MODELS_PAGE, "python")[0], scope)
     await scope["main"]()
-    said = capsys.readouterr().out
-    assert "no AI" in said
-    assert said.endswith("[end_turn]\n")
+    output = capsys.readouterr().out
+    assert "no AI" in output
+    assert output.endswith("[end_turn]\n")

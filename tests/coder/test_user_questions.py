@@ -54,13 +54,13 @@ async def test_question_is_a_form_with_one_field() -> None:
     async with connected_client(asking_agent(WHICH), capabilities=FORMS) as client:
         session = await client.new_session()
         id = client.prompt(session)
-        asked = await client.asked("elicitation/create")
-        assert asked["params"]["message"] == "Which colour?"
-        assert asked["params"]["sessionId"] == session
-        schema = asked["params"]["requestedSchema"]
+        question_request = await client.asked("elicitation/create")
+        assert question_request["params"]["message"] == "Which colour?"
+        assert question_request["params"]["sessionId"] == session
+        schema = question_request["params"]["requestedSchema"]
         assert schema["required"] == ["answer"]
         assert list(schema["properties"]) == ["answer"]
-        client.raw.reply(asked, {"action": "accept", "content": {"answer": " green "}})
+        client.raw.reply(question_request, {"action": "accept", "content": {"answer": " green "}})
         assert await answers_read(client, id) == ["green"]
 
 
@@ -81,12 +81,12 @@ async def test_question_is_a_form_with_one_field() -> None:
 async def test_options_are_a_choice_with_a_free_text_field(content: Any, answer: str | None) -> None:
     async with connected_client(asking_agent(CHOICE), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
-        asked = await client.asked("elicitation/create")
-        fields = asked["params"]["requestedSchema"]["properties"]
+        question_request = await client.asked("elicitation/create")
+        fields = question_request["params"]["requestedSchema"]["properties"]
         assert fields["choice"]["enum"] == ["red", "blue", "Something else"]
         assert fields["words"]["type"] == "string"
-        assert asked["params"]["requestedSchema"]["required"] == ["choice"]
-        client.raw.reply(asked, {"action": "accept", "content": content})
+        assert question_request["params"]["requestedSchema"]["required"] == ["choice"]
+        client.raw.reply(question_request, {"action": "accept", "content": content})
         assert await answers_read(client, id) == [answer]
 
 
@@ -94,12 +94,12 @@ async def test_options_are_sanitized_and_shortened() -> None:
     options = ("a\nb", "", "  ", "a b", "x" * 500)
     async with connected_client(asking_agent(UserQuestion("Which?", options)), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
-        asked = await client.asked("elicitation/create")
-        shown = asked["params"]["requestedSchema"]["properties"]["choice"]["enum"]
+        question_request = await client.asked("elicitation/create")
+        shown = question_request["params"]["requestedSchema"]["properties"]["choice"]["enum"]
         assert shown[0] == "a b"
         assert len(shown) == 3
         assert max(map(len, shown)) <= 200
-        client.raw.reply(asked, {"action": "accept", "content": {"choice": "a b"}})
+        client.raw.reply(question_request, {"action": "accept", "content": {"choice": "a b"}})
         assert await answers_read(client, id) == ["a b"]
 
 
@@ -139,13 +139,13 @@ async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> N
     async with connected_client(asking_agent(CHOICE), capabilities={"_meta": meta}) as client:
         session = await client.new_session()
         id = client.prompt(session)
-        asked = await client.asked(METHOD)
-        assert asked["params"] == {
+        question_request = await client.asked(METHOD)
+        assert question_request["params"] == {
             "sessionId": session,
             "question": "Which colour?",
             "options": ["red", "blue"],
         }
-        client.raw.reply(asked, {"answer": "red"})
+        client.raw.reply(question_request, {"answer": "red"})
         assert await answers_read(client, id) == ["red"]
 
 
@@ -235,10 +235,10 @@ async def test_timeout_withdraws_the_question_and_skips_others_in_the_turn(
     ) as client:
         session = await client.new_session()
         id = client.prompt(session)
-        asked = await client.asked(method)
+        question_request = await client.asked(method)
         await clock.advance(61)
         withdrawn = await client.raw.until_method("$/cancel_request")
-        assert withdrawn["params"]["requestId"] == asked["id"]
+        assert withdrawn["params"]["requestId"] == question_request["id"]
         assert await answers_read(client, id) == [None, None]
         id = client.prompt(session)
         client.raw.reply(
@@ -256,10 +256,10 @@ async def test_cancelling_the_turn_withdraws_the_question(capabilities: dict[str
     async with connected_client(asking_agent(WHICH, seconds=None), capabilities=capabilities) as client:
         session = await client.new_session()
         id = client.prompt(session)
-        asked = await client.asked(method)
+        question_request = await client.asked(method)
         client.cancel(session)
         withdrawn = await client.raw.until_method("$/cancel_request")
-        assert withdrawn["params"]["requestId"] == asked["id"]
+        assert withdrawn["params"]["requestId"] == question_request["id"]
         answer = await client.raw.answer_to(id)
         assert answer["result"] == {"stopReason": "cancelled"}
 
@@ -272,10 +272,10 @@ async def test_parallel_questions_are_asked_one_at_a_time() -> None:
     async with connected_client(make_agent(reply), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
         for number in ("One?", "Two?"):
-            asked = await client.asked("elicitation/create")
-            assert asked["params"]["message"] == number
+            question_request = await client.asked("elicitation/create")
+            assert question_request["params"]["message"] == number
             assert client.methods().count("elicitation/create") == (1 if number == "One?" else 2)
-            client.raw.reply(asked, {"action": "accept", "content": {"answer": number[:-1]}})
+            client.raw.reply(question_request, {"action": "accept", "content": {"answer": number[:-1]}})
         assert await answers_read(client, id) == [["One", "Two"]]
 
 

@@ -96,8 +96,7 @@ def auth_methods() -> list[AuthMethod]:
 class SignIn:
     """Whether sessions may use the key of their model.
 
-    A user who signed out is asked again, also where the key is in the environment, which no program can take
-    it out of.
+    After a sign-out, keys in the environment are not used until the user signs in again.
     """
 
     def __init__(self, models: "Callable[[], ModelRegistry]", flag: str | None = None) -> None:
@@ -216,11 +215,9 @@ class CoderResources:
             self._store = open_store(store) if store is None or isinstance(store, os.PathLike) else store
         return self._store
 
-    # `dirty` and `commit` make this a `CommitSource`: before the first session there is no store.
-
     @property
     def dirty(self) -> bool:
-        """Whether there are log records that are not committed yet."""
+        """Whether log records wait for `commit`. With it, this class is a `CommitSource`."""
         return self._store is not None and self._store.dirty
 
     def commit(self) -> None:
@@ -229,10 +226,7 @@ class CoderResources:
             self._store.commit()
 
     def preload(self) -> None:
-        """Import in a thread what the first session and its first turn need.
-
-        Called after `initialize` is answered.
-        """
+        """Import the modules of the first session and turn in a thread, after `initialize` is answered."""
         threading.Thread(target=self._preload, name="accord-preload", daemon=True).start()
 
     def _preload(self) -> None:
@@ -284,10 +278,7 @@ _ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def log_to_stderr() -> None:
-    """Log warnings to stderr, one line each. `ACCORD_DEBUG=1` logs everything, with tracebacks.
-
-    Editors show the stderr of an agent to users.
-    """
+    """Log warnings to stderr, one line each. `ACCORD_DEBUG=1` logs everything, with tracebacks."""
     debug = bool(os.environ.get("ACCORD_DEBUG"))
     handler = logging.StreamHandler(sys.stderr)
     form = "%(levelname)s %(name)s: %(message)s"

@@ -70,7 +70,7 @@ class ScriptedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         self.requests.append(request)
         step: Any = self.script.pop(0) if self.script else ["done"]
-        whole = False
+        complete = False
         try:
             if callable(step):
                 step = step(request)
@@ -84,9 +84,9 @@ class ScriptedModel:
                         yield TextDelta(part.text)
                 yield self.usage
                 yield step
-                whole = True
+                complete = True
                 return
-            parts = [TextPart(said) if isinstance(said, str) else said for said in step]
+            parts = [TextPart(part) if isinstance(part, str) else part for part in step]
             for part in parts:
                 if isinstance(part, TextPart):
                     yield TextDelta(part.text)
@@ -99,9 +99,9 @@ class ScriptedModel:
             yield self.usage
             calls = any(isinstance(part, ToolUse) for part in parts)
             yield Stopped("tool_use" if calls else "end_turn", message)
-            whole = True
+            complete = True
         finally:
-            self.closed += not whole
+            self.closed += not complete
 
 
 class AgentHarness:
@@ -149,7 +149,9 @@ def configure(harness: AgentHarness, text: str) -> None:
     (harness.home / "config" / "config.toml").write_text(text)
 
 
-def choose(client: Client, asked: Any, kind: str) -> None:
+def choose(client: Client, permission_request: Any, kind: str) -> None:
     """Answer a question with the option of this kind."""
-    [option] = [option["optionId"] for option in asked["params"]["options"] if option["kind"] == kind]
-    client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": option}})
+    [option] = [
+        option["optionId"] for option in permission_request["params"]["options"] if option["kind"] == kind
+    ]
+    client.raw.reply(permission_request, {"outcome": {"outcome": "selected", "optionId": option}})

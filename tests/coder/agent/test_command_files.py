@@ -106,10 +106,10 @@ async def test_user_and_project_files_cannot_replace_existing_commands(harness: 
         names = list(await offered(client))
         assert names.count("help") == names.count("fix") == names.count("mode") == 1
         assert "Usage" not in names
-        said = await prompt_text(client, session, "/help")
-        assert "`/help` is the agent's own; rename the file" in said
-        assert "`/usage` is the agent's own" in said
-        assert "`/fix` is yours" in said
+        reply = await prompt_text(client, session, "/help")
+        assert "`/help` is the agent's own; rename the file" in reply
+        assert "`/usage` is the agent's own" in reply
+        assert "`/fix` is yours" in reply
         await prompt_text(client, session, "/fix")
         assert model.prompts == ["The user's"]
 
@@ -127,7 +127,7 @@ async def test_invalid_command_files_are_listed_with_reasons(harness: AgentHarne
     async with harness.client(capabilities=NO_CAPABILITIES) as client:
         session = await client.new_session(harness.cwd)
         assert "empty" not in await offered(client)
-        said = await prompt_text(client, session, "/help")
+        reply = await prompt_text(client, session, "/help")
     for name, reason in {
         "empty.md": "it is empty",
         "two words.md": "letters, digits",
@@ -137,10 +137,10 @@ async def test_invalid_command_files_are_listed_with_reasons(harness: AgentHarne
         "folder.md": "it is not a regular file",
         "gone.md": "No such file",
     }.items():
-        [line] = [line for line in said.splitlines() if f"/{name}`: " in line]
+        [line] = [line for line in reply.splitlines() if f"/{name}`: " in line]
         assert reason in line
-    assert "notes.txt" not in said
-    assert ".hidden" not in said
+    assert "notes.txt" not in reply
+    assert ".hidden" not in reply
 
 
 # -- project commands ----------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ async def test_project_command_linked_outside_the_project_is_rejected(harness: A
     async with harness.client(capabilities=NO_CAPABILITIES) as client:
         session = await client.new_session(harness.cwd)
         assert "diary" not in await offered(client)
-        said = await prompt_text(client, session, "/help")
-    assert "leads out of the project" in said
-    assert "Dear diary" not in said
+        reply = await prompt_text(client, session, "/help")
+    assert "leads out of the project" in reply
+    assert "Dear diary" not in reply
 
 
 # -- file contents -------------------------------------------------------------------------------------------

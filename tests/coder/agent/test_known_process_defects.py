@@ -90,9 +90,9 @@ async def test_sandbox_status_is_printed_once_per_process(harness: AgentHarness)
         for _ in range(3):
             assert (await (await editor.new()).turn("run true")).stop == "end_turn"
     assert editor.wire.end is not None
-    said = [line for line in editor.wire.end.stderr.splitlines() if line.startswith(BOUNDARY)]
-    assert len(said) == len(set(said))
-    assert "not tried" not in "".join(said)
+    boundary_lines = [line for line in editor.wire.end.stderr.splitlines() if line.startswith(BOUNDARY)]
+    assert len(boundary_lines) == len(set(boundary_lines))
+    assert "not tried" not in "".join(boundary_lines)
 
 
 def test_agent_dependencies_have_upper_bounds():

@@ -23,10 +23,10 @@ async def test_model_reads_a_file_that_its_command_left_in_tmp(harness: AgentHar
     model = ScriptedModel([left], [use("read_file", path="/tmp/accord-left.txt")], ["ok"])
     async with harness.client(model=model, mode="workspace-write") as client:
         turn = client.prompt(await client.new_session(harness.cwd))
-        asked = await client.asked(
+        permission_request = await client.asked(
             "session/request_permission"
         )  # the command names a path outside the project
-        client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
+        client.raw.reply(permission_request, {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
         await client.turn_of(turn)
         assert client.methods().count("session/request_permission") == 1
     results_sent = [
@@ -44,7 +44,9 @@ async def test_user_file_in_tmp_still_needs_permission(harness: AgentHarness, pr
             [use("read_file", path=file.name)], ["ok"], mode="workspace-write"
         ) as client:
             turn = client.prompt(await client.new_session(harness.cwd))
-            asked = await client.asked("session/request_permission")
-            assert file.name in asked["params"]["toolCall"]["title"]
-            client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": "reject_once"}})
+            permission_request = await client.asked("session/request_permission")
+            assert file.name in permission_request["params"]["toolCall"]["title"]
+            client.raw.reply(
+                permission_request, {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
+            )
             await client.turn_of(turn)

@@ -42,9 +42,9 @@ async def test_resume_of_a_session_open_in_another_process_starts_a_new_session(
             assert fresh != held
             _, result = await two.turn(fresh, "hi")
             assert result["stopReason"] == "end_turn"
-    said = capsys.readouterr().err
-    assert f"--resume: session {held} is open" in said
-    assert "starting a new session" in said
+    texts = capsys.readouterr().err
+    assert f"--resume: session {held} is open" in texts
+    assert "starting a new session" in texts
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
@@ -131,14 +131,14 @@ async def test_prompt_cancelled_at_trust_question_is_kept_and_question_is_repeat
         _, result = await client.turn_of(turn)
         assert result["stopReason"] == "cancelled"
         turn = client.prompt(session, "do it")
-        asked = await client.asked("session/request_permission")
-        assert asked["params"]["toolCall"]["title"].startswith("Trust")
-        client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": "trust"}})
+        permission_request = await client.asked("session/request_permission")
+        assert permission_request["params"]["toolCall"]["title"].startswith("Trust")
+        client.raw.reply(permission_request, {"outcome": {"outcome": "selected", "optionId": "trust"}})
         _, result = await client.turn_of(turn)
         assert result["stopReason"] == "end_turn"
     assert not (harness.project / "c").exists()
-    said = [text_of(message) for message in model.requests[0].messages]
-    assert said == ["write c", "The user cancelled the turn here.", "do it"]
+    texts = [text_of(message) for message in model.requests[0].messages]
+    assert texts == ["write c", "The user cancelled the turn here.", "do it"]
 
 
 async def test_cancelled_turn_reports_usage(harness: AgentHarness):

@@ -210,7 +210,7 @@ async def test_mcp_prompts_are_commands(harness: AgentHarness) -> None:
         assert offered[-1]["name"] == "every:review"
         assert offered[-1]["input"] == {"hint": "file [style]"}
         said = await prompt_text(client, session, "/every:review")
-        assert "Nothing was asked: /every:review needs file" in said
+        assert "The prompt was not sent: /every:review needs file" in said
         assert model.requests == []
         assert await prompt_text(client, session, "/every:review a.py") == "Reviewed."
     assert "Review {'file': 'a.py'}." in model.prompts

@@ -38,9 +38,9 @@ async def editor(agent: Editor, tmp_path: Path) -> Editor:
     return agent
 
 
-def current_values(told: Any) -> dict[str, str]:
+def current_values(update: Any) -> dict[str, str]:
     """Return the current values of the options, by id."""
-    return {option["id"]: option["currentValue"] for option in told["configOptions"]}
+    return {option["id"]: option["currentValue"] for option in update["configOptions"]}
 
 
 # -- iac-code ------------------------------------------------------------------------------------------------
@@ -235,10 +235,10 @@ async def test_agentao_modes(editor: Editor, mode: str) -> None:
 async def test_cancel_sent_as_a_request_is_answered(editor: Editor) -> None:
     editor.choose = None
     chat = await editor.new()
-    asked = chat.prompt("write a.txt: x")
+    request_id = chat.prompt("write a.txt: x")
     await chat.asked()
     assert await editor.call("session/cancel", sessionId=chat.id) == {}
-    assert (await chat.finish(asked)).stop == "cancelled"
+    assert (await chat.finish(request_id)).stop == "cancelled"
 
 
 @pytest.mark.parametrize(

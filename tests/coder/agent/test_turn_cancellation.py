@@ -104,11 +104,11 @@ async def cancelled_turn(client: Client, session: str, after: int) -> tuple[list
             return updates, cancelled, message["result"]["stopReason"]
 
 
-def answer_to(asked: Any, *, cancelled: bool) -> Any:
-    if asked["method"] == "session/request_permission":
+def answer_to(permission_request: Any, *, cancelled: bool) -> Any:
+    if permission_request["method"] == "session/request_permission":
         chosen = {"outcome": "selected", "optionId": "allow_once"}
         return {"outcome": {"outcome": "cancelled"} if cancelled else chosen}
-    assert asked["method"] == "elicitation/create", asked
+    assert permission_request["method"] == "elicitation/create", permission_request
     return {"action": "cancel"} if cancelled else {"action": "accept", "content": {"answer": "red"}}
 
 
@@ -136,8 +136,8 @@ def check_log(session: str, *, turns: int) -> None:
 
 def check_request(request: ModelRequest) -> None:
     """Check that the request has both prompts, and each tool result directly after its call."""
-    said = [text_of(message) for message in request.messages if isinstance(message, UserMessage)]
-    assert (said[0], said[-1]) == ("go", "and now?")
+    prompts = [text_of(message) for message in request.messages if isinstance(message, UserMessage)]
+    assert (prompts[0], prompts[-1]) == ("go", "and now?")
     waiting: list[ToolUse] = []
     for message in request.messages:
         if isinstance(message, ToolResult):

@@ -122,13 +122,13 @@ async def test_summary_request_has_no_tools_and_fits_the_window() -> None:
         CompactionInput(messages=turns(12), size=40_000, force_summary=True, focus="the profiler's figures"),
         model,
     )
-    (asked,) = model.requests
-    assert list(asked.tools) == []
-    assert "Promised" in asked.system
-    (message,) = asked.messages
+    (request,) = model.requests
+    assert list(request.tools) == []
+    assert "Promised" in request.system
+    (message,) = request.messages
     assert "the profiler's figures" in text_of(message)
     assert "module_3_1" in text_of(message)
-    assert estimate(asked) < ContextWindow(40_000, 0).limit
+    assert estimate(request) < ContextWindow(40_000, 0).limit
 
 
 async def test_history_cannot_close_the_fence_of_the_summary_request() -> None:

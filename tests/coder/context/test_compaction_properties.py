@@ -81,33 +81,33 @@ def test_compacted_history_is_valid_smaller_and_keeps_the_essentials(
     size: int | None,
     force_summary: bool,
 ) -> None:
-    sound = repair(history)
+    repaired = repair(history)
     done = compacted(history, plan, outcome, size=size, force_summary=force_summary)
     assert repair(done.messages) == done.messages
-    assert done.before_tokens == estimate(sound)
+    assert done.before_tokens == estimate(repaired)
     assert done.after_tokens == estimate(done.messages)
     if done.method == "nothing":
-        assert done.messages == sound
+        assert done.messages == repaired
     else:
         assert done.after_tokens < done.before_tokens
-    prompt = last_prompt_index(sound)
+    prompt = last_prompt_index(repaired)
     if prompt is not None:
-        assert done.messages[last_prompt_index(done.messages) or 0] == sound[prompt]
+        assert done.messages[last_prompt_index(done.messages) or 0] == repaired[prompt]
     if done.method in ("summary", "mechanical"):
         note = text_of(done.messages[0])
         assert all(entry.content in note for entry in plan)
         words = next(
             (
                 text_of(m).strip()
-                for m in reversed(sound)
+                for m in reversed(repaired)
                 if isinstance(m, AssistantMessage) and text_of(m).strip()
             ),
             "",
         )
         assert len(words) > 1500 or words in "\n".join(map(text_of, done.messages))
     else:
-        kept = [message for message in done.messages if not isinstance(message, ToolResult)]
-        assert kept == [message for message in sound if not isinstance(message, ToolResult)]
+        remaining = [message for message in done.messages if not isinstance(message, ToolResult)]
+        assert remaining == [message for message in repaired if not isinstance(message, ToolResult)]
 
 
 @settings(no_deadline, max_examples=25)

@@ -18,13 +18,13 @@ ENDS = st.sampled_from(
 @given(st.lists(ENDS | st.text()).map("".join))
 @example("</resource>\n</resource-2>")
 def test_closing_tag_occurs_only_at_the_end(text: str) -> None:
-    whole = wrap_in_tag("resource", text, uri="file:///a")
-    first, *_, last = whole.split("\n")
+    wrapped = wrap_in_tag("resource", text, uri="file:///a")
+    first, *_, last = wrapped.split("\n")
     name = last.removeprefix("</").removesuffix(">")
     assert first == f'<{name} uri="file:///a">'
-    ends = re.findall(rf"<\s*/\s*{name}(?![-\d])", whole, re.IGNORECASE)
+    ends = re.findall(rf"<\s*/\s*{name}(?![-\d])", wrapped, re.IGNORECASE)
     assert len(ends) == 1
-    assert text in whole
+    assert text in wrapped
 
 
 def test_fencing_is_deterministic() -> None:

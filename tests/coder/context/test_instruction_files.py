@@ -125,8 +125,8 @@ async def test_links_are_followed_only_within_the_project(tmp_path: Path, projec
     (project / "AGENTS.md").symlink_to("docs/rules.md")
     (project / "sub").mkdir()
     (project / "sub/AGENTS.md").symlink_to(tmp_path / "elsewhere/AGENTS.md")
-    (given,) = await find_instructions(str(project / "sub"))
-    assert given == Instructions(str(project / "AGENTS.md"), "be kind")
+    (instructions,) = await find_instructions(str(project / "sub"))
+    assert instructions == Instructions(str(project / "AGENTS.md"), "be kind")
 
 
 async def test_link_to_a_secret_file_is_ignored(project: Path) -> None:
@@ -164,8 +164,8 @@ async def test_missing_folder_has_no_instructions(project: Path) -> None:
 )
 async def test_unusual_encodings_are_decoded(project: Path, data: bytes, text: str) -> None:
     (project / "AGENTS.md").write_bytes(data)
-    (given,) = await find_instructions(str(project))
-    assert given.text == text
+    (instructions,) = await find_instructions(str(project))
+    assert instructions.text == text
 
 
 async def test_instructions_are_limited_per_file_and_in_total(project: Path) -> None:
@@ -173,12 +173,12 @@ async def test_instructions_are_limited_per_file_and_in_total(project: Path) -> 
     for number in range(6):
         put(folder / "AGENTS.md", f"{number}" * (2 * FILE_BYTES))
         folder /= "sub"
-    given = await find_instructions(str(project / "sub/sub/sub/sub/sub"))
-    assert len(given) == 6
-    assert given[0].text.startswith("5" * FILE_BYTES + "\n[cut here")
-    assert f"read {given[0].path}" in given[0].text
-    assert sum(len(item.text) for item in given) < TOTAL_CHARS + 6 * 500
-    assert "read" in given[-1].text
+    instructions = await find_instructions(str(project / "sub/sub/sub/sub/sub"))
+    assert len(instructions) == 6
+    assert instructions[0].text.startswith("5" * FILE_BYTES + "\n[cut here")
+    assert f"read {instructions[0].path}" in instructions[0].text
+    assert sum(len(item.text) for item in instructions) < TOTAL_CHARS + 6 * 500
+    assert "read" in instructions[-1].text
 
 
 async def test_file_cannot_end_its_own_fence() -> None:

@@ -38,8 +38,8 @@ def test_large_text_without_separators_is_estimated_in_linear_time(piece: str) -
 
 def test_sampled_estimate_matches_the_full_estimate() -> None:
     text, *_ = SAMPLES["python"]
-    whole = estimate(text * 500)  # just short enough to be counted whole
-    assert abs(estimate(text * 2500) / 5 - whole) < 0.03 * whole
+    counted = estimate(text * 500)  # just short enough to be counted whole
+    assert abs(estimate(text * 2500) / 5 - counted) < 0.03 * counted
 
 
 @no_deadline
@@ -70,20 +70,20 @@ def test_calls_images_and_tools_are_counted() -> None:
 def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
     meter = TokenMeter()
     history: list[Message] = [user_message("hello " * 100)]
-    asked = ModelRequest("Be brief.", history, [READ])
-    assert meter.tokens(asked) == estimate(asked)
-    meter.record(asked, 200)
-    assert meter.tokens(asked) == 200
+    request = ModelRequest("Be brief.", history, [READ])
+    assert meter.tokens(request) == estimate(request)
+    meter.record(request, 200)
+    assert meter.tokens(request) == 200
     more: list[Message] = [*history, assistant_message("Good day."), user_message("and now?")]
-    ratio = 200 / estimate(asked)
+    ratio = 200 / estimate(request)
     expected = 200 + ratio * (estimate(assistant_message("Good day.")) + estimate(user_message("and now?")))
     assert meter.tokens(ModelRequest("Be brief.", more, [READ])) == pytest.approx(expected, abs=1)
 
 
 def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
     meter = TokenMeter()
-    asked = ModelRequest("", [user_message("hello " * 1000), assistant_message("Good day.")])
-    meter.record(asked, 2 * estimate(asked))
+    request = ModelRequest("", [user_message("hello " * 1000), assistant_message("Good day.")])
+    meter.record(request, 2 * estimate(request))
     compacted = ModelRequest("", [user_message("short"), assistant_message("Good day.")])
     assert meter.tokens(compacted) == 2 * estimate(compacted)
 
@@ -91,15 +91,15 @@ def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
 @pytest.mark.parametrize("tokens", [0, -5, 20])
 def test_implausibly_low_provider_count_is_ignored(tokens: int) -> None:
     meter = TokenMeter()
-    asked = ModelRequest("", [user_message("hello " * 1000)])
-    meter.record(asked, tokens)
-    assert meter.tokens(asked) == estimate(asked)
+    request = ModelRequest("", [user_message("hello " * 1000)])
+    meter.record(request, tokens)
+    assert meter.tokens(request) == estimate(request)
 
 
 def test_absurd_provider_count_has_limited_effect() -> None:
     meter = TokenMeter()
-    asked = ModelRequest("", [user_message("hello " * 1000)])
-    meter.record(asked, 10**9)
+    request = ModelRequest("", [user_message("hello " * 1000)])
+    meter.record(request, 10**9)
     assert meter.tokens(ModelRequest("", [user_message("hello")])) <= 3 * estimate(user_message("hello"))
 
 

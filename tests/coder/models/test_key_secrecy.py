@@ -122,9 +122,9 @@ async def test_stored_history_has_no_key_and_no_address(kind: Kind) -> None:
         remote_model(server, kind) as model,
     ):
         events = [event async for event in model.stream(request())]
-        kept = encode(events[-1].message).decode()  # type: ignore[union-attr]
-    assert KEY not in kept
-    assert "127.0.0.1" not in kept
+        stored = encode(events[-1].message).decode()  # type: ignore[union-attr]
+    assert KEY not in stored
+    assert "127.0.0.1" not in stored
 
 
 async def test_provider_environment_is_not_sent_to_other_servers(

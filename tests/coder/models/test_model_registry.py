@@ -66,17 +66,17 @@ class CustomModel(RehearsalModel):
 
 
 async def test_resolver_comes_first_and_may_return_none() -> None:
-    asked: list[ModelName] = []
+    requested_names: list[ModelName] = []
 
     async def resolver(name: ModelName) -> Model | None:
-        asked.append(name)
+        requested_names.append(name)
         return CustomModel() if name.provider == "openai" else None
 
     registry = models(resolver=resolver)
     assert registry.choose("openai:x").missing_key is None
     assert (await registry.resolve(ModelName("openai", "x"))).name == "fixed"
     assert isinstance(await registry.resolve(ModelName("rehearsal", "rehearsal")), RehearsalModel)
-    assert asked == [("openai", "x"), ("rehearsal", "rehearsal")]
+    assert requested_names == [("openai", "x"), ("rehearsal", "rehearsal")]
 
 
 async def test_resolver_failure_shows_only_provider_and_type(

@@ -69,10 +69,10 @@ async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
     script = [ModelAnswer(Thought("Let me see.", "c2VhbA=="), "It is 4."), ModelAnswer("As I said.")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         events = await ask(model)
-        kept = decode_message(encode(final_message(events)))
-        await ask(model, request(user_message("2+2?"), kept, user_message("Sure?")))
+        stored = decode_message(encode(final_message(events)))
+        await ask(model, request(user_message("2+2?"), stored, user_message("Sure?")))
     assert [event.text for event in of(ThoughtDelta, events)] == ["Let me see."]
-    assert [type(part) for part in kept.parts] == [ThoughtPart, TextPart]
+    assert [type(part) for part in stored.parts] == [ThoughtPart, TextPart]
     sent = json.dumps(server.requests[1].body)
     assert "Let me see." in sent
     if kind != "openai-chat":  # it has no signatures
@@ -108,12 +108,12 @@ async def test_results_are_sent_back_with_the_ids_of_their_calls(kind: Kind) -> 
         ModelAnswer("done"),
     ]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
-        asked = user_message("read both")
-        answered = final_message(await ask(model, request(asked)))
-        first, second = tool_uses_of(answered)
+        prompt = user_message("read both")
+        answer = final_message(await ask(model, request(prompt)))
+        first, second = tool_uses_of(answer)
         history = [
-            asked,
-            answered,
+            prompt,
+            answer,
             result_message(first, "AAA"),
             result_message(second, "BBB", failed=True),
             note_message("Hurry."),
@@ -134,11 +134,11 @@ async def test_malformed_arguments_are_kept_and_can_be_sent_back(kind: Kind) -> 
         ModelServer([ModelAnswer(broken), ModelAnswer("sorry")]) as server,
         remote_model(server, kind) as model,
     ):
-        answered = final_message(await ask(model))
-        (use,) = tool_uses_of(answered)
+        answer = final_message(await ask(model))
+        (use,) = tool_uses_of(answer)
         if kind != "google":  # Google calls cannot be malformed
             assert use.arguments == '{"path": "a.py"'
-        await ask(model, request(user_message("go"), answered, result_message(use, "not JSON", failed=True)))
+        await ask(model, request(user_message("go"), answer, result_message(use, "not JSON", failed=True)))
     assert "not JSON" in json.dumps(server.requests[1].body)
 
 
@@ -152,12 +152,12 @@ async def test_deeply_nested_arguments_are_kept_as_text(kind: Kind, depth: int) 
         remote_model(server, kind) as model,
     ):
         try:
-            answered = final_message(await ask(model))
+            answer = final_message(await ask(model))
         except ModelError:
             return  # the provider library rejected it, which is a model error
-        (use,) = tool_uses_of(answered)
+        (use,) = tool_uses_of(answer)
         assert isinstance(use.arguments, str)
-        await ask(model, request(user_message("go"), answered, result_message(use, "too deep", failed=True)))
+        await ask(model, request(user_message("go"), answer, result_message(use, "too deep", failed=True)))
 
 
 async def test_calls_with_empty_arguments_and_equal_ids_are_distinct(kind: Kind) -> None:
@@ -262,15 +262,15 @@ async def test_effort_reaches_the_provider(kind: Kind) -> None:
     ):
         await ask(model, request(effort="low"))
         await ask(model, request())
-    asked, unasked = (seen.body for seen in server.requests)
+    with_effort, without_effort = (seen.body for seen in server.requests)
     effort: dict[Kind, Any] = {
         "openai-chat": lambda body: body.get("reasoning_effort"),
         "openai-responses": lambda body: body.get("reasoning", {}).get("effort"),
         "anthropic": lambda body: body.get("output_config", {}).get("effort"),
         "google": lambda body: body.get("generationConfig", {}).get("thinkingConfig"),
     }
-    assert effort[kind](asked)
-    assert effort[kind](asked) != effort[kind](unasked)
+    assert effort[kind](with_effort)
+    assert effort[kind](with_effort) != effort[kind](without_effort)
 
 
 async def test_effort_is_accepted_for_models_without_thinking(kind: Kind) -> None:
@@ -311,5 +311,5 @@ async def test_parallel_streams_of_one_model_do_not_mix(kind: Kind) -> None:
     async with ModelServer(echo) as server, remote_model(server, kind) as model:
         words = ("alpha", "beta", "gamma", "delta")
         answers = await asyncio.gather(*(ask(model, request(user_message(word))) for word in words))
-    said = ["".join(event.text for event in of(TextDelta, events)) for events in answers]
-    assert said == [f"{word} {word}" for word in words]
+    texts = ["".join(event.text for event in of(TextDelta, events)) for events in answers]
+    assert texts == [f"{word} {word}" for word in words]

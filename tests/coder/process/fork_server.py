@@ -48,13 +48,13 @@ def serve(parent: socket.socket) -> None:
         import_module(name)
     built_in_tools()
     while True:
-        said, pipes, _, _ = socket.recv_fds(parent, 4096, 2)
-        if not said:
+        message, pipes, _, _ = socket.recv_fds(parent, 4096, 2)
+        if not message:
             return
         child = os.fork()
         if child == 0:
             parent.close()
-            run_agent(said.decode().split("\0"), *pipes)
+            run_agent(message.decode().split("\0"), *pipes)
         for pipe in pipes:
             os.close(pipe)
         parent.sendall(b"%d\n" % child)

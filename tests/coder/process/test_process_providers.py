@@ -70,11 +70,17 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Sha
             yield Shared(home, log, server, editor)
             server.add(ModelAnswer("the canary sings"))
             await (await editor.new()).turn("sing")
-    said = log.read_bytes() + b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
-    said += b"\n".join([*editor.wire.lines, editor.wire.end.stderr.encode() if editor.wire.end else b""])
-    assert said.count(b"canary") >= 3, "the text must be in the recording, in the store and on the wire"
+    written_bytes = log.read_bytes() + b"".join(
+        path.read_bytes() for path in home.rglob("*") if path.is_file()
+    )
+    written_bytes += b"\n".join(
+        [*editor.wire.lines, editor.wire.end.stderr.encode() if editor.wire.end else b""]
+    )
+    assert written_bytes.count(b"canary") >= 3, (
+        "the text must be in the recording, in the store and on the wire"
+    )
     for key in KEYS.values():
-        assert key.encode() not in said, "a key is on the wire, in a log or in the store"
+        assert key.encode() not in written_bytes, "a key is on the wire, in a log or in the store"
 
 
 class ProviderSession:

@@ -36,8 +36,8 @@ async def test_malformed_input_is_survived_and_stdout_stays_valid(home: Path, pr
     assert {answer["error"]["code"] for answer in answers} <= {-32700, -32600}
     assert editor.wire.end is not None
     assert editor.wire.end.exit_code == 0
-    said = [line for line in editor.wire.end.stderr.splitlines() if not line.startswith(BOUNDARY)]
-    assert {line.split(" accord.")[0] for line in said} == {"accord agent: WARNING"}, (
+    stderr_lines = [line for line in editor.wire.end.stderr.splitlines() if not line.startswith(BOUNDARY)]
+    assert {line.split(" accord.")[0] for line in stderr_lines} == {"accord agent: WARNING"}, (
         "each warning must be one line without a traceback"
     )
 
