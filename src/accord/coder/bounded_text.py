@@ -134,9 +134,11 @@ def wrap_in_tag(tag: str, text: str, **attributes: str | None) -> str:
 
     The same text always gets the same tag. Attributes that are None or empty are left out.
     """
-    name = _unused_tag(tag, text)
-    shown = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes.items() if value)
-    return f"<{name}{shown}>\n{text}{'' if text.endswith(chr(10)) else chr(10)}</{name}>"
+    tag_name = _unused_tag(tag, text)
+    attribute_text = "".join(
+        f' {key}="{escape_attribute(value)}"' for key, value in attributes.items() if value
+    )
+    return f"<{tag_name}{attribute_text}>\n{text}{'' if text.endswith(chr(10)) else chr(10)}</{tag_name}>"
 
 
 def escape_attribute(value: str) -> str:
@@ -146,10 +148,10 @@ def escape_attribute(value: str) -> str:
 
 def _unused_tag(tag: str, text: str) -> str:
     # One pass finds every number in use, however many a hostile text contains.
-    used = {
+    used_numbers = {
         int(number or 1) for number in re.findall(rf"<\s*/\s*{tag}(?:-(\d{{1,9}}))?", text, re.IGNORECASE)
     }
     number = 1
-    while number in used:
+    while number in used_numbers:
         number += 1
     return tag if number == 1 else f"{tag}-{number}"

@@ -69,8 +69,8 @@ class UsageTotal(Struct):
 
     def usage_update(self, used: int, size: int) -> UsageUpdate:
         """The context usage, with the cost of the session so far if it is known."""
-        known = self.priced and self.requests > 0
-        return UsageUpdate(max(used, 0), size, Cost(round(self.cost, 6), "USD") if known else UNSET)
+        is_known = self.priced and self.requests > 0
+        return UsageUpdate(max(used, 0), size, Cost(round(self.cost, 6), "USD") if is_known else UNSET)
 
 
 CHOICES_RECORD: Final = "chosen"

@@ -66,20 +66,20 @@ def fill_prompt(prompt: str, text: str) -> str:
     prompt. A backslash before the dollar sign keeps it.
     """
     words = _split_arguments(text)
-    used = False
+    has_placeholders = False
 
     def replacement(match: re.Match[str]) -> str:
-        nonlocal used
+        nonlocal has_placeholders
         if match["escaped"]:
             return match[0][1:]
-        used = True
+        has_placeholders = True
         if match["all"]:
             return text
         number = int(match["number"])
         return words[number - 1] if number <= len(words) else ""
 
     filled = _PLACEHOLDER.sub(replacement, prompt)
-    return filled if used or not text else f"{filled}\n\n{text}"
+    return filled if has_placeholders or not text else f"{filled}\n\n{text}"
 
 
 def _split_arguments(text: str) -> list[str]:

@@ -113,15 +113,15 @@ class SignIn:
         """Check again whether a key is there. Raises AuthRequired, with what to do."""
         try:
             models = self._models()
-            before, models.endpoints.signed_out = models.endpoints.signed_out, False
+            was_signed_out, models.endpoints.signed_out = models.endpoints.signed_out, False
             choice = models.choose(self._flag)
         except UsageError as error:
             raise AuthRequired(str(error)) from None
         if choice.missing_key is None and choice.source != "rehearsal":
             return
-        models.endpoints.signed_out = before
-        nothing = f"no key of a model provider was found: {_LOGIN_ADVICE}, or set {_KEY_VARIABLE}"
-        raise AuthRequired(choice.missing_key or choice.missing_model or nothing)
+        models.endpoints.signed_out = was_signed_out
+        no_key = f"no key of a model provider was found: {_LOGIN_ADVICE}, or set {_KEY_VARIABLE}"
+        raise AuthRequired(choice.missing_key or choice.missing_model or no_key)
 
     def logout(self, call: "ClientRequest") -> None:
         """Delete the stored keys. Keys in the environment are not used until the user signs in again."""

@@ -85,7 +85,8 @@ def _push_if_offered(agent_session: AgentSession, update: SessionUpdate) -> None
 
 _LOG = logging.getLogger("accord.coder")
 _INTERRUPTED = (
-    "The turn before this was interrupted: the agent stopped in the middle of it. Look before you go on."
+    "The previous turn was interrupted: the agent stopped in the middle of it. "
+    "Check the state of the work before you continue."
 )
 
 
@@ -301,8 +302,8 @@ class SessionLifecycle:
         names = sorted(server.name for server in session.agent_session.mcp_servers)
         if stored.servers is not None and stored.servers != names:
             self._log_servers(session)
-            listed = ", ".join(names) or "none"
-            session.history.add(note_message(f"The MCP servers have changed. They are now: {listed}."))
+            names_text = ", ".join(names) or "none"
+            session.history.add(note_message(f"The MCP servers have changed. They are now: {names_text}."))
 
 
 def _check_folders(agent_session: AgentSession) -> None:

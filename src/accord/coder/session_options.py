@@ -40,8 +40,8 @@ MODEL_LIMIT: Final = 300
 
 def modes(current: Mode) -> SessionModeState:
     """The available modes."""
-    listed = [SessionMode(mode, _MODE_NAMES[mode], DESCRIPTIONS[mode]) for mode in MODES]
-    return SessionModeState(current, listed)
+    available = [SessionMode(mode, _MODE_NAMES[mode], DESCRIPTIONS[mode]) for mode in MODES]
+    return SessionModeState(current, available)
 
 
 def options(session: CoderSession) -> list[SessionConfigOption]:
@@ -52,7 +52,7 @@ def options(session: CoderSession) -> list[SessionConfigOption]:
         if len(choices) >= MODEL_LIMIT:
             break
         choices[str(name)] = _model_option(name, model)
-    listed: list[SessionConfigOption] = [
+    config_options: list[SessionConfigOption] = [
         SessionConfigSelect(
             MODEL,
             "Model",
@@ -63,7 +63,7 @@ def options(session: CoderSession) -> list[SessionConfigOption]:
         )
     ]
     if session.model.provider != REHEARSAL:
-        listed.append(
+        config_options.append(
             SessionConfigSelect(
                 EFFORT,
                 "Thought level",
@@ -76,7 +76,7 @@ def options(session: CoderSession) -> list[SessionConfigOption]:
                 "thought_level",
             )
         )
-    return listed
+    return config_options
 
 
 async def set_option(session: CoderSession, config_id: str, value: str | bool) -> None:
@@ -102,12 +102,12 @@ async def set_model(session: CoderSession, text: str, *, notify: bool = False) -
         missing := missing_key(name.provider, resources.models.endpoints)
     ):
         raise AuthRequired(missing)
-    before = session.model
-    if name != before:
+    previous = session.model
+    if name != previous:
         session.use_model(name)
         preload(resources.models, name)
-    await session.agent_session.set_options(options(session), notify=notify and name != before)
-    if name.provider != before.provider:
+    await session.agent_session.set_options(options(session), notify=notify and name != previous)
+    if name.provider != previous.provider:
         session.spawn(ask_for_models(session))
     return name
 

@@ -127,7 +127,7 @@ class SessionRuntime:
         self, turn: Turn, model: Model, parts: tuple[Part, ...], usage: UsageTotal
     ) -> StopReason:
         session = self.session
-        before = list(session.history.messages)
+        earlier_messages = list(session.history.messages)
         session.history.add(UserMessage(parts))
         await self._set_title(turn)
         await self.prompt_builder.build()
@@ -138,7 +138,7 @@ class SessionRuntime:
         loop = self.agent_loop(turn, model, session.history, context, max_requests=max_requests, usage=usage)
         reason = await loop.run()
         if reason == "refusal":
-            remaining = without_refused_prompt([*before, UserMessage(parts)], len(before))
+            remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
             session.history.replace(remaining, "refused")
         return reason
 

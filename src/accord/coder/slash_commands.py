@@ -276,12 +276,12 @@ async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     if not text:
         await ask_for_models(session)
         return CommandReply(_model_list(str(session.model), _model_choices(turn)))
-    before = session.model
+    previous = session.model
     try:
         name = await set_model(session, text, notify=True)
     except RpcError as error:
-        return CommandReply(f"The model stays `{before}`: {one_line(error.message, 500)}")
-    if name == before:
+        return CommandReply(f"The model stays `{previous}`: {one_line(error.message, 500)}")
+    if name == previous:
         return CommandReply(f"The model is `{name}` already.")
     return CommandReply(f"The model is `{name}` now.")
 
@@ -325,8 +325,8 @@ async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     mode = runtime.session.mode
     lines = [f"Mode `{mode}`: {DESCRIPTIONS[mode]}", ""]
     for category, title in _CATEGORY_TITLES.items():
-        if listed := [tool for tool in tools.values() if tool.category == category]:
-            lines.append(f"- {title}: {_tool_names(listed)}")
+        if category_tools := [tool for tool in tools.values() if tool.category == category]:
+            lines.append(f"- {title}: {_tool_names(category_tools)}")
     lines += ["", "The sandbox of commands:", ""]
     lines += [f"- {one_line(line, 500)}" for line in runtime.sandbox.details()]
     if rules := _rules_summary(runtime):

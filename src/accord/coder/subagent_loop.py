@@ -206,9 +206,9 @@ class SubagentCall:
             self._content = list(content)
         file_locations = None if locations is None else list(locations)
         if self._scope is not None and self._scope.open:
-            shown = None if content is None else self._content
+            shown_content = None if content is None else self._content
             await self._scope.finish(
-                content=shown, raw_output=raw_output, locations=file_locations, failed=failed
+                content=shown_content, raw_output=raw_output, locations=file_locations, failed=failed
             )
         change = ToolCallChange(self._call.tool_call_id, raw_output=raw_output)
         if content is not None:
@@ -228,8 +228,8 @@ class SubagentCall:
         """Set the files the call works on."""
         if self._scope is not None:
             await self._scope.locations(*file_locations)
-        known = [location for location in file_locations if isinstance(location, ToolCallLocation)]
-        await self._update(locations=known)
+        child_locations = [location for location in file_locations if isinstance(location, ToolCallLocation)]
+        await self._update(locations=child_locations)
 
     async def title(self, title: str) -> None:
         """Change the title."""

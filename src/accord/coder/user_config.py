@@ -121,8 +121,8 @@ def models_config(value: Mapping[str, Any], file: Path | str) -> ModelsConfig:
             )
         if endpoint.base_url is not None and (error := address_error(endpoint.base_url)):
             raise ConfigError(file, f"endpoints.{name}.base_url", error)
-    rest = {key: value[key] for key in ("model", "effort", "requests") if key in value}
-    config = convert(rest, ModelsConfig, file, "")
+    settings = {key: value[key] for key in ("model", "effort", "requests") if key in value}
+    config = convert(settings, ModelsConfig, file, "")
     return msgspec.structs.replace(
         config, endpoints=endpoints, models=_table(value, "models", ModelFacts, file)
     )
@@ -217,10 +217,10 @@ class Config(Struct, frozen=True):
 def config_file(folder: Path | None = None) -> Path | None:
     """The user's config file, if there is one. Raises ConfigError if there are two."""
     folder = folder or config_dir()
-    found = [file for name in FILE_NAMES if (file := folder / name).is_file()]
-    if len(found) > 1:
-        raise ConfigError(found[1], "", f"there is also {found[0].name}: keep one of them")
-    return found[0] if found else None
+    files = [file for name in FILE_NAMES if (file := folder / name).is_file()]
+    if len(files) > 1:
+        raise ConfigError(files[1], "", f"there is also {files[0].name}: keep one of them")
+    return files[0] if files else None
 
 
 def load_config(folder: Path | None = None) -> Config:

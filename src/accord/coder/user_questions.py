@@ -201,13 +201,13 @@ def _find_mentions(value: Any, depth: int) -> list[bool]:
     if depth == 0:
         return []
     if isinstance(value, dict):
-        found: list[bool] = []
+        mentions: list[bool] = []
         for name, inner in cast("dict[Any, Any]", value).items():
             if name == METHOD:
-                found.append(inner is not False and inner is not None)
+                mentions.append(inner is not False and inner is not None)
             else:
-                found += _find_mentions(inner, depth - 1)
-        return found
+                mentions += _find_mentions(inner, depth - 1)
+        return mentions
     if isinstance(value, list):
         return [mention for inner in cast("list[Any]", value) for mention in _find_mentions(inner, depth - 1)]
     return [True] if value == METHOD else []

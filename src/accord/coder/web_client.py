@@ -33,8 +33,8 @@ _TUNNELS: Final = (
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a host, resolved by the system."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def forbidden_reason(text: str) -> str | None:

@@ -92,9 +92,9 @@ def test_long_embedded_text_is_truncated_with_a_notice() -> None:
     texts = [
         part.text for part in parts_of(blocks, sees_images=True, limits=limits) if isinstance(part, TextPart)
     ]
-    assert [len(text) < 1300 and "left out here; the whole is at file:///" in text for text in texts] == [
-        True
-    ] * 3
+    assert [
+        len(text) < 1300 and "left out here; the complete text is at file:///" in text for text in texts
+    ] == [True] * 3
     assert sum(map(len, texts)) < 1500 + 3 * 300
 
 

@@ -1,2 +1,2 @@
-"""What the model is told: the system prompt, instructions, prompts as message parts, and compaction of long
+"""The text for the model: the system prompt, instructions, prompts as message parts, and compaction of long
 histories."""

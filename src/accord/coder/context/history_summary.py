@@ -324,15 +324,15 @@ def _prompts_within(prompts: Sequence[str], max_chars: int) -> list[str]:
     remaining_chars = max_chars - len(first)
     if remaining_chars < 0:
         return [] if max_chars <= 0 else [first] if not others else _prompts_within(others[-1:], max_chars)
-    kept: list[str] = []
+    latest: list[str] = []
     for text in reversed(others):
         remaining_chars -= len(text)
         if remaining_chars < 0:
             break
-        kept.append(text)
-    skipped = len(others) - len(kept)
+        latest.append(text)
+    skipped = len(others) - len(latest)
     gap = [f"({skipped} prompts from between are only in the summary.)"] if skipped else []
-    return [first, *gap, *reversed(kept)]
+    return [first, *gap, *reversed(latest)]
 
 
 def _plan_lines(plan: Sequence[PlanEntry]) -> list[str]:

@@ -82,9 +82,11 @@ async def find_instructions(
 class InstructionTracker:
     """Knows which instructions the model has, so that it gets those of a subfolder only once."""
 
-    def __init__(self, cwd: str, roots: Sequence[str] = (), known: Iterable[Instructions] = ()) -> None:
+    def __init__(
+        self, cwd: str, roots: Sequence[str] = (), initial_instructions: Iterable[Instructions] = ()
+    ) -> None:
         self._roots = [os.path.realpath(root) for root in (cwd, *roots)]
-        self._initial_paths = frozenset(os.path.realpath(item.path) for item in known)
+        self._initial_paths = frozenset(os.path.realpath(item.path) for item in initial_instructions)
         self._known_paths: set[str] = set(self._initial_paths)
         self._searched: set[str] = set()
 
@@ -98,13 +100,13 @@ class InstructionTracker:
         self._searched.clear()
 
     def _new_instructions(self, path: str) -> list[Instructions]:
-        real = os.path.realpath(path)
-        within = [root for root in self._roots if _is_within(real, root)]
-        if not within:
+        real_path = os.path.realpath(path)
+        matching_roots = [root for root in self._roots if _is_within(real_path, root)]
+        if not matching_roots:
             return []
-        root = max(within, key=len)
+        root = max(matching_roots, key=len)
         instructions: list[Instructions] = []
-        for folder in _folder_and_parents(real, root):
+        for folder in _folder_and_parents(real_path, root):
             if folder in self._searched:
                 break  # the folders above it were searched, too
             self._searched.add(folder)
@@ -171,10 +173,10 @@ def _owner(folder: str) -> int | None:
         return None
 
 
-def _folder_and_parents(path: str, last: str) -> Iterator[str]:
-    """The folder itself, or the folder of a file, and the folders above it up to the last."""
+def _folder_and_parents(path: str, top_folder: str) -> Iterator[str]:
+    """The folder itself, or the folder of a file, and the folders above it up to `top_folder`."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    while _is_within(folder, last):
+    while _is_within(folder, top_folder):
         yield folder
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -182,27 +184,29 @@ def _folder_and_parents(path: str, last: str) -> Iterator[str]:
         folder = parent
 
 
-def _folder_instructions(folder: str, bounds: Sequence[str]) -> Instructions | None:
+def _folder_instructions(folder: str, top_folders: Sequence[str]) -> Instructions | None:
     """The first instruction file of a folder; None if it is empty."""
     for name in INSTRUCTION_FILES:
         path = os.path.join(folder, name)
-        real = os.path.realpath(path)
-        if not os.path.isfile(real) or not any(_is_within(real, bound) for bound in bounds):
+        real_path = os.path.realpath(path)
+        if not os.path.isfile(real_path) or not any(
+            _is_within(real_path, top_folder) for top_folder in top_folders
+        ):
             continue
-        text = _read_text(real)
+        text = _read_text(real_path)
         if text is not None:
             return Instructions(path, text) if text else None
     return None
 
 
-def _read_text(real: str) -> str | None:
+def _read_text(real_path: str) -> str | None:
     """The text of a file: empty if it has none, None if it cannot or must not be read."""
     from accord.policy.secret_files import is_secret
 
-    if is_secret(Path(real)):
+    if is_secret(Path(real_path)):
         return None  # a link must not send a secret to the model
     try:
-        data, size = _read_start(real)
+        data, size = _read_start(real_path)
     except OSError:
         return None
     if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -211,13 +215,13 @@ def _read_text(real: str) -> str | None:
     decoded = data.decode(encoding, "replace").replace("\r\n", "\n")
     text = "".join(c for c in decoded if c.isprintable() or c in "\n\t").strip()
     if size > len(data):
-        text += f"\n[cut here: the file has {size:,} bytes; read {real} for the rest]"
+        text += f"\n[cut here: the file has {size:,} bytes; read {real_path} for the rest]"
     return text
 
 
-def _read_start(real: str) -> tuple[bytes, int]:
+def _read_start(real_path: str) -> tuple[bytes, int]:
     """The beginning of a regular file, and its size. Opens folder by folder, so that no link is followed."""
-    path = Path(real)
+    path = Path(real_path)
     folder = Folder(Path(path.anchor))
     for name in path.parts[1:-1]:
         with folder:
@@ -230,7 +234,7 @@ def _read_start(real: str) -> tuple[bytes, int]:
 
 def _limit_total(instructions: Sequence[Instructions]) -> list[Instructions]:
     """The instructions cut to a total length; the first ones are the most important."""
-    kept: list[Instructions] = []
+    limited: list[Instructions] = []
     remaining = TOTAL_CHARS
     for item in instructions:
         if len(item.text) > remaining:
@@ -238,9 +242,9 @@ def _limit_total(instructions: Sequence[Instructions]) -> list[Instructions]:
                 f"{item.text[:remaining]}\n[cut here: too many instructions; read {item.path} for the rest]"
             )
             item = Instructions(item.path, text.strip(), item.is_user_file)
-        kept.append(item)
+        limited.append(item)
         remaining -= min(len(item.text), remaining)
-    return kept
+    return limited
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -330,7 +334,7 @@ def _environment(context: PromptContext) -> str:
 
 
 def _mode(mode: Mode) -> str:
-    return f'Mode: {mode}. The user was told: "{DESCRIPTIONS[mode]}"{_MODE_ADVICE.get(mode, "")}'
+    return f'Mode: {mode}. The user reads it as: "{DESCRIPTIONS[mode]}"{_MODE_ADVICE.get(mode, "")}'
 
 
 _MODE_ADVICE: Final[dict[Mode, str]] = {

@@ -90,9 +90,9 @@ class _PartConverter:
 
     def _text(self, uri: str, text: str, mime_type: str | None) -> str:
         limit = min(self._limits.resource_chars, self._text_chars_left)
-        kept = truncate(text, limit, f"the whole is at {one_line(uri, 200)}")
+        truncated = truncate(text, limit, f"the complete text is at {one_line(uri, 200)}")
         self._text_chars_left -= min(len(text), limit)
-        return wrap_in_tag("resource", kept, uri=uri, type=mime_type)
+        return wrap_in_tag("resource", truncated, uri=uri, type=mime_type)
 
     def _blob(self, resource: BlobResourceContents) -> Part:
         mime_type = (resource.mime_type or "").partition(";")[0].strip().casefold()
@@ -150,9 +150,9 @@ def _link_text(link: ResourceLink) -> str:
 
 def _escape_address(uri: str) -> str:
     """An address that stays inside the brackets of a link."""
-    shown = one_line(uri, _URI_LIMIT).replace(" ", "%20")
+    address = one_line(uri, _URI_LIMIT).replace(" ", "%20")
     return (
-        shown.replace("(", "%28")
+        address.replace("(", "%28")
         .replace(")", "%29")
         .replace("<", "%3C")
         .replace(">", "%3E")
@@ -173,9 +173,9 @@ def _decode_base64(encoded: str) -> bytes | None:
         encoded = encoded[encoded.find(",") + 1 :]
     if not encoded.isascii():
         return None
-    plain = "".join(encoded.split()).rstrip("=").translate(_URL_ALPHABET)
+    standard = "".join(encoded.split()).rstrip("=").translate(_URL_ALPHABET)
     try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
 
@@ -239,8 +239,8 @@ def _clean_line(line: str) -> str:
         if start is None:
             break
         visible = visible[start.end() :]
-    plain = _EMPHASIS.sub("", _LINK.sub(r"\1", visible))
-    words = " ".join(map(_short_path, plain.split()))
+    text = _EMPHASIS.sub("", _LINK.sub(r"\1", visible))
+    words = " ".join(map(_short_path, text.split()))
     return words if any(c.isalnum() for c in words) else ""
 
 
@@ -271,9 +271,9 @@ def _shorten_title(text: str) -> str:
     text = text.strip().rstrip(" .:;,。")
     if len(text) <= TITLE_LIMIT:
         return text
-    kept = text[: TITLE_LIMIT - 1]
-    blank = kept.rfind(" ")
-    return kept[: blank if blank > TITLE_LIMIT // 2 else len(kept)].rstrip(" .,;:") + "…"
+    start = text[: TITLE_LIMIT - 1]
+    last_space = start.rfind(" ")
+    return start[: last_space if last_space > TITLE_LIMIT // 2 else len(start)].rstrip(" .,;:") + "…"
 
 
 def _title_of_block(block: Any) -> str:

@@ -225,8 +225,8 @@ def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> M
     # The rehearsal provider has one model, so a bare name cannot be another one of it.
     if name := parse_model_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
         return name
-    known = ", ".join([*endpoints.names, REHEARSAL])
-    raise UnknownModel(f"{text!r} names no known provider ({known}); use provider:name")
+    provider_names = ", ".join([*endpoints.names, REHEARSAL])
+    raise UnknownModel(f"{text!r} names no known provider ({provider_names}); use provider:name")
 
 
 def missing_key(provider: str, endpoints: Endpoints) -> str | None:

@@ -228,8 +228,10 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
     return {**headers, name: key} if name else {**headers, "authorization": f"Bearer {key}"}
 
 
-def _read_list(endpoint: Endpoint, listed: Any) -> Iterator[AvailableModel]:
-    entries = cast(list[dict[str, Any]], listed["models"] if endpoint.kind == "google" else listed["data"])
+def _read_list(endpoint: Endpoint, response: Any) -> Iterator[AvailableModel]:
+    entries = cast(
+        list[dict[str, Any]], response["models"] if endpoint.kind == "google" else response["data"]
+    )
     for entry in entries:
         if endpoint.kind == "google":
             if "generateContent" not in entry.get("supportedGenerationMethods", ()):

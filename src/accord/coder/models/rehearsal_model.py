@@ -278,9 +278,9 @@ def _split(text: str, separator: re.Pattern[str], parse: Callable[[str], _T | No
     parsed: list[list[_T] | None] = [*(None for _ in starts), []]
     for start in range(len(cuts), -1, -1):
         for end in range(start, len(ends)):
-            rest = parsed[end + 1]
-            if rest is not None and (first := parse(text[starts[start] : ends[end]])) is not None:
-                parsed[start] = [first, *rest]
+            later_pieces = parsed[end + 1]
+            if later_pieces is not None and (piece := parse(text[starts[start] : ends[end]])) is not None:
+                parsed[start] = [piece, *later_pieces]
                 break
     return parsed[0]
 
@@ -328,20 +328,20 @@ class _Progress:
         self.next_step: RehearsalStep = []
         """Empty when all steps are done."""
         self._outcomes: list[tuple[RehearsalCommand, ToolResult]] = []
-        self._missing: list[RehearsalCommand] = []
+        self._without_tool: list[RehearsalCommand] = []
         results = {item.id: item for item in later_messages if isinstance(item, ToolResult)}
         answers = [
             tool_uses_of(message) for message in later_messages if isinstance(message, AssistantMessage)
         ]
-        self._done = deque(
+        self._finished_results = deque(
             [[results[use.id] for use in uses if use.id in results] for uses in answers if uses]
         )
         for step in steps:
-            self._missing += [command for command in step if command.tool and command.tool not in tools]
+            self._without_tool += [command for command in step if command.tool and command.tool not in tools]
             possible = [command for command in step if command.tool in tools]
             if possible:
                 self._check(possible, "read_file" in tools)
-            elif not self._done:
+            elif not self._finished_results:
                 self.thoughts += [command.arguments["text"] for command in step if not command.tool]
             if self.next_step:
                 return
@@ -351,20 +351,20 @@ class _Progress:
 
         If a tool refuses to change a file that was not read, read the file and repeat the step.
         """
-        if not self._done:
+        if not self._finished_results:
             self.next_step = step
             return
-        results = self._done.popleft()
+        results = self._finished_results.popleft()
         if can_read and len(step) == len(results) == 1 and _must_read_first(results[0]):
             path = step[0].arguments["path"]
-            if not self._done:
+            if not self._finished_results:
                 self.next_step = [RehearsalCommand(f"read {path}", "read_file", {"path": path})]
                 return
-            self._done.popleft()
-            if not self._done:
+            self._finished_results.popleft()
+            if not self._finished_results:
                 self.next_step = step
                 return
-            results = self._done.popleft()
+            results = self._finished_results.popleft()
         self._outcomes += zip(step, results, strict=False)
 
     def summary(self) -> str:
@@ -375,9 +375,9 @@ class _Progress:
         ]
         lines += [
             f"- {_first_line(command.text)}: skipped because there is no tool `{command.tool}`"
-            for command in self._missing
+            for command in self._without_tool
         ]
-        failed = sum(result.failed for _, result in self._outcomes) + len(self._missing)
+        failed = sum(result.failed for _, result in self._outcomes) + len(self._without_tool)
         head = f"Done, {failed} of {len(lines)} failed." if failed else "Done."
         return "\n".join([head, *lines, "", f"({_INTRODUCTION})"])
 
@@ -417,8 +417,8 @@ def _introduce(request: ModelRequest, tools: set[str], later_messages: Sequence[
 
 
 def _calls(request: ModelRequest, commands: RehearsalStep) -> Iterator[ToolUse]:
-    used = sum(len(tool_uses_of(message)) for message in request.messages)
-    for number, command in enumerate(commands, used + 1):
+    earlier_calls = sum(len(tool_uses_of(message)) for message in request.messages)
+    for number, command in enumerate(commands, earlier_calls + 1):
         yield ToolUse(f"rehearsal-{number}", command.tool or "", command.arguments)
 
 
