@@ -72,8 +72,8 @@ def remote_launcher(
     return RemoteLauncher(address)
 
 
-def agent_at(launcher: RemoteLauncher) -> ConfiguredAgent:
-    """Return the remote agent.
+def configured_remote_agent(launcher: RemoteLauncher) -> ConfiguredAgent:
+    """Return a remote agent as a configured one.
 
     It gets no MCP servers of this machine: it could not start them, and would see keys.
     """
@@ -86,10 +86,10 @@ def _check_untrusted_file(file: AgentConfigFile, name: str | None, default: str)
     Without this, a user who refuses the file would silently get another agent of the same name.
     """
     file_default = None if file.agent_list.default is None or name is not None else file.agent_list.default[1]
-    wanted = name or file_default or default
-    if file_default is not None or file.contains(wanted):
+    agent_name = name or file_default or default
+    if file_default is not None or file.contains(agent_name):
         raise NotTrusted(
-            f"{wanted!r} comes from an untrusted file ({file.path}); "
+            f"{agent_name!r} comes from an untrusted file ({file.path}); "
             "run `accord agents trust` to allow it, or name another agent"
         )
 

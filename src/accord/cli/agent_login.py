@@ -11,9 +11,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from accord.cli.agent_choice import choose_agent
-from accord.cli.command_parser import Parser, add_trust_option, existing_folder
+from accord.cli.command_parser import Parser, add_trust_option, existing_folder, is_terminal, print_stderr
 from accord.cli.exit_codes import AUTH, DONE, FAILED
 from accord.cli.output import output_for
 from accord.cli.terminal_user import TerminalForms, TerminalUser, can_ask
@@ -48,6 +49,9 @@ def log_out(parser: Parser, arguments: Sequence[str]) -> int:
     return asyncio.run(AgentSignIn(agent, cwd).log_out())
 
 
+_print = partial(print_stderr, command="agents")
+
+
 class AgentSignIn:
     """Signs the user of this terminal in to one agent, or out."""
 
@@ -56,7 +60,7 @@ class AgentSignIn:
         self._launch = agent.launch(cwd)
         self._user: TerminalUser | None = None
         if can_ask():
-            terminal = sys.stdout.isatty()
+            terminal = is_terminal(sys.stdout)
             self._user = TerminalUser(
                 output_for("quiet", stdout=sys.stdout, stderr=sys.stderr, terminal=terminal)
             )
@@ -132,12 +136,12 @@ class AgentSignIn:
 
     async def _ask_method(self, user: TerminalUser, methods: Sequence[AuthMethod]) -> AuthMethod:
         async with user.start_question() as question:
-            question.say(f"How do you want to sign in to {self._name}?")
+            question.show(f"How do you want to sign in to {self._name}?")
             for number, method in enumerate(methods, 1):
-                question.say(
+                question.show(
                     f"{number}  {one_line(method.id)}: {describe_method(method, self._launch)}", "  "
                 )
-            answer = await question.line("Number or id: ")
+            answer = await question.read_line("Number or id: ")
         if not answer:
             raise UsageError("no sign-in method was chosen; nothing was changed")
         if answer.isdecimal() and 1 <= int(answer) <= len(methods):
@@ -160,7 +164,3 @@ class AgentSignIn:
     def _key_hint(self) -> str:
         keys = [key for key in self._agent.keys if "*" not in key]
         return f"; it reads a key from the environment: {', '.join(keys)}" if keys else ""
-
-
-def _print(text: str) -> None:
-    print(f"accord agents: {text}", file=sys.stderr, flush=True)

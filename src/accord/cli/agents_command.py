@@ -16,7 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.cli.command_parser import Parser, add_trust_option, existing_folder, json_text, split_command
+from accord.cli.command_parser import (
+    Parser,
+    add_trust_option,
+    existing_folder,
+    is_terminal,
+    json_text,
+    print_stderr,
+    print_table,
+    split_command,
+    subcommand_help,
+)
 from accord.errors import NeverStarted, UsageError
 from accord.frontend.agent_config import (
     ConfiguredAgent,
@@ -54,7 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one subcommand and return the exit code."""
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help", "help"):
-        print(_help())
+        summaries = {name: summary for name, (summary, _) in _COMMANDS.items()}
+        print(subcommand_help("accord agents", summaries))
         return 0 if arguments else 2
     command = _COMMANDS.get(name)
     if command is None:
@@ -70,8 +81,8 @@ def registry_rows(path: Path) -> list[tuple[str, ...]]:
             state = f"by {agent.entry()['command']}"
         except UsageError:
             state = "not here"
-        about = f"{agent.name}: {agent.description}" if agent.description else agent.name
-        rows.append(("", agent.id, agent.version, state, visible(about)))
+        description = f"{agent.name}: {agent.description}" if agent.description else agent.name
+        rows.append(("", agent.id, agent.version, state, visible(description)))
     return rows
 
 
@@ -93,11 +104,11 @@ def _list(arguments: Sequence[str]) -> int:
     add_trust_option(parser)
     options = parser.parse_args(arguments)
     if options.registry is not None:
-        _print_rows(registry_rows(Path(options.registry).expanduser()))
+        print_table(registry_rows(Path(options.registry).expanduser()))
         return 0
     agents = load(existing_folder("--cwd", options.cwd), trust=once if options.trust else leave_out)
     if options.json:
-        print(json_text([_as_json(agent, agents) for agent in agents]))
+        print(json_text([_agent_json(agent, agents) for agent in agents]))
         return 0
     default = agents.default.name
     rows = [
@@ -119,12 +130,12 @@ def _list(arguments: Sequence[str]) -> int:
         (" ", agent.name, visible(agent.description), _state(agent), _command_text(agent))
         for agent in agents.others
     ]
-    _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
+    print_table([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
     print(f"\n{_config_files(agents)}")
     print(
         "\nKnown agents. Use an installed one by its name; `accord agents show NAME` says how to install one."
     )
-    _print_rows([("", "NAME", "AGENT", "STATE", "COMMAND"), *known_rows])
+    print_table([("", "NAME", "AGENT", "STATE", "COMMAND"), *known_rows])
     _print_notes(agents)
     return 0
 
@@ -215,7 +226,7 @@ def _command_text(agent: ConfiguredAgent) -> str:
         return "" if agent.known is None else shlex.join(agent.known.command)
 
 
-def _as_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]:
+def _agent_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]:
     known_agent = agent.known
     try:
         command = list(agent.program())
@@ -261,7 +272,7 @@ def _details_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str,
             for entry in agent.mcp
         ],
     }
-    return _as_json(agent, agents) | details
+    return _agent_json(agent, agents) | details
 
 
 def _rules_json(rules: Rules | None) -> dict[str, Any] | None:
@@ -306,7 +317,7 @@ def _trust(arguments: Sequence[str]) -> int:
     if agents.project is not None:
         print(f"{file.path} is already trusted")
         return 0
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError(f"{file.path} is not trusted; run `accord agents trust` in a terminal to review it")
     return 0 if ask(file) else 1
 
@@ -329,13 +340,6 @@ def _setup(arguments: Sequence[str]) -> int:
     return setup(arguments)
 
 
-def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        print("  ".join([*cells, row[4]]).rstrip())
-
-
 def _config_files(agents: ConfiguredAgents) -> str:
     """Say which `acp.json` files were read."""
     path = visible(str(user_file()))
@@ -348,21 +352,11 @@ def _config_files(agents: ConfiguredAgents) -> str:
 
 def _print_notes(agents: ConfiguredAgents) -> None:
     for note in agents.notes:
-        print(f"accord agents: note: {visible(note)}", file=sys.stderr)
+        print_stderr(f"note: {visible(note)}", command="agents")
     if agents.untrusted_file is not None:
         path = visible(str(agents.untrusted_file.path))
-        print(
-            f"accord agents: note: {path} is not trusted; run `accord agents trust` to use it",
-            file=sys.stderr,
-        )
-
-
-def _help() -> str:
-    width = max(map(len, _COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()]
-    return "\n".join(
-        ["usage: accord agents COMMAND   (accord agents COMMAND --help shows the options)", "", *lines]
-    )
+        note = f"note: {path} is not trusted; run `accord agents trust` to use it"
+        print_stderr(note, command="agents")
 
 
 def _add(arguments: Sequence[str]) -> int:
@@ -442,13 +436,15 @@ def _new_entry(options: Namespace, command: list[str]) -> tuple[str, dict[str, A
             f"unknown agent {options.name!r}; "
             f"use `accord agents add {shlex.quote(options.name)} -- COMMAND ...`"
         )
-    line = agent.command
+    start_command = agent.command
     if agent.executable() is None:
         runner = agent.runner_command
         if runner is None or shutil.which(runner[0]) is None:
             raise UsageError(f"{agent.id} is not installed; {agent.install_hint}")
-        line = runner
-    return agent.id, {"command": line[0]} | ({"args": list(line[1:])} if line[1:] else {})
+        start_command = runner
+    return agent.id, {"command": start_command[0]} | (
+        {"args": list(start_command[1:])} if start_command[1:] else {}
+    )
 
 
 def _registry_agent(path: Path, name: str | None) -> RegistryAgent:
@@ -458,18 +454,20 @@ def _registry_agent(path: Path, name: str | None) -> RegistryAgent:
     if name is None:
         raise UsageError(f"{path} has {len(agents)} agents; pass the name of one")
     if name not in agents:
-        near = difflib.get_close_matches(name, agents, n=_MAX_SUGGESTIONS)
-        hint = f"; did you mean {', '.join(near)}?" if near else f" among its {len(agents)} agents"
+        suggestions = difflib.get_close_matches(name, agents, n=_MAX_SUGGESTIONS)
+        hint = (
+            f"; did you mean {', '.join(suggestions)}?" if suggestions else f" among its {len(agents)} agents"
+        )
         raise UsageError(f"{path} has no agent {name!r}{hint}")
     return agents[name]
 
 
 def _entry_settings(options: Namespace) -> dict[str, Any]:
     env: dict[str, str] = {}
-    for pair in options.env:
-        name, equals, value = pair.partition("=")
+    for assignment in options.env:
+        name, equals, value = assignment.partition("=")
         if not name or not equals:
-            raise UsageError(f"--env {pair!r} is not NAME=VALUE")
+            raise UsageError(f"--env {assignment!r} is not NAME=VALUE")
         if options.project and is_credential(name, value) and not referenced_variables([value]):
             raise UsageError(
                 f"--env {name} is a key and must not be in a project's file; use --env '{name}=${{{name}}}'"

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, cast
 
 from accord.cli.command_parser import (
     Parser,
@@ -12,6 +12,7 @@ from accord.cli.command_parser import (
     add_trust_option,
     agent_folder,
     check_session_options,
+    is_terminal,
     split_command,
 )
 from accord.errors import UsageError
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Chat until the user leaves and return the exit code."""
     chat_arguments = read_arguments(arguments)
-    if _is_terminal():
+    if os.environ.get("TERM") != "dumb" and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from accord.extras import require
 
         require("tui", "accord chat")
-        return chat_on_screen(chat_arguments)
-    from accord.cli.plain_chat import chat_plainly
+        return run_screen_chat(chat_arguments)
+    from accord.cli.plain_chat import run_plain_chat
 
-    return chat_plainly(chat_start(chat_arguments))
+    return run_plain_chat(chat_start(chat_arguments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,6 @@ class ChatArguments:
     permissions: PermissionDefault | None
     model: str | None
     mode: str | None
-    settings: tuple[tuple[str, str], ...]
     session: str | None
     newest: bool
     trust: bool
@@ -58,15 +58,12 @@ class ChatArguments:
 
 def read_arguments(words: Sequence[str]) -> ChatArguments:
     """Parse and check the arguments. Raises UsageError."""
-    own, command = split_command(words)
-    options = parser().parse_args(own)
-    named = [
-        word
-        for word in (options.agent, options.url and "--url", command[0] if command else None)
-        if word is not None
-    ]
-    if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)} both name an agent; use one of them")
+    own_words, command = split_command(words)
+    options = parser().parse_args(own_words)
+    agents = [options.agent, options.url and "--url", command[0] if command else None]
+    names = [name for name in agents if name is not None]
+    if len(names) > 1:
+        raise UsageError(f"{' and '.join(names)} both name an agent; use one of them")
     check_session_options(options)
     for name in ("agent", "url", "model", "mode", "session"):
         value = getattr(options, name)
@@ -87,7 +84,6 @@ def read_arguments(words: Sequence[str]) -> ChatArguments:
         permissions=cast("PermissionDefault | None", options.permissions),
         model=options.model,
         mode=options.mode,
-        settings=(),
         session=options.session,
         newest=options.newest,
         trust=options.trust,
@@ -116,7 +112,7 @@ def parser() -> Parser:
     return parser
 
 
-def chat_on_screen(arguments: ChatArguments) -> int:
+def run_screen_chat(arguments: ChatArguments) -> int:
     """Run the terminal client. Raises UsageError for unusable settings."""
     from accord.tui.actions import ACTIONS
     from accord.tui.background_color import BackgroundColor, detect_background
@@ -141,10 +137,10 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
     from accord.tui.chat_types import ChatStart
 
     def find(trusting: "TrustCallback") -> "ConfiguredAgent":
-        from accord.cli.agent_choice import agent_at, choose_agent
+        from accord.cli.agent_choice import choose_agent, configured_remote_agent
 
         if arguments.remote is not None:
-            return agent_at(arguments.remote)
+            return configured_remote_agent(arguments.remote)
 
         return choose_agent(
             arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust, ask_trust=trusting
@@ -154,27 +150,18 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
         find=find,
         cwd=arguments.cwd,
         remote=arguments.remote,
-        name=_name(arguments),
+        name=_agent_name(arguments),
         from_command=bool(arguments.command),
         add_dir=arguments.add_dir,
         permissions=arguments.permissions,
         model=arguments.model,
         mode=arguments.mode,
-        settings=arguments.settings,
         session=arguments.session,
         newest=arguments.newest,
     )
 
 
-def _name(arguments: ChatArguments) -> str:
+def _agent_name(arguments: ChatArguments) -> str:
     if arguments.remote is not None:
         return str(arguments.remote)
     return arguments.agent or (arguments.command[0].rpartition("/")[2] if arguments.command else "accord")
-
-
-def _is_terminal() -> bool:
-    """Tell whether stdin and stdout are a terminal that can be drawn on."""
-    if os.environ.get("TERM") == "dumb":
-        return False
-    streams = cast("tuple[TextIO | None, ...]", (sys.stdin, sys.stdout))  # None if the caller closed one
-    return all(stream is not None and stream.isatty() for stream in streams)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from accord.cli.command_parser import Parser, split_command
+from accord.cli.command_parser import Parser, is_terminal, split_command
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from accord.check.check_script import ScriptT
     from accord.check.findings import CheckReport, RuleId
 
-
-if TYPE_CHECKING:
     Check: TypeAlias = Callable[[Progress | None], Coroutine[Any, Any, CheckReport]]
 
 _USAGE: Final = """\
@@ -138,8 +136,8 @@ def run_check(kind: str, words: list[str]) -> int:
 
 
 def _parse(kind: str, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    own, command = split_command(words)
-    options, rest = _parser(kind).parse_known_args(own)
+    own_words, command = split_command(words)
+    options, rest = _parser(kind).parse_known_args(own_words)
     unknown = [word for word in rest if word.startswith("-")]
     if rest and not command and rest[:1] != unknown[:1]:
         raise UsageError(
@@ -205,12 +203,14 @@ def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequ
 
     timeouts = CheckTimeouts().scaled(options.slow)
     rules = agent_rules()
-    wanted = select_rules(rules, options.only, options.skip)
+    selected = select_rules(rules, options.only, options.skip)
     select_rules(rules, options.need, ())
-    script = _script(options.script, ("accord", "plain"), AgentCheckScript)
+    script = _find_script(options.script, ("accord", "plain"), AgentCheckScript)
     launcher = AgentProcessLauncher(command, exit_timeout=timeouts.exit)
     return rules, lambda progress: check_agent(
-        launcher, wanted, CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress)
+        launcher,
+        selected,
+        CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress),
     )
 
 
@@ -223,16 +223,18 @@ def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Seq
     check_template(command)
     timeouts = CheckTimeouts().scaled(options.slow)
     rules = client_rules()
-    wanted = select_rules(rules, options.only, options.skip)
+    selected = select_rules(rules, options.only, options.skip)
     select_rules(rules, options.need, ())
-    script = _script(options.script, ("run", "none"), ClientCheckScript)
+    script = _find_script(options.script, ("run", "none"), ClientCheckScript)
     launcher = ClientProcessLauncher(command)
     return rules, lambda progress: check_client(
-        launcher, wanted, CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress)
+        launcher,
+        selected,
+        CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress),
     )
 
 
-def _script(name: str | None, included: tuple[str, ...], kind: "type[ScriptT]") -> "ScriptT | None":
+def _find_script(name: str | None, included: tuple[str, ...], kind: "type[ScriptT]") -> "ScriptT | None":
     from accord.check.check_script import read_script, shipped_script
 
     if name is None:
@@ -244,12 +246,12 @@ async def _report_or_signal(check: "Coroutine[Any, Any, CheckReport]") -> "Check
     """Run the check. Return its report, or the signal that ended it after its processes are stopped."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(check)
-    caught: list[signal.Signals] = []
+    signals: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
-        if not caught:  # a second signal must not interrupt the cleanup
+        if not signals:  # a second signal must not interrupt the cleanup
             task.cancel()
-        caught.append(number)
+        signals.append(number)
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
@@ -262,14 +264,14 @@ async def _report_or_signal(check: "Coroutine[Any, Any, CheckReport]") -> "Check
     try:
         return await task
     except asyncio.CancelledError:
-        if not caught:
+        if not signals:
             raise
-        return caught[0]
+        return signals[0]
 
 
 def _progress_line() -> "tuple[Progress | None, Callable[[], None]]":
     """Return functions that show and clear a progress line on a terminal."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         return None, lambda: None
 
     def show(done: int, total: int, name: str) -> None:
@@ -285,11 +287,11 @@ def _write_reports(report: "CheckReport", command: list[str], options: argparse.
     if options.junit:
         from accord.check.report_formats import report_junit
 
-        _write(options.junit, report_junit(report))
+        _write_file(options.junit, report_junit(report))
     if options.html:
         from accord.check.report_formats import report_html
 
-        _write(options.html, "".join(report_html(report, date=date)).encode())
+        _write_file(options.html, "".join(report_html(report, date=date)).encode())
     if options.json:
         import json
 
@@ -303,7 +305,7 @@ def _write_reports(report: "CheckReport", command: list[str], options: argparse.
             print(line)
 
 
-def _write(path: str, content: bytes) -> None:
+def _write_file(path: str, content: bytes) -> None:
     try:
         Path(path).write_bytes(content)
     except OSError as error:

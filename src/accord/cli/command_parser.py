@@ -1,4 +1,4 @@
-"""What the commands share: argument parsing, folder arguments, JSON output and signal handlers.
+"""What the commands share: argument parsing, folder arguments, output helpers and signal handlers.
 
 Keep heavy imports out.
 """
@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from accord.errors import UsageError
 
@@ -98,6 +98,31 @@ def agent_folder(option: str, text: str, *, remote: bool = False) -> str:
             f"{option} {path!a} is not UTF-8 and cannot be sent to an agent; rename the folder"
         ) from None
     return path
+
+
+def subcommand_help(program: str, summaries: Mapping[str, str]) -> str:
+    """Return the help text of a command with subcommands."""
+    width = max(map(len, summaries))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in summaries.items()]
+    return "\n".join([f"usage: {program} COMMAND   ({program} COMMAND --help shows the options)", "", *lines])
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether a standard stream is a terminal. It is None if the caller closed it."""
+    return stream is not None and stream.isatty()
+
+
+def print_stderr(text: str, *, command: str = "", end: str = "\n") -> None:
+    """Print a text on stderr, after `accord COMMAND: ` if a command is named."""
+    print(f"accord {command}: {text}" if command else text, end=end, file=sys.stderr, flush=True)
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
 
 
 def json_text(value: Any) -> str:

@@ -62,16 +62,16 @@ def main(arguments: Sequence[str]) -> int:
         require(extra, f"accord doctor {extra}")
     if extras:
         return 0
-    found = findings()
-    for name, state, remark in found:
+    report = findings()
+    for name, state, remark in report:
         print(f"{name:<10} {state:<10} {remark}".rstrip())
-    return 1 if any(finding.state == BROKEN for finding in found) else 0
+    return 1 if any(finding.state == BROKEN for finding in report) else 0
 
 
 def findings() -> list[DoctorFinding]:
     """Run all checks."""
     system = platform.system()
-    config, config_finding = _config()
+    config, config_finding = _check_config()
     return [
         DoctorFinding("accord", __version__),
         DoctorFinding("python", platform.python_version(), sys.executable),
@@ -82,18 +82,18 @@ def findings() -> list[DoctorFinding]:
             "only tests against the TypeScript SDK need it",
         ),
         config_finding,
-        *_models(config),
-        _store(),
-        _ripgrep(),
-        *_agents(),
-        _terminal(),
-        asyncio.run(_sandbox()),
+        *_check_models(config),
+        _check_store(),
+        _check_ripgrep(),
+        *_check_agents(),
+        _check_terminals(),
+        asyncio.run(_check_sandbox()),
         gateway_finding(),
-        *_extras(),
+        *_check_extras(),
     ]
 
 
-def _extras() -> list[DoctorFinding]:
+def _check_extras() -> list[DoctorFinding]:
     return [
         DoctorFinding(f"[{extra}]", "installed", purpose)
         if is_installed(extra)
@@ -102,7 +102,7 @@ def _extras() -> list[DoctorFinding]:
     ]
 
 
-def _config() -> "tuple[Config | None, DoctorFinding]":
+def _check_config() -> "tuple[Config | None, DoctorFinding]":
     from accord.coder.permissions.permission_settings import permission_settings
     from accord.coder.user_config import load_config
     from accord.paths import config_dir
@@ -117,7 +117,7 @@ def _config() -> "tuple[Config | None, DoctorFinding]":
     return config, DoctorFinding("config", "valid", str(config.file))
 
 
-def _models(config: "Config | None") -> list[DoctorFinding]:
+def _check_models(config: "Config | None") -> list[DoctorFinding]:
     from accord.coder.models import ModelRegistry
 
     if config is None:
@@ -125,7 +125,7 @@ def _models(config: "Config | None") -> list[DoctorFinding]:
     models = ModelRegistry(config.models)
     try:
         choice = models.choose()
-        providers = [_provider(name, models) for name in models.endpoints.names]
+        providers = [_check_provider(name, models) for name in models.endpoints.names]
     except UsageError as error:
         return [DoctorFinding("model", BROKEN, str(error))]
     reason = {
@@ -141,7 +141,7 @@ def _models(config: "Config | None") -> list[DoctorFinding]:
     return [DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or reason}"), *providers]
 
 
-def _provider(name: str, models: "ModelRegistry") -> DoctorFinding:
+def _check_provider(name: str, models: "ModelRegistry") -> DoctorFinding:
     from accord.coder.models.credentials import credentials_file, key_variables
     from accord.coder.models.model_registry import missing_key
 
@@ -157,7 +157,7 @@ def _provider(name: str, models: "ModelRegistry") -> DoctorFinding:
     return DoctorFinding(name, "ready", f"key from {source}{address}")
 
 
-def _store() -> DoctorFinding:
+def _check_store() -> DoctorFinding:
     from accord.store import open_store, store_path
 
     path = store_path()
@@ -170,7 +170,7 @@ def _store() -> DoctorFinding:
     return DoctorFinding("store", "opens", str(path))
 
 
-def _ripgrep() -> DoctorFinding:
+def _check_ripgrep() -> DoctorFinding:
     from accord.coder.files.file_search import find_ripgrep
 
     found = find_ripgrep()
@@ -179,7 +179,7 @@ def _ripgrep() -> DoctorFinding:
     return DoctorFinding("ripgrep", "found", found)
 
 
-def _agents() -> list[DoctorFinding]:
+def _check_agents() -> list[DoctorFinding]:
     from accord.frontend.agent_config import leave_out, load
     from accord.safe_text import visible
 
@@ -207,7 +207,7 @@ def _agents() -> list[DoctorFinding]:
     return findings
 
 
-def _terminal() -> DoctorFinding:
+def _check_terminals() -> DoctorFinding:
     """Check by opening one whether commands can run in pseudo-terminals."""
     if not hasattr(os, "openpty"):
         return DoctorFinding("terminals", "missing", "this system has no pseudo-terminals")
@@ -233,19 +233,21 @@ def gateway_finding() -> DoctorFinding:
     if not is_installed("gateway"):
         return DoctorFinding("gateway", "missing", "accord serve needs: pip install 'accord[gateway]'")
     running = list_running_gateways()
-    remarks = [f"at {', '.join(gateway.url for gateway in running)}"] if running else [_port(settings.port)]
+    remarks = (
+        [f"at {', '.join(gateway.url for gateway in running)}"] if running else [_port_text(settings.port)]
+    )
     now = time.time()
     tokens = [token for token in TokenStore().all() if not token.is_expired(now)]
     if tokens:
         remarks.append(f"{len(tokens)} token{'s' if len(tokens) > 1 else ''}")
     else:
         remarks.append("no token yet; the first start creates one")
-    remarks.append(_page())
+    remarks.append(_page_text())
     remarks.append(str(settings_file()) + ("" if settings_file().exists() else " does not exist"))
     return DoctorFinding("gateway", "runs" if running else "ready", "; ".join(remarks))
 
 
-def _port(setting: int | None) -> str:
+def _port_text(setting: int | None) -> str:
     from accord.cli.serve_command import PORT
 
     port = PORT if setting is None else setting
@@ -261,14 +263,14 @@ def _port(setting: int | None) -> str:
     return f"port {port} is free"
 
 
-def _page() -> str:
+def _page_text() -> str:
     from accord.gateway.http.http_routes import PAGE_FOLDER
 
     built = (PAGE_FOLDER / "index.html").is_file()
     return "the page is built" if built else "the page is not built: run `make web` (needs Node)"
 
 
-async def _sandbox() -> DoctorFinding:
+async def _check_sandbox() -> DoctorFinding:
     """Report the sandbox of the coding agent's commands, after running its self-test."""
     from accord.policy.sandbox import Sandbox, contradictions, run_self_test
 

@@ -80,17 +80,17 @@ class EditorSettings:
     """An editor whose settings are a JSON file."""
 
     title: str
-    place: Callable[[Machine], PurePath]
+    find_file: Callable[[Machine], PurePath]
     key: str
     name: str
     """The agent's default name in this editor."""
-    tag: tuple[tuple[str, str], ...] = ()
+    extra_members: tuple[tuple[str, str], ...] = ()
     """Members that an entry needs besides the command."""
     plain: bool = False
     """Whether the file is plain JSON, without comments."""
 
     def entry(self, command: Sequence[str]) -> dict[str, Any]:
-        return {**dict(self.tag), "command": command[0], "args": list(command[1:])}
+        return {**dict(self.extra_members), "command": command[0], "args": list(command[1:])}
 
     def merge(self, text: str, name: str, command: Sequence[str]) -> str:
         """Return the text with the entry. Other members of an existing entry stay."""
@@ -149,7 +149,7 @@ def setup(arguments: Sequence[str]) -> int:
         sys.stdout.write(_snippet(editor, options, command))
         return 0
     settings = FILES[editor]
-    path = Path(options.file).expanduser() if options.file else Path(settings.place(this_machine()))
+    path = Path(options.file).expanduser() if options.file else Path(settings.find_file(this_machine()))
     name = options.name or settings.name
     if options.write or options.remove:
         return _change_file(settings, path, name, command, remove=options.remove)
@@ -165,9 +165,9 @@ def this_machine() -> Machine:
 
 def own_program() -> tuple[str, ...]:
     """Return the absolute command of this installation's agent. Editors do not know the shell's PATH."""
-    beside = Path(sys.executable).absolute().with_name("accord.exe" if sys.platform == "win32" else "accord")
-    if beside.is_file():
-        return (str(beside), "agent")
+    script = Path(sys.executable).absolute().with_name("accord.exe" if sys.platform == "win32" else "accord")
+    if script.is_file():
+        return (str(script), "agent")
     found = shutil.which("accord")
     if found is not None:
         return (str(Path(found).absolute()), "agent")
@@ -198,12 +198,12 @@ def _snippet(editor: str, options: Namespace, command: Sequence[str]) -> str:
         return toad(name, command)
     if editor == "emacs":
         return emacs(name, command)
-    passed = [variable for variable in _PASSED_VARIABLES if variable in os.environ]
+    variables = [variable for variable in _PASSED_VARIABLES if variable in os.environ]
     plugin = options.plugin or "codecompanion"
     if options.plugin is None:
         others = " or ".join(f"--plugin {other}" for other in PLUGINS if other != plugin)
         print(f"This is for {plugin}; use {others} for another plugin.", file=sys.stderr)
-    return neovim(plugin, name, command, passed)
+    return neovim(plugin, name, command, variables)
 
 
 def _change_file(
@@ -309,13 +309,13 @@ _EMACS = """\
 """
 
 
-def neovim(plugin: str, name: str, command: Sequence[str], passed: Sequence[str]) -> str:
+def neovim(plugin: str, name: str, command: Sequence[str], variables: Sequence[str]) -> str:
     """Return the Lua code for a plugin.
 
-    `passed` are variables for plugins that do not pass on the environment.
+    `variables` are for plugins that do not pass on the environment.
     """
-    env = ", ".join(f'{variable} = os.getenv("{variable}")' for variable in passed)
-    return _fill(
+    env = ", ".join(f'{variable} = os.getenv("{variable}")' for variable in variables)
+    return _fill_template(
         PLUGINS[plugin],
         key=f"[{_quote(name)}]",
         name=_quote(name),
@@ -329,7 +329,7 @@ def neovim(plugin: str, name: str, command: Sequence[str], passed: Sequence[str]
 
 def emacs(name: str, command: Sequence[str]) -> str:
     """Return the Lisp code for agent-shell."""
-    return _fill(
+    return _fill_template(
         _EMACS,
         symbol="".join(char if char.isalnum() or char == "-" else "-" for char in name),
         title=_quote(_title(name)),
@@ -344,7 +344,7 @@ def toad(name: str, command: Sequence[str]) -> str:
     return f"toad acp {shlex.quote(shlex.join(command))} --title {shlex.quote(_title(name))}\n"
 
 
-def _fill(template: str, **values: str) -> str:
+def _fill_template(template: str, **values: str) -> str:
     for name, value in values.items():
         template = template.replace(f"@{name}@", value)
     return template

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from accord.cli.command_parser import is_terminal
 from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, exit_code
 from accord.cli.output import Output, output_for
 from accord.client import ClientEvent, ClientSession, RemoteAgent
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from accord.tui.parts.markdown_part import Tone
 
 
-def chat_plainly(start: ChatStart) -> int:
+def run_plain_chat(start: ChatStart) -> int:
     """Chat until the end of stdin. The exit code is that of the last turn that failed."""
     try:
         return asyncio.run(PlainChat(start).run())
@@ -42,7 +43,7 @@ class PlainChat:
 
     async def run(self) -> int:
         """Connect, then run one turn per line of stdin. Returns the exit code."""
-        lines = _lines()
+        lines = _read_stdin_lines()
         try:
             self._chat.begin()
             await self._step_done.wait()
@@ -64,7 +65,7 @@ class PlainChat:
         await self._step_done.wait()
 
     def _new_output(self) -> Output:
-        terminal = sys.stdout is not None and sys.stdout.isatty()
+        terminal = is_terminal(sys.stdout)
         return output_for("text", stdout=sys.stdout, stderr=sys.stderr, terminal=terminal, command="chat")
 
     # -- called by the chat session --------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class PlainChat:
         """Do nothing: the queue is not shown."""
 
 
-def _lines() -> "asyncio.Queue[str | None]":
+def _read_stdin_lines() -> "asyncio.Queue[str | None]":
     """Return a queue of the lines of stdin, then None.
 
     A thread reads them, because that works on every system.

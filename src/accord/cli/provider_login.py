@@ -12,6 +12,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
+from accord.cli.command_parser import is_terminal, print_stderr
 from accord.coder.models import ModelRegistry
 from accord.coder.models.credentials import (
     CredentialsError,
@@ -33,9 +34,9 @@ def log_in(provider: str | None, model: str | None = None) -> int:
     """Ask for a provider's key, or read it from stdin, and store it. `model` is the agent's `--model`."""
     models = ModelRegistry()
     stored = read_keys()  # fail on an unusable file before the user types a key
-    at_terminal = sys.stdin is not None and sys.stdin.isatty()
+    at_terminal = is_terminal(sys.stdin)
     if provider is not None:
-        name = _known(provider, models)
+        name = _known_provider(provider, models)
     elif at_terminal:
         name = _ask_provider(models, stored.keys(), model)
     else:
@@ -44,42 +45,42 @@ def log_in(provider: str | None, model: str | None = None) -> int:
     try:
         file = save_key(name, key)
     except OSError as error:
-        raise UsageError(_unwritable(credentials_file(), error)) from None
-    _print(f"Stored the key of {name} in {file}. Only you can read this file.")
+        raise UsageError(_write_error(credentials_file(), error)) from None
+    print_stderr(f"Stored the key of {name} in {file}. Only you can read this file.")
     for variable in _set_variables(name):
-        _print(f"{variable} is set in this environment and is used instead of the stored key.")
-    _print(_how_to_use(name, models))
+        print_stderr(f"{variable} is set in this environment and is used instead of the stored key.")
+    print_stderr(_how_to_use(name, models))
     if not is_installed("agent"):
-        _print("To use models, also run: pip install 'accord[agent]'")
+        print_stderr("To use models, also run: pip install 'accord[agent]'")
     return 0
 
 
 def log_out(provider: str | None) -> int:
     """Delete the key of a provider, or all keys, and say what was deleted."""
     file = credentials_file()
-    name = None if provider is None else _name_of(provider)
+    name = None if provider is None else _key_name(provider)
     try:
         if name is not None and name not in read_keys():
-            name = _known(name, ModelRegistry())
+            name = _known_provider(name, ModelRegistry())
         removed = remove_key(name)
     except CredentialsError:
         if provider is not None:
             raise
         removed = _delete_file(file)
     except OSError as error:
-        raise UsageError(_unwritable(file, error)) from None
+        raise UsageError(_write_error(file, error)) from None
     if removed:
-        _print(f"Removed from {file}: {', '.join(removed)}.")
+        print_stderr(f"Removed from {file}: {', '.join(removed)}.")
     else:
-        _print(f"{file} has no key of {name}." if name else f"{file} has no keys.")
+        print_stderr(f"{file} has no key of {name}." if name else f"{file} has no keys.")
     for variable in _set_variables(*([name] if name else ModelRegistry().endpoints.names)):
-        _print(f"{variable} is still set in this environment; unset it yourself.")
+        print_stderr(f"{variable} is still set in this environment; unset it yourself.")
     return 0
 
 
-def _known(provider: str, models: ModelRegistry) -> str:
+def _known_provider(provider: str, models: ModelRegistry) -> str:
     """Return the name under which the provider's key is stored. Raises UsageError for an unknown provider."""
-    name = _name_of(provider)
+    name = _key_name(provider)
     if name == REHEARSAL:
         raise UsageError(f"{REHEARSAL} needs no key")
     if not models.endpoints.is_provider(name):
@@ -90,17 +91,17 @@ def _known(provider: str, models: ModelRegistry) -> str:
     return name
 
 
-def _name_of(provider: str) -> str:
+def _key_name(provider: str) -> str:
     return family_of(normalize_provider(provider))
 
 
 def _ask_provider(models: ModelRegistry, stored: Container[str], model: str | None) -> str:
     names = models.endpoints.names
-    default = _provider_of(model, models)
-    _print("Which model provider is the key for?")
+    default = _default_provider(model, models)
+    print_stderr("Which model provider is the key for?")
     for number, name in enumerate(names, 1):
-        _print(f"  {number}  {name:<12} {_state(name, stored, models)}".rstrip())
-    _print(f"Number or name [{default}]: " if default else "Number or name: ", end="")
+        print_stderr(f"  {number}  {name:<12} {_provider_state(name, stored, models)}".rstrip())
+    print_stderr(f"Number or name [{default}]: " if default else "Number or name: ", end="")
     answer = sys.stdin.readline().strip()
     if not answer and default:
         return default
@@ -108,20 +109,20 @@ def _ask_provider(models: ModelRegistry, stored: Container[str], model: str | No
         raise UsageError("no provider was chosen; nothing was changed")
     if answer.isdecimal() and 1 <= int(answer) <= len(names):
         return family_of(names[int(answer) - 1])
-    return _known(answer, models)
+    return _known_provider(answer, models)
 
 
-def _provider_of(model: str | None, models: ModelRegistry) -> str | None:
+def _default_provider(model: str | None, models: ModelRegistry) -> str | None:
     """Return the provider of the agent's model if the user chose one by option, environment or config."""
     try:
         choice = models.choose(model)
     except UsageError:
         return None
-    chosen = choice.source in ("flag", "environment", "config") and choice.model.provider != REHEARSAL
-    return family_of(choice.model.provider) if chosen else None
+    is_chosen = choice.source in ("flag", "environment", "config") and choice.model.provider != REHEARSAL
+    return family_of(choice.model.provider) if is_chosen else None
 
 
-def _state(name: str, stored: Container[str], models: ModelRegistry) -> str:
+def _provider_state(name: str, stored: Container[str], models: ModelRegistry) -> str:
     address = models.endpoints.get(name).base_url
     parts = [f"{variable} is set" for variable in _set_variables(name)]
     if name in stored:
@@ -166,13 +167,9 @@ def _delete_file(file: Path) -> list[str]:
     try:
         file.unlink()
     except OSError as error:
-        raise UsageError(_unwritable(file, error)) from None
+        raise UsageError(_write_error(file, error)) from None
     return ["the whole file, which was unusable"]
 
 
-def _unwritable(file: Path, error: OSError) -> str:
+def _write_error(file: Path, error: OSError) -> str:
     return f"cannot change {file} ({error.strerror}); check the owner of the file and its folder"
-
-
-def _print(text: str, end: str = "\n") -> None:
-    print(text, end=end, file=sys.stderr, flush=True)

@@ -17,6 +17,7 @@ from accord.cli.command_parser import (
     add_trust_option,
     agent_folder,
     check_session_options,
+    is_terminal,
     split_command,
 )
 from accord.errors import AccordError, UsageError
@@ -39,9 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     from accord.cli.run_job import RunJob, run_agent
     from accord.cli.terminal_user import TerminalUser, can_ask
 
-    stdout = sys.stdout  # None if the caller closed it
-    terminal = stdout is not None and stdout.isatty()
-    output = output_for(run_arguments.format, stdout=stdout, stderr=sys.stderr, terminal=terminal)
+    terminal = is_terminal(sys.stdout)
+    output = output_for(run_arguments.format, stdout=sys.stdout, stderr=sys.stderr, terminal=terminal)
     try:
         prompt, agent = prompt_text(run_arguments), run_agent(run_arguments)
     except AccordError as error:
@@ -88,8 +88,8 @@ class RunArguments:
 
 def read_arguments(words: Sequence[str]) -> RunArguments:
     """Parse and check the arguments. Raises UsageError."""
-    own, command = split_command(words)
-    options = parser().parse_intermixed_args(own)
+    own_words, command = split_command(words)
+    options = parser().parse_intermixed_args(own_words)
     if command and options.agent is not None:
         raise UsageError(f"-a {options.agent} and -- {command[0]} both name an agent; use one of them")
     check_session_options(options)
@@ -104,21 +104,21 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
     return RunArguments(
         words=tuple(options.prompt),
         file=options.file,
-        attach=tuple(_file("--attach", path) for path in options.attach),
+        attach=tuple(_existing_file("--attach", path) for path in options.attach),
         agent=options.agent,
         command=command,
-        remote=_remote(options.url, options.token_file),
+        remote=_remote_launcher(options.url, options.token_file),
         cwd=agent_folder("--cwd", options.cwd, remote=remote),
         add_dir=tuple(agent_folder("--add-dir", path, remote=remote) for path in options.add_dir),
         permissions=cast("PermissionDefault | None", options.permissions),
         format=options.format,
         model=options.model,
         mode=options.mode,
-        settings=tuple(map(_setting, options.set)),
+        settings=tuple(map(_parse_setting, options.set)),
         session=options.session,
         newest=options.newest,
-        timeout=_seconds("--timeout", options.timeout),
-        deadline=_seconds("--deadline", options.deadline),
+        timeout=_parse_seconds("--timeout", options.timeout),
+        deadline=_parse_seconds("--deadline", options.deadline),
         retry=options.retry,
         trust=options.trust,
         strict=options.strict,
@@ -183,7 +183,7 @@ def parser() -> Parser:
     return parser
 
 
-def _remote(url: str | None, token_file: str | None) -> "RemoteLauncher | None":
+def _remote_launcher(url: str | None, token_file: str | None) -> "RemoteLauncher | None":
     if url is None:
         return None
     from accord.cli.agent_choice import remote_launcher
@@ -191,21 +191,21 @@ def _remote(url: str | None, token_file: str | None) -> "RemoteLauncher | None":
     return remote_launcher(url, token_file)
 
 
-def _file(option: str, text: str) -> str:
+def _existing_file(option: str, text: str) -> str:
     path = os.path.abspath(os.path.expanduser(text)) if text else ""
     if not os.path.exists(path):
         raise UsageError(f"{option} {text!r} does not exist; use an existing file")
     return path
 
 
-def _setting(text: str) -> tuple[str, str]:
-    key, mark, value = text.partition("=")
-    if not mark or not key.strip():
+def _parse_setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
         raise UsageError(f"--set {text!r} is not KEY=VALUE")
     return key.strip(), value.strip()
 
 
-def _seconds(option: str, text: str | None) -> float | None:
+def _parse_seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     try:
@@ -229,42 +229,38 @@ def prompt_text(arguments: RunArguments) -> str:
         if from_stdin or arguments.file == _STDIN:
             raise UsageError("stdin can be read only once; use `-` once")
         from_stdin = True
-        parts += [" ".join(words), _stdin()]
+        parts += [" ".join(words), _read_stdin()]
         words = []
     parts.append(" ".join(words))
     if arguments.file is not None:
-        parts.append(_stdin() if arguments.file == _STDIN else _read(arguments.file))
-    elif not arguments.words and not _is_terminal():
-        parts.append(_stdin())
+        parts.append(_read_stdin() if arguments.file == _STDIN else _read_file(arguments.file))
+    elif not arguments.words and not is_terminal(sys.stdin):
+        parts.append(_read_stdin())
     text = "\n\n".join(part.strip("\n") for part in parts if part.strip())
     if not text:
         raise UsageError(
             'missing prompt; use `accord run "PROMPT"`, --file F or stdin'
-            if not (arguments.words or arguments.file) and _is_terminal()
+            if not (arguments.words or arguments.file) and is_terminal(sys.stdin)
             else "the prompt is empty"
         )
     return text
 
 
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _stdin() -> str:
+def _read_stdin() -> str:
     if sys.stdin is None:
         return ""
-    return _text(sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1), "stdin")
+    return _decode_prompt(sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1), "stdin")
 
 
-def _read(path: str) -> str:
+def _read_file(path: str) -> str:
     try:
         with open(os.path.expanduser(path), "rb") as file:
-            return _text(file.read(_MAX_PROMPT_BYTES + 1), f"--file {path!r}")
+            return _decode_prompt(file.read(_MAX_PROMPT_BYTES + 1), f"--file {path!r}")
     except OSError as error:
         raise UsageError(f"cannot read --file {path!r} ({error.strerror})") from None
 
 
-def _text(data: bytes, source: str) -> str:
+def _decode_prompt(data: bytes, source: str) -> str:
     if len(data) > _MAX_PROMPT_BYTES:
         limit = _MAX_PROMPT_BYTES // 1024 // 1024
         raise UsageError(f"{source} is larger than {limit} MiB; use a shorter prompt")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from accord.cli.agent_choice import agent_at, choose_agent
+from accord.cli.agent_choice import choose_agent, configured_remote_agent
 from accord.cli.command_parser import signal_handlers
 from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.output import Output
@@ -60,7 +60,7 @@ MAX_NOTES: Final = 20
 _MAX_NOISE_LINES: Final = 3
 
 
-_NO_WORK: Final = (
+_EVENTS_WITHOUT_WORK: Final = (
     TurnStarted, TurnEnded, TurnCancelling, AgentEnded, AgentRestarted, SessionReattached, SessionLost,
     ModeChanged, AvailableCommandsUpdate, ConfigOptionUpdate, SessionInfoUpdate, UsageUpdate,
     UserMessageChunk,
@@ -71,7 +71,7 @@ _NO_WORK: Final = (
 def run_agent(arguments: RunArguments) -> ConfiguredAgent:
     """Return the agent of a run. May ask the user to trust a project's file. Raises UsageError."""
     if arguments.remote is not None:
-        return agent_at(arguments.remote)
+        return configured_remote_agent(arguments.remote)
     return choose_agent(arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust)
 
 
@@ -101,8 +101,8 @@ class TurnRun:
     """Opens a new session if the old one is lost before any work. None if that would lose history."""
     on_stop: Callable[[], None] | None = None
     """Called when the agent is asked to stop."""
-    _seen: set[str] = field(default_factory=set[str])
-    _shown: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _shown_requests: set[str] = field(default_factory=set[str])
+    _request_shown: asyncio.Condition = field(default_factory=asyncio.Condition)
     _running: bool = False
     _expired: bool = False
 
@@ -133,13 +133,13 @@ class TurnRun:
         self.session.cancel()
         return True
 
-    async def wait_shown(self, session: ClientSession) -> None:
+    async def wait_until_request_shown(self, session: ClientSession) -> None:
         """Wait until the newest permission request of the session, and everything before it, is shown."""
         newest = next(reversed(session.state.permissions), None)
         if session is not self.session or newest is None:
             return
-        async with self._shown:
-            await self._shown.wait_for(lambda: not self._running or newest in self._seen)
+        async with self._request_shown:
+            await self._request_shown.wait_for(lambda: not self._running or newest in self._shown_requests)
 
     async def _attempts(self, blocks: list[ContentBlock]) -> RunResult:
         while True:
@@ -147,10 +147,10 @@ class TurnRun:
             result, worked = await self._attempt(blocks)
             if not isinstance(result.error, ConnectionClosed) or self._expired:
                 return result
-            untouched = not worked and self.requests_served() == requests_before
-            retry = self.retries > 0 and untouched
+            prompt_unused = not worked and self.requests_served() == requests_before
+            retry = self.retries > 0 and prompt_unused
             resumed = await self._resume(retry)
-            if self.retries > 0 and not untouched:
+            if self.retries > 0 and not prompt_unused:
                 self.output.note("not sending the prompt again: the agent had begun to work on it")
             if not (retry and resumed):
                 return result
@@ -163,18 +163,18 @@ class TurnRun:
         self._running = True
         try:
             async for event in self.session.prompt(blocks):
-                worked = worked or not isinstance(event, _NO_WORK)
+                worked = worked or not isinstance(event, _EVENTS_WITHOUT_WORK)
                 if isinstance(event, TurnEnded):
                     result.ended = event
                 self._show(event)
                 if isinstance(event, PermissionAsked):
-                    self._seen.add(event.permission_id)
-                    await self._notify_shown()
+                    self._shown_requests.add(event.permission_id)
+                    await self._notify_request_shown()
         except AccordError as error:
             result.error = error
         finally:
             self._running = False
-            await self._notify_shown()
+            await self._notify_request_shown()
         return result, worked
 
     def _show(self, event: ClientEvent) -> None:
@@ -182,9 +182,9 @@ class TurnRun:
             recording.append(event)
         self.output.event(event)
 
-    async def _notify_shown(self) -> None:
-        async with self._shown:
-            self._shown.notify_all()
+    async def _notify_request_shown(self) -> None:
+        async with self._request_shown:
+            self._request_shown.notify_all()
 
     async def _resume(self, retry: bool) -> bool:
         """Wait for the restart of a dead agent. Returns whether its session can continue."""
@@ -202,13 +202,13 @@ class TurnRun:
             return False
         if not agent.connected:
             return False  # no restarts are left
-        resumed = "reconnected" if agent.remote else "the agent was restarted"
+        outcome = "reconnected" if agent.remote else "the agent was restarted"
         if self.session.lost is None:
-            self.output.note(f"{resumed}; session {self.session.id} continues")
+            self.output.note(f"{outcome}; session {self.session.id} continues")
             if retry and self.apply_settings is not None:
                 await self.apply_settings(self.session)
             return True
-        self.output.note(f"{resumed}, but its session is lost: {self.session.lost}")
+        self.output.note(f"{outcome}, but its session is lost: {self.session.lost}")
         if not retry or self.reopen is None:
             return False
         self.session = await self.reopen()
@@ -230,7 +230,7 @@ class Interrupts:
         self.count: int = 0
         self.stop_turn: Callable[[], bool] | None = None
         """Asks the agent to stop. Returns False if no turn was running."""
-        self._note = note
+        self._send_note = note
         self._task: asyncio.Task[Any] | None = None
 
     @contextmanager
@@ -247,7 +247,7 @@ class Interrupts:
         """Handle Ctrl-C."""
         self.count += 1
         if self.count == 1 and self.stop_turn is not None and self.stop_turn():
-            self._note("stopping; press Ctrl-C again to end the agent")
+            self._send_note("stopping; press Ctrl-C again to end the agent")
         else:
             self._cancel_task()
 
@@ -265,15 +265,15 @@ class NoteFilter:
     """Passes notes on, each text once, and no more than `MAX_NOTES`."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._passed: set[str] = set()
+        self._send_note = note
+        self._texts: set[str] = set()
 
     def __call__(self, text: str) -> None:
         """Pass the note on, unless it is a repetition or the limit is reached."""
-        if text in self._passed or len(self._passed) > MAX_NOTES:
+        if text in self._texts or len(self._texts) > MAX_NOTES:
             return
-        self._passed.add(text)
-        self._note(text if len(self._passed) <= MAX_NOTES else "further notes of this kind are not shown")
+        self._texts.add(text)
+        self._send_note(text if len(self._texts) <= MAX_NOTES else "further notes of this kind are not shown")
 
 
 class RunJob:
@@ -390,7 +390,7 @@ class RunJob:
             reopen=None if has_history else lambda: self._open_session(choice, recorder),
             on_stop=None if self._user is None else self._user.dismiss,
         )
-        self._consent.wait_until_shown = turn.wait_shown
+        self._consent.wait_until_shown = turn.wait_until_request_shown
         self._interrupts.stop_turn = turn.stop
         return turn
 

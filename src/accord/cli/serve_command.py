@@ -96,8 +96,8 @@ def with_limits(limits: GatewayLimits, overrides: list[str]) -> GatewayLimits:
     names = [field.encode_name for field in msgspec.structs.fields(GatewayLimits)]
     raw = msgspec.to_builtins(limits)
     for text in overrides:
-        name, mark, value = text.partition("=")
-        if not mark or name not in names:
+        name, equals, value = text.partition("=")
+        if not equals or name not in names:
             raise UsageError(f"--limit {text!r} is not NAME=N; the names are: {', '.join(names)}")
         try:
             raw[name] = float(value) if "PerSecond" in name or "Burst" in name else int(value)
@@ -109,7 +109,7 @@ def with_limits(limits: GatewayLimits, overrides: list[str]) -> GatewayLimits:
         raise UsageError(f"--limit: {error}") from None
 
 
-def seconds_of(option: str, text: str) -> float:
+def parse_duration(option: str, text: str) -> float:
     """Convert a duration such as `30d` to seconds. Raises UsageError."""
     found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text.strip().lower())
     if found is None or not int(found[1]):
@@ -134,9 +134,9 @@ class ServeArguments:
 
 def read_arguments(words: Sequence[str]) -> ServeArguments:
     """Parse and check the arguments and merge them with `serve.json`. Raises UsageError."""
-    own, command = split_command(words)
-    options = parser().parse_intermixed_args(own)
-    settings = msgspec.structs.replace(read_settings(), **_settings_of(options))
+    own_words, command = split_command(words)
+    options = parser().parse_intermixed_args(own_words)
+    settings = msgspec.structs.replace(read_settings(), **_settings_of_options(options))
     settings = msgspec.structs.replace(settings, limits=with_limits(settings.limits, options.limit or []))
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise UsageError(
@@ -157,7 +157,7 @@ def read_arguments(words: Sequence[str]) -> ServeArguments:
     )
 
 
-def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
+def _settings_of_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that the command line names, checked like those of the file."""
     lists = {
         "agents": options.agent,
@@ -179,11 +179,11 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
     for name, kind in (("port", int), ("idle", float), ("stop_wait", float)):
         text = getattr(options, name)
         if text is not None:
-            settings[name] = _number(name, text, kind)
+            settings[name] = _parse_number(name, text, kind)
     return settings
 
 
-def _number(name: str, text: str, kind: type[int] | type[float]) -> float:
+def _parse_number(name: str, text: str, kind: type[int] | type[float]) -> float:
     try:
         value = kind(text)
         field = next(field for field in msgspec.structs.fields(ServeSettings) if field.name == name)

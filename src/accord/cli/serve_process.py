@@ -132,7 +132,7 @@ class _ServeRun:
     def _print_start(self, service: GatewayService, url: str) -> None:
         arguments = self._arguments
         listening = [
-            url_of(self._plan.server_config.tls is not None, *address)
+            format_url(self._plan.server_config.tls is not None, *address)
             for address in service.http_server.addresses
         ]
         if arguments.log is not None or arguments.log_format == "json":
@@ -171,10 +171,10 @@ def resolve_host(host: str) -> tuple[str, ...]:
     """Return the addresses of a host. Raises UsageError."""
     name = host.strip().strip("[]")
     try:
-        found = socket.getaddrinfo(name or "-", None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(name or "-", None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise UsageError(f"--host {host!r} is not an address or name of this machine; use another") from None
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def check_encrypted(settings: ServeSettings, addresses: tuple[str, ...]) -> None:
@@ -196,18 +196,18 @@ def public_url(settings: ServeSettings, addresses: tuple[str, ...], port: int) -
         name = settings.host_names[0]
         if not tls and not public:
             return f"https://{name}"  # behind a reverse proxy
-        return url_of(tls, name, port)
-    return url_of(tls, _reachable(addresses[0]), port)
+        return format_url(tls, name, port)
+    return format_url(tls, _reachable_address(addresses[0]), port)
 
 
-def url_of(tls: bool, name: str, port: int) -> str:
+def format_url(tls: bool, name: str, port: int) -> str:
     """Return the URL of a host and a port."""
     default_port = 443 if tls else 80
     host = f"[{name}]" if ":" in name else name
     return f"{'https' if tls else 'http'}://{host}" + ("" if port == default_port else f":{port}")
 
 
-def _reachable(address: str) -> str:
+def _reachable_address(address: str) -> str:
     """Return the address, or for an unspecified one (0.0.0.0, ::) the address that other machines see."""
     parsed = ip_address(address.partition("%")[0])
     if not parsed.is_unspecified:
@@ -228,24 +228,24 @@ def served_agents(
     names: tuple[str, ...], command: tuple[str, ...], cwd: str, *, trust: bool
 ) -> list[ConfiguredAgent]:
     """Return the agents to serve, the default first. May ask the user to trust a file. Raises UsageError."""
-    found: list[ConfiguredAgent] = []
+    served: list[ConfiguredAgent] = []
     if command:
         agent = choose_agent(None, command, cwd, trust=trust)
-        found.append(replace(agent, name=Path(command[0]).name))
+        served.append(replace(agent, name=Path(command[0]).name))
     if names or not command:
         agents = load(cwd, trust=once if trust else leave_out if command else ask)
-        found = [*_configured_agents(agents, names), *found]
-    seen: set[str] = set()
-    for agent in found:
-        if agent.name in seen:
+        served = [*_configured_agents(agents, names), *served]
+    names_so_far: set[str] = set()
+    for agent in served:
+        if agent.name in names_so_far:
             raise UsageError(f"agent {agent.name!r} is named twice; name it once")
         if "/" in agent.name or not agent.name.isprintable():
             raise UsageError(
                 f"agent name {agent.name!r} ({agent.place or 'command line'}) cannot be part of a URL; "
                 "use a name without /"
             )
-        seen.add(agent.name)
-    return found
+        names_so_far.add(agent.name)
+    return served
 
 
 def _configured_agents(agents: ConfiguredAgents, names: tuple[str, ...]) -> list[ConfiguredAgent]:
@@ -281,8 +281,8 @@ class TextLogFormatter(logging.Formatter):
     """Formats a log record as one line of text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        when = datetime.fromtimestamp(record.created).strftime("%Y-%m-%d %H:%M:%S")
-        return f"{when} {record.levelname.lower():<7} {message_of(record)}"
+        time_text = datetime.fromtimestamp(record.created).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{time_text} {record.levelname.lower():<7} {log_message(record)}"
 
 
 class JsonLogFormatter(logging.Formatter):
@@ -293,12 +293,12 @@ class JsonLogFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": message_of(record),
+            "message": log_message(record),
         }
         return msgspec.json.encode(line).decode()
 
 
-def message_of(record: logging.LogRecord) -> str:
+def log_message(record: logging.LogRecord) -> str:
     """Return the message as one line, with the exception and where it was raised."""
     text = record.getMessage()
     if record.exc_info and (error := record.exc_info[1]) is not None:
@@ -312,7 +312,7 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 @contextmanager
-def logging_to(file: str | None, form: str, level: str) -> Generator[None]:
+def logging_to(file: str | None, log_format: str, level: str) -> Generator[None]:
     """Log to the file, or to stderr, while the block runs. Raises UsageError."""
     stream: TextIO = sys.stderr
     if file is not None:
@@ -321,7 +321,7 @@ def logging_to(file: str | None, form: str, level: str) -> Generator[None]:
         except OSError as error:
             raise UsageError(f"cannot write --log {file!r} ({error.strerror}); use another file") from None
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLogFormatter() if form == "json" else TextLogFormatter())
+    handler.setFormatter(JsonLogFormatter() if log_format == "json" else TextLogFormatter())
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)

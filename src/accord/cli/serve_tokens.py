@@ -14,8 +14,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from accord.cli.command_parser import Parser, agent_folder
-from accord.cli.serve_command import PORT, seconds_of
+from accord.cli.command_parser import (
+    Parser,
+    agent_folder,
+    is_terminal,
+    print_stderr,
+    print_table,
+    subcommand_help,
+)
+from accord.cli.serve_command import PORT, parse_duration
 from accord.errors import UsageError
 from accord.frontend.agent_config import leave_out, load
 from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenStore, pairing_link, qr_code
@@ -31,9 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one subcommand of `accord serve token` and return the exit code."""
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help", "help"):
-        width = max(map(len, _COMMANDS))
-        print("usage: accord serve token COMMAND   (accord serve token COMMAND --help shows the options)\n")
-        print("\n".join(f"  {name:<{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()))
+        summaries = {name: summary for name, (summary, _) in _COMMANDS.items()}
+        print(subcommand_help("accord serve token", summaries))
         return 0 if arguments else 2
     command = _COMMANDS.get(name)
     if command is None:
@@ -45,7 +51,7 @@ def print_link(url: str, token: str, *, qr: bool) -> None:
     """Print the link and, if the terminal is large enough, its QR code."""
     text = pairing_link(url, token)
     print(f"  {text}")
-    if qr and _is_terminal():
+    if qr and is_terminal(sys.stdout):
         code = qr_code(text, shutil.get_terminal_size().columns - 2)
         if code is not None:
             print()
@@ -73,11 +79,7 @@ def may_print_token() -> bool:
     """Tell whether a token may be printed: stdout is open and does not go to the system journal."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
         return False
-    return _is_terminal() or not os.environ.get("JOURNAL_STREAM")
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+    return is_terminal(sys.stdout) or not os.environ.get("JOURNAL_STREAM")
 
 
 def _new(arguments: Sequence[str]) -> int:
@@ -98,17 +100,20 @@ def _new(arguments: Sequence[str]) -> int:
     url = _url(options.url)
     token, text = TokenStore().new(
         name,
-        agents=None if options.agent is None else _agents(options.agent),
+        agents=None if options.agent is None else _agent_names(options.agent),
         folders=None
         if options.folder is None
         else [agent_folder("--folder", text) for text in options.folder],
         read_only=options.read_only,
-        expires=None if options.expires is None else time.time() + seconds_of("--expires", options.expires),
+        expires=None
+        if options.expires is None
+        else time.time() + parse_duration("--expires", options.expires),
     )
     if options.plain:
         print(text)
         return 0
-    print(f"Token {token.id}{_name_suffix(token)} {scope(token)}. It is shown only once:\n\n  {text}\n")
+    print(f"Token {token.id}{_name_suffix(token)} {describe_rights(token)}.")
+    print(f"It is shown only once:\n\n  {text}\n")
     print("Open or scan this link to log in a browser:\n")
     print_link(url, text, qr=not options.no_qr)
     if options.url is None and not list_running_gateways():
@@ -123,7 +128,7 @@ def _list(arguments: Sequence[str]) -> int:
     tokens = TokenStore()
     found = tokens.all()
     if options.json:
-        print(json.dumps([_as_json(tokens, token) for token in found], indent=2, ensure_ascii=False))
+        print(json.dumps([_token_json(tokens, token) for token in found], indent=2, ensure_ascii=False))
         return 0
     if not found:
         print("There are no tokens. To create one run: accord serve token new")
@@ -134,12 +139,18 @@ def _list(arguments: Sequence[str]) -> int:
         if token.is_expired(time.time()):
             expires = "expired"
         used = tokens.last_used(token)
-        last = "never" if used is None else _date(used)
-        rows.append((token.id, visible(token.name) or "-", _date(token.created), last, expires, scope(token)))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        print("  ".join([*cells, row[5]]).rstrip())
+        last_used = "never" if used is None else _date(used)
+        rows.append(
+            (
+                token.id,
+                visible(token.name) or "-",
+                _date(token.created),
+                last_used,
+                expires,
+                describe_rights(token),
+            )
+        )
+    print_table(rows)
     return 0
 
 
@@ -162,7 +173,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
 }
 
 
-def scope(token: Token) -> str:
+def describe_rights(token: Token) -> str:
     """Describe the rights of a token."""
     agents = "all agents" if token.agents is None else "agents " + ", ".join(map(visible, token.agents))
     folders = "all folders" if token.folders is None else ", ".join(map(visible, token.folders))
@@ -171,10 +182,10 @@ def scope(token: Token) -> str:
 
 def _token_id(text: str) -> str:
     """Return the id for an id, a whole token or a unique name."""
-    if (whole := TOKEN_PATTERN.fullmatch(text)) is not None:
-        return whole[1]
-    named = [token.id for token in TokenStore().all() if token.name == text]
-    return named[0] if len(named) == 1 else text
+    if (match := TOKEN_PATTERN.fullmatch(text)) is not None:
+        return match[1]
+    ids = [token.id for token in TokenStore().all() if token.name == text]
+    return ids[0] if len(ids) == 1 else text
 
 
 def _url(text: str | None) -> str:
@@ -186,7 +197,7 @@ def _url(text: str | None) -> str:
     return text.rstrip("/")
 
 
-def _agents(names: list[str]) -> list[str]:
+def _agent_names(names: list[str]) -> list[str]:
     """Return the agents' names as used in URLs.
 
     A name that is unknown in this folder gets a note: it may belong to another folder or to a command.
@@ -199,7 +210,7 @@ def _agents(names: list[str]) -> list[str]:
         if name in agents:
             found.append(agents[name].name)
         else:
-            print(f"accord serve: note: no agent {visible(name)!r} in this folder", file=sys.stderr)
+            print_stderr(f"note: no agent {visible(name)!r} in this folder", command="serve")
             found.append(name)
     return found
 
@@ -212,7 +223,7 @@ def _date(moment: float) -> str:
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
-def _as_json(tokens: TokenStore, token: Token) -> dict[str, object]:
+def _token_json(tokens: TokenStore, token: Token) -> dict[str, object]:
     used = tokens.last_used(token)
     return {
         "id": token.id,

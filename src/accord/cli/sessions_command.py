@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from accord import __version__
@@ -18,8 +19,12 @@ from accord.cli.command_parser import (
     add_trust_option,
     agent_folder,
     existing_folder,
+    is_terminal,
     json_text,
+    print_stderr,
+    print_table,
     split_command,
+    subcommand_help,
 )
 from accord.errors import AuthRequired, StoreError, UsageError
 from accord.frontend.agent_config import leave_out, load, once
@@ -52,12 +57,15 @@ FORMAT: Final = "accord.session"
 VERSION: Final = 1
 """Increases when a member changes its meaning or is removed, not when one is added."""
 
+_print_note = partial(print_stderr, command="sessions")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run one subcommand and return the exit code."""
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help", "help"):
-        print(_help())
+        summaries = {name: summary for name, (summary, *_) in _COMMANDS.items()}
+        print(subcommand_help("accord sessions", summaries))
         return 0 if arguments else 2
     command = _COMMANDS.get(name)
     if command is None:
@@ -76,7 +84,7 @@ async def _list(options: Namespace) -> int:
         where = "" if options.all else f" in {one_line(options.cwd)}; use --all for every folder"
         _print_note(f"no sessions{where}")
         return 0
-    _print_rows([_row(entry, options) for entry in found])
+    print_table([_row(entry, options) for entry in found])
     return 0
 
 
@@ -88,13 +96,13 @@ async def _show(options: Namespace) -> int:
     for label, text in _details(transcript):
         print(f"{label + ':':<10} {text}")
     print()
-    sys.stdout.write(_rendered(markdown_body(transcript, folded=False)))
+    sys.stdout.write(_render_markdown(markdown_body(transcript, folded=False)))
     return 0
 
 
-def _rendered(text: str) -> str:
+def _render_markdown(text: str) -> str:
     """Render Markdown for a terminal; return it unchanged for other outputs."""
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         return text
     from accord.cli.output.terminal_markdown import TerminalMarkdown
     from accord.cli.output.terminal_screen import Style, TerminalSize, symbols_for, wants_color
@@ -194,8 +202,8 @@ def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> 
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_trust_option(parser)
-    own, command = split_command(words)
-    options = parser.parse_args(own)
+    own_words, command = split_command(words)
+    options = parser.parse_args(own_words)
     options.command = command
     options.cwd = (existing_folder if options.recorded else agent_folder)("--cwd", options.cwd)
     return options
@@ -272,25 +280,6 @@ def _row(entry: SessionListEntry, options: Namespace) -> tuple[str, ...]:
     return (*cells, title + (" (archived)" if entry.archived else ""))
 
 
-def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join(cells).rstrip())
-
-
-def _print_note(text: str) -> None:
-    print(f"accord sessions: {text}", file=sys.stderr)
-
-
-def _help() -> str:
-    width = max(map(len, _COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (summary, *_) in _COMMANDS.items()]
-    return "\n".join(
-        ["usage: accord sessions COMMAND   (accord sessions COMMAND --help shows the options)", "", *lines]
-    )
-
-
 def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
     """Return the document of `accord sessions export --format json`."""
     state = transcript.state
@@ -304,7 +293,7 @@ def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
     document["title"] = transcript.title
     document["timeline"] = [_timeline_json(entry) for entry in state.timeline]
     if state.usage is not None:
-        document["usage"] = _builtins(state.usage)
+        document["usage"] = _without_update_tag(state.usage)
     return document
 
 
@@ -328,26 +317,26 @@ def _timeline_json(entry: TimelineEntry) -> dict[str, Any]:
             members: dict[str, Any] = {"type": "message", "role": entry.kind}
             if entry.id is not None:
                 members["messageId"] = entry.id
-            return {**members, "content": [_builtins(block) for block in entry.blocks]}
+            return {**members, "content": [_without_update_tag(block) for block in entry.blocks]}
         case ToolCallState():
-            members = {"type": "tool_call", **_builtins(entry.to_update())}
+            members = {"type": "tool_call", **_without_update_tag(entry.to_update())}
             members.pop("_meta", None)
             if entry.mark:
                 members["endedAs"] = entry.mark
             return members
         case PlanState():
-            return {"type": "plan", "planId": entry.plan_id, "plan": _builtins(entry.body)}
+            return {"type": "plan", "planId": entry.plan_id, "plan": _without_update_tag(entry.body)}
         case CompactionState():
-            return {"type": "compaction", **_builtins(entry.to_update())}
+            return {"type": "compaction", **_without_update_tag(entry.to_update())}
         case SubagentState():
-            return {"type": "subagent", **_builtins(entry.to_update())}
+            return {"type": "subagent", **_without_update_tag(entry.to_update())}
         case SessionMessageState():
-            return {"type": "session_message", **_builtins(entry.to_update())}
+            return {"type": "session_message", **_without_update_tag(entry.to_update())}
 
 
-def _builtins(value: Any) -> Any:
+def _without_update_tag(value: Any) -> Any:
     """Convert a record to plain values, without its `sessionUpdate` tag."""
-    built = to_builtins(value)
-    if isinstance(built, dict):
-        built.pop("sessionUpdate", None)  # pyright: ignore[reportUnknownMemberType]
-    return built if built is not UNSET else None  # pyright: ignore[reportUnknownVariableType]
+    members = to_builtins(value)
+    if isinstance(members, dict):
+        members.pop("sessionUpdate", None)  # pyright: ignore[reportUnknownMemberType]
+    return members if members is not UNSET else None  # pyright: ignore[reportUnknownVariableType]

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any, Final, TextIO, cast
 
+from accord.cli.command_parser import is_terminal
 from accord.cli.output import Output
 from accord.client import DECLINED, ClientSession, ElicitationForm, ElicitationUrl, PermissionRequest
 from accord.client.elicitation_forms import FormAnswer
@@ -52,7 +53,7 @@ _MAX_TEXT_LENGTH: Final = 8_000
 
 def can_ask() -> bool:
     """Tell whether stdin and stderr are terminals, so that a user can be asked."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 class TerminalUser:
@@ -77,7 +78,7 @@ class TerminalUser:
                 try:
                     yield question
                 except asyncio.CancelledError:
-                    question.say("")  # end the line of the unanswered prompt
+                    question.show("")  # end the line of the unanswered prompt
                     raise
 
 
@@ -89,44 +90,44 @@ class TerminalQuestion:
         self._screen = screen
         self._dismissed = dismissed
 
-    def say(self, text: str, indent: str = "") -> None:
+    def show(self, text: str, indent: str = "") -> None:
         """Print a text with unsafe characters made visible and each line indented."""
-        shown = (
+        limited_text = (
             text
             if len(text) <= _MAX_TEXT_LENGTH
             else f"{text[:_MAX_TEXT_LENGTH]}\n... and {len(text) - _MAX_TEXT_LENGTH} more characters"
         )
         if self._dismissed.is_set():
             return
-        for line in shown.split("\n"):
+        for line in limited_text.split("\n"):
             self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
         self._screen.flush()
 
-    async def line(self, prompt: str) -> str | None:
+    async def read_line(self, prompt: str) -> str | None:
         """Read a line after the prompt. Returns None on Ctrl-D or after `dismiss`."""
         if self._dismissed.is_set():
             return None
         self._screen.write(visible(prompt))
         self._screen.flush()
-        typed = await self._until_dismissed(_read_line(self._keyboard))
-        if not typed.endswith("\n"):
+        answer = await self._until_dismissed(_read_line(self._keyboard))
+        if not answer.endswith("\n"):
             self._screen.write("\n")
             self._screen.flush()
-            if not typed:
+            if not answer:
                 return None
-        return typed.strip()
+        return answer.strip()
 
-    async def yes(self, prompt: str) -> bool | None:
+    async def ask_yes_no(self, prompt: str) -> bool | None:
         """Ask a yes/no question; anything but yes is no. Returns None if the user leaves."""
-        answer = await self.line(f"{prompt} [y/N] ")
+        answer = await self.read_line(f"{prompt} [y/N] ")
         return None if answer is None else answer.casefold() in ("y", "yes")
 
     async def permission(
-        self, asked: PermissionRequest, request: ActionRequest, decision: Decision
+        self, permission: PermissionRequest, request: ActionRequest, decision: Decision
     ) -> PermissionOption | None:
         """Ask whether a tool call may run."""
-        describe(self, asked, request, decision)
-        return await choose(self, asked.options)
+        show_permission(self, permission, request, decision)
+        return await choose_option(self, permission.options)
 
     async def access(
         self,
@@ -137,15 +138,15 @@ class TerminalQuestion:
         options: Sequence[PermissionOption],
     ) -> PermissionOption | None:
         """Ask whether the agent may use this client's workspace."""
-        self.say(f"\n{one_line(session.agent.name)} asks: {what}")
+        self.show(f"\n{one_line(session.agent.name)} asks: {what}")
         for line in extras:
-            self.say(line, "  ")
-        self.say(decision.reason, "  ")
-        return await choose(self, options)
+            self.show(line, "  ")
+        self.show(decision.reason, "  ")
+        return await choose_option(self, options)
 
-    async def _until_dismissed(self, reading: Coroutine[Any, Any, str]) -> str:
+    async def _until_dismissed(self, line_reader: Coroutine[Any, Any, str]) -> str:
         """Return the line, or "" if the user was dismissed first."""
-        line, dismissed = asyncio.ensure_future(reading), asyncio.ensure_future(self._dismissed.wait())
+        line, dismissed = asyncio.ensure_future(line_reader), asyncio.ensure_future(self._dismissed.wait())
         try:
             await asyncio.wait((line, dismissed), return_when=asyncio.FIRST_COMPLETED)
             return line.result() if line.done() else ""
@@ -171,21 +172,21 @@ class TerminalForms:
             self._note_declined(form.message)
             return DECLINED
         async with self._user.start_question() as question:
-            question.say(f"\n{form.agent} asks: {form.message}")
+            question.show(f"\n{form.agent} asks: {form.message}")
             if form.schema.title or form.schema.description:
-                question.say(f"{form.schema.title or ''} {form.schema.description or ''}".strip(), "  ")
+                question.show(f"{form.schema.title or ''} {form.schema.description or ''}".strip(), "  ")
             values: dict[str, Any] = {}
             for name, schema in form.fields.items():
                 if isinstance(schema, Unknown):
                     continue
-                if not await _fill_in(question, form, name, schema, values):
+                if not await _ask_field(question, form, name, schema, values):
                     return None
             for name, value in values.items():
-                question.say(f"{field_title(form.fields[name], name)}: {_value_text(value)}", "  ")
-            agreed = await question.yes("Send this?")
-        if agreed is None:
+                question.show(f"{field_title(form.fields[name], name)}: {_value_text(value)}", "  ")
+            confirmed = await question.ask_yes_no("Send this?")
+        if confirmed is None:
             return None
-        return values if agreed else DECLINED
+        return values if confirmed else DECLINED
 
     async def address(self, address: ElicitationUrl) -> bool | None:
         """Show a web address in full. Only the user opens it."""
@@ -194,13 +195,13 @@ class TerminalForms:
             self._note_declined(f"{address.message} ({address.url})")
             return False
         async with self._user.start_question() as question:
-            question.say(f"\n{address.agent} asks you to open an address: {address.message}")
-            question.say(address.url, "  ")
+            question.show(f"\n{address.agent} asks you to open an address: {address.message}")
+            question.show(address.url, "  ")
             warning = (
                 "; the host name contains characters that can look like others" if address.punycode else ""
             )
-            question.say(f"at {address.host}{warning}", "  ")
-            return await question.yes("Do you agree? Then open it in your browser.")
+            question.show(f"at {address.host}{warning}", "  ")
+            return await question.ask_yes_no("Do you agree? Then open it in your browser.")
 
     async def question(self, params: Any) -> dict[str, Any]:
         """Handle the request `_agentao.cn/ask_user`."""
@@ -213,25 +214,25 @@ class TerminalForms:
             self._note_declined(text)
             return ask_user_result(None)
         async with self._user.start_question() as question:
-            question.say(f"\nThe agent asks: {text}")
+            question.show(f"\nThe agent asks: {text}")
             for number, option in enumerate(options, 1):
-                question.say(f"  {number}  {one_line(option)}")
+                question.show(f"  {number}  {one_line(option)}")
             prompt = "A number, or your own answer: " if options else "Your answer: "
             while True:
-                typed = await question.line(prompt)
-                if typed is None:
+                answer = await question.read_line(prompt)
+                if answer is None:
                     return ask_user_result(None)
-                if typed:
+                if answer:
                     break
-        if typed.isdecimal() and 1 <= int(typed) <= len(options):
-            typed = options[int(typed) - 1]
-        return ask_user_result(typed)
+        if answer.isdecimal() and 1 <= int(answer) <= len(options):
+            answer = options[int(answer) - 1]
+        return ask_user_result(answer)
 
     def _note_declined(self, what: str) -> None:
         self._note(f"declined, because there is no terminal to ask on: {what}")
 
 
-async def choose(
+async def choose_option(
     question: "TerminalQuestion", options: Sequence[PermissionOption]
 ) -> PermissionOption | None:
     """Let the user choose by number; Enter alone chooses nothing.
@@ -239,43 +240,43 @@ async def choose(
     Returns None if the user leaves (Ctrl-D).
     """
     for number, option in enumerate(options, 1):
-        question.say(f"  {number}  {one_line(option.name or option.option_id)}")
+        question.show(f"  {number}  {one_line(option.name or option.option_id)}")
     if not options:
-        question.say("  The agent offers no options; the request is refused.")
+        question.show("  The agent offers no options; the request is refused.")
         return None
     while True:
-        typed = await question.line(
+        answer = await question.read_line(
             f"Choose 1-{len(options)}: " if len(options) > 1 else "Type 1, or Ctrl-D: "
         )
-        if typed is None:
+        if answer is None:
             return None
-        if typed.isdecimal() and 1 <= int(typed) <= len(options):
-            return options[int(typed) - 1]
+        if answer.isdecimal() and 1 <= int(answer) <= len(options):
+            return options[int(answer) - 1]
 
 
-def describe(
-    question: "TerminalQuestion", asked: PermissionRequest, request: ActionRequest, decision: Decision
+def show_permission(
+    question: "TerminalQuestion", permission: PermissionRequest, request: ActionRequest, decision: Decision
 ) -> None:
     """Show the agent, the action, and the rule that asks. What the rules judge is shown in full."""
-    call = asked.call
+    call = permission.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
-    question.say(f"\n{asked.session.agent.name} asks: {one_line(call.label)}{kind}")
-    for line in request_details(asked, request):
-        question.say(line, "  ")
-    for line in _content_lines(asked, request):
-        question.say(_shorten(line), "  | ")  # the mark shows that the agent wrote this, not Accord
+    question.show(f"\n{permission.session.agent.name} asks: {one_line(call.label)}{kind}")
+    for line in request_details(permission, request):
+        question.show(line, "  ")
+    for line in _content_lines(permission, request):
+        question.show(_shorten(line), "  | ")  # the mark shows that the agent wrote this, not Accord
     if decision.rule not in ("default ask", "default reads"):
-        question.say(f"({decision.reason})", "  ")
+        question.show(f"({decision.reason})", "  ")
 
 
-def _content_lines(asked: PermissionRequest, request: ActionRequest) -> Iterator[str]:
-    for item in asked.call.content:
+def _content_lines(permission: PermissionRequest, request: ActionRequest) -> Iterator[str]:
+    for item in permission.call.content:
         if isinstance(item, Diff):
             yield f"{'change' if isinstance(item.old_text, str) else 'new file'} {item.path}"
             yield from _first_lines(_diff_lines(item))
         elif isinstance(item, Content) and isinstance(item.content, TextContent):
             yield from _first_lines(item.content.text.split("\n"))
-    raw = asked.call.raw_input
+    raw = permission.call.raw_input
     if isinstance(raw, dict) and not (request.command or request.paths or request.url):
         members = cast("dict[str, Any]", raw)
         yield from _first_lines([f"{name}: {one_line(str(value))}" for name, value in members.items()])
@@ -327,36 +328,36 @@ async def _read_line(keyboard: int) -> str:
         loop.remove_reader(keyboard)
 
 
-async def _fill_in(
+async def _ask_field(
     question: TerminalQuestion, form: ElicitationForm, name: str, schema: Any, values: dict[str, Any]
 ) -> bool:
     """Ask for one field until the input is valid. Returns False if the user leaves."""
     required, default = name in form.required, form.defaults.get(name)
     title = field_title(schema, name)
     if schema.description:
-        question.say(schema.description, "  ")
+        question.show(schema.description, "  ")
     choices = field_choices(schema)
-    for number, (_, words) in enumerate(choices, 1):
-        question.say(f"  {number}  {one_line(words)}")
-    hint = _hint(schema, choices, default, required)
+    for number, (_, label) in enumerate(choices, 1):
+        question.show(f"  {number}  {one_line(label)}")
+    hint = _field_hint(schema, choices, default, required)
     while True:
-        typed = await question.line(f"{title}{hint}: ")
-        if typed is None:
+        answer = await question.read_line(f"{title}{hint}: ")
+        if answer is None:
             return False
-        if not typed and default is not None:
+        if not answer and default is not None:
             values[name] = default
             return True
-        if not typed and not required:
+        if not answer and not required:
             return True
-        value = parse_field_value(schema, typed, choices)
+        value = parse_field_value(schema, answer, choices)
         problems = await form.problems({name: value})
         if name not in problems:
             values[name] = value
             return True
-        question.say(f"{title} {problems[name]}", "  ")
+        question.show(f"{title} {problems[name]}", "  ")
 
 
-def _hint(schema: Any, choices: Sequence[tuple[str, str]], default: Any, required: bool) -> str:
+def _field_hint(schema: Any, choices: Sequence[tuple[str, str]], default: Any, required: bool) -> str:
     notes: list[str] = []
     match schema:
         case BooleanPropertySchema():

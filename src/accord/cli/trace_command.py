@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from accord.cli.command_parser import Parser, split_command
+from accord.cli.command_parser import Parser, print_stderr, split_command
 from accord.errors import UsageError
 
 _USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] -- COMMAND ...
@@ -61,8 +61,8 @@ def _record(words: list[str]) -> int:
     parser.add_argument("-o", "--output", metavar="FILE", help="append to this file; only you can read it")
     parser.add_argument("--redact", action="store_true", help="remove secrets from the recording (default)")
     parser.add_argument("--no-redact", action="store_true", help="record everything, including secrets")
-    own, command = split_command(words)
-    options, rest = parser.parse_known_args(own)
+    own_words, command = split_command(words)
+    options, rest = parser.parse_known_args(own_words)
     if rest and not command:
         raise UsageError(
             f"missing `--` before the agent's command; use `accord trace record -- {' '.join(rest)}`"
@@ -88,16 +88,16 @@ def _record(words: list[str]) -> int:
     sys.setswitchinterval(0.00002)
     sink = FileSink(path, by="accord trace record", command=list(command), redact=not options.no_redact)
     if not options.output:
-        print(f"accord trace: recording to {path}", file=sys.stderr, flush=True)
+        print_stderr(f"recording to {path}", command="trace")
     stdin, stdout = _take_descriptor(0), _take_descriptor(1)
     try:
-        exit = asyncio.run(record(list(command), sink, stdin=stdin, stdout=stdout, stderr=2))
+        agent_exit = asyncio.run(record(list(command), sink, stdin=stdin, stdout=stdout, stderr=2))
     except NeverStarted as error:
         sink.add_closed("agent", str(error))
         raise
     finally:
         sink.close(_CLOSE_SECONDS)
-    return exit_like(exit)
+    return exit_like(agent_exit)
 
 
 def _new_path(program: str) -> str:

@@ -8,11 +8,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from accord.cli.command_parser import Parser, split_command
+from accord.cli.command_parser import Parser, is_terminal, print_stderr, split_command
 from accord.errors import UsageError
 from accord.trace.replay_comparison import RecordedScript, read_script
 from accord.trace.replayed_agent import IGNORED_MEMBERS as NOT_COMPARED_AS_AGENT
@@ -43,6 +44,7 @@ from accord.trace.trace_views import (
 from accord.wire.process import spawn
 from accord.wire.stdio import StdioTransport
 
+_warn = partial(print_stderr, command="trace")
 _FILE_HELP: Final = "the recording (default: the newest one that was recorded without -o)"
 
 
@@ -67,12 +69,14 @@ def show(words: list[str]) -> int:
     if options.html is not None and (options.json or options.follow):
         raise UsageError("--html excludes --json and --follow; use one of them")
     path = options.file or newest_recording()
-    timeline = Timeline(_filter(options), run=options.run)
+    timeline = Timeline(_step_filter(options), run=options.run)
     steps = timeline.steps(read_lines(path, wait_for_growth if options.follow else None))
     if options.html is not None:
         return _write_page(path, options.html, timeline, steps)
     try:
-        return _print_timeline(timeline, steps, _style(options), as_json=options.json, live=options.follow)
+        return _print_timeline(
+            timeline, steps, _timeline_style(options), as_json=options.json, live=options.follow
+        )
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader closed the pipe, as `head` does
         return 0
@@ -86,7 +90,7 @@ def stats(words: list[str]) -> int:
     _add_filters(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(words)
-    timeline = Timeline(_filter(options), run=options.run)
+    timeline = Timeline(_step_filter(options), run=options.run)
     totals = TraceStats()
     for number, step in timeline.steps(read_lines(options.file or newest_recording())):
         totals.add(number, step)
@@ -102,8 +106,8 @@ def stats(words: list[str]) -> int:
 
 def replay(words: list[str]) -> int:
     """Replay one run of a recording and return the exit code."""
-    own, command = split_command(words)
-    options = _replay_parser().parse_args(own)
+    own_words, command = split_command(words)
+    options = _replay_parser().parse_args(own_words)
     if options.as_client and not command:
         raise UsageError(
             "missing agent command for --as-client; use `accord trace replay FILE --as-client -- COMMAND ...`"
@@ -157,7 +161,7 @@ def _add_filters(parser: Parser) -> None:
     parser.add_argument("--faults", action="store_true", help="show only messages that break a protocol rule")
 
 
-def _filter(options: object) -> StepFilter:
+def _step_filter(options: object) -> StepFilter:
     values = vars(options)
     return StepFilter(
         methods=values["method"],
@@ -169,9 +173,9 @@ def _filter(options: object) -> StepFilter:
     )
 
 
-def _style(options: object) -> TimelineStyle:
+def _timeline_style(options: object) -> TimelineStyle:
     values = vars(options)
-    terminal = sys.stdout.isatty()
+    terminal = is_terminal(sys.stdout)
     width = values["width"]
     if width is None:
         width = shutil.get_terminal_size().columns if terminal else 200
@@ -213,7 +217,7 @@ def _print_timeline(
 
 def _print_remarks(timeline: Timeline) -> None:
     for line in timeline.remarks():
-        print(f"accord trace: {line}", file=sys.stderr)
+        _warn(line)
 
 
 def _write_page(
@@ -375,7 +379,3 @@ def _write_report(path: str | None, report: object) -> None:
             file.write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     except OSError as error:
         raise UsageError(f"cannot write --report {path} ({error.strerror}); use another file") from None
-
-
-def _warn(sentence: str) -> None:
-    print(f"accord trace: {sentence}", file=sys.stderr)

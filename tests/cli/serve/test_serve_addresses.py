@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord.cli.serve_command import ServeSettings, seconds_of, with_limits
+from accord.cli.serve_command import ServeSettings, parse_duration, with_limits
 from accord.cli.serve_process import check_encrypted, public_url, resolve_host
 from accord.errors import UsageError
 from accord.gateway.access.resource_limits import GatewayLimits
@@ -65,7 +65,7 @@ def test_hosts_are_resolved_or_refused() -> None:
 
 
 def test_durations_and_limits_are_parsed() -> None:
-    assert [seconds_of("--expires", text) for text in ("90s", "5m", "12H", "30d", "2w")] == [
+    assert [parse_duration("--expires", text) for text in ("90s", "5m", "12H", "30d", "2w")] == [
         90,
         300,
         43200,
@@ -74,7 +74,7 @@ def test_durations_and_limits_are_parsed() -> None:
     ]
     for wrong in ("", "0d", "-1d", "1.5d", "d", "1y", "30"):
         with pytest.raises(UsageError):
-            seconds_of("--expires", wrong)
+            parse_duration("--expires", wrong)
     changed = with_limits(GatewayLimits(sessions=3), ["connections=7", "messagesPerSecond=0.5"])
     assert (changed.connections, changed.messages_per_second, changed.sessions) == (7, 0.5, 3)
 

@@ -78,12 +78,12 @@ class OutputStream:
             return
         try:
             self._stream.flush()
-            self._write_out(self._file, text.encode(self.encoding, "replace"))
+            self._write_bytes(self._file, text.encode(self.encoding, "replace"))
         except BrokenPipeError:
-            self._give_up()
+            self._redirect_to_null()
             raise
         except OSError as error:
-            self._give_up()
+            self._redirect_to_null()
             raise AccordError(f"cannot write the output ({error.strerror or error})") from None
 
     def try_write(self, text: str) -> None:
@@ -93,17 +93,17 @@ class OutputStream:
         except (BrokenPipeError, AccordError):
             pass
 
-    def _write_out(self, file: int, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
+    def _write_bytes(self, file: int, data: bytes) -> None:
+        remaining = memoryview(data)
+        while remaining:
             try:
-                left = left[os.write(file, left) :]
+                remaining = remaining[os.write(file, remaining) :]
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(file, select.POLLOUT)
                 poll.poll(_POLL_MILLISECONDS)
 
-    def _give_up(self) -> None:
+    def _redirect_to_null(self) -> None:
         """Redirect the stream to the null device, so that later writes and the flush at exit do not fail."""
         self.broken = True
         if self._file is not None:

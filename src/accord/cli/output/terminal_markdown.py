@@ -27,10 +27,10 @@ from accord.cli.output.terminal_screen import (
     UNDERLINE,
     Attributes,
     Style,
-    cells,
+    cell_width,
     fitting_length,
+    is_combining,
     is_wide,
-    joins,
 )
 
 WriteText: TypeAlias = Callable[[str, Attributes], None]
@@ -65,29 +65,29 @@ class InlineMarkdown:
 
     def __init__(self, write: WriteText) -> None:
         self._write = write
-        self._held = ""
-        self._before = ""
+        self._pending = ""
+        self._previous_char = ""
         self._attributes: Attributes = ()
 
     def begin(self, attributes: Attributes) -> None:
         """Start a line with these attributes."""
-        self._held = self._before = ""
+        self._pending = self._previous_char = ""
         self._attributes = attributes
 
     def feed(self, text: str) -> None:
         """Add the next chunk of the line."""
-        held = self._held + text
-        done = self._scan(held, self._before, self._attributes, final=False)
-        if done:
-            self._before = held[done - 1]
-        self._held = held[done:]
+        pending = self._pending + text
+        written = self._scan(pending, self._previous_char, self._attributes, final=False)
+        if written:
+            self._previous_char = pending[written - 1]
+        self._pending = pending[written:]
 
     def end(self) -> None:
         """End the line. Open marks are shown as text."""
-        self._scan(self._held, self._before, self._attributes, final=True)
-        self._held = ""
+        self._scan(self._pending, self._previous_char, self._attributes, final=True)
+        self._pending = ""
 
-    def _scan(self, text: str, before: str, attributes: Attributes, *, final: bool) -> int:
+    def _scan(self, text: str, previous_char: str, attributes: Attributes, *, final: bool) -> int:
         at = 0
         while at < len(text):
             found = _SPECIAL.search(text, at)
@@ -99,9 +99,9 @@ class InlineMarkdown:
                 at = found.start()
             window = text[at : at + MAX_MARKUP_LENGTH]
             try:
-                at += self._mark(
+                at += self._write_markup(
                     window,
-                    text[at - 1] if at else before,
+                    text[at - 1] if at else previous_char,
                     attributes,
                     complete=final or len(window) == MAX_MARKUP_LENGTH,
                 )
@@ -109,7 +109,7 @@ class InlineMarkdown:
                 return at
         return at
 
-    def _mark(self, text: str, before: str, attributes: Attributes, *, complete: bool) -> int:
+    def _write_markup(self, text: str, previous_char: str, attributes: Attributes, *, complete: bool) -> int:
         """Write the markup at the start of the text and return its length."""
         mark = text[0]
         if mark == "\\":
@@ -128,7 +128,7 @@ class InlineMarkdown:
             raise _Undecided
         if mark == "`":
             return self._code(text, run.end(), attributes, complete)
-        return self._emphasis(text, run.end(), before, attributes, complete)
+        return self._emphasis(text, run.end(), previous_char, attributes, complete)
 
     def _literal(self, text: str, count: int, attributes: Attributes) -> int:
         self._write(text[:count], attributes)
@@ -157,11 +157,18 @@ class InlineMarkdown:
             raise _Undecided
         return self._literal(text, count, attributes)
 
-    def _emphasis(self, text: str, count: int, before: str, attributes: Attributes, complete: bool) -> int:
+    def _emphasis(
+        self, text: str, count: int, previous_char: str, attributes: Attributes, complete: bool
+    ) -> int:
         mark = text[0]
         closers = _CLOSERS.get((mark, count))
         # After a letter or digit a mark is rarely markup: 2*3*4, snake_case.
-        if closers is None or text[count : count + 1].isspace() or before.isalnum() or count == len(text):
+        if (
+            closers is None
+            or text[count : count + 1].isspace()
+            or previous_char.isalnum()
+            or count == len(text)
+        ):
             return self._literal(text, count, attributes)
         checked = count
         for found in closers.finditer(text, count):
@@ -170,8 +177,8 @@ class InlineMarkdown:
             checked = found.end()
             if found["closer"] is None:
                 continue
-            own = STRUCK if mark == "~" else _EMPHASIS[count]
-            self._scan(text[count : found.start()], mark, attributes + own, final=True)
+            emphasis = STRUCK if mark == "~" else _EMPHASIS[count]
+            self._scan(text[count : found.start()], mark, attributes + emphasis, final=True)
             return found.end()
         if not complete:
             raise _Undecided
@@ -212,27 +219,27 @@ class LineWrapper:
         self._style = style
         self._limit: int | None = None
         self._column = 0
-        self._hang = ""
-        self._hang_cells = 0
-        self._begun = False
+        self._indent = ""
+        self._indent_cells = 0
+        self._has_text = False
         self._space: tuple[int, Attributes] = (0, PLAIN)
         self._word: list[tuple[str, Attributes]] = []
         self._word_cells = 0
         self._after_wide = False
 
-    def begin(self, first: str = "", hang: str = "", *, painted: Attributes = PLAIN) -> None:
+    def begin(self, prefix: str = "", indent: str = "", *, painted: Attributes = PLAIN) -> None:
         """Start a source line: the prefixes of its first screen line and of the following ones."""
         self._limit = self._width()
         paint = self._style.paint
-        self._hang = paint(hang, painted) if hang.strip() else hang
-        self._hang_cells = cells(hang)
-        if self._limit is not None and self._limit - self._hang_cells < _MIN_TEXT_CELLS:
-            self._hang, self._hang_cells, first = "", 0, ""
-        self._begun = self._after_wide = False
+        self._indent = paint(indent, painted) if indent.strip() else indent
+        self._indent_cells = cell_width(indent)
+        if self._limit is not None and self._limit - self._indent_cells < _MIN_TEXT_CELLS:
+            self._indent, self._indent_cells, prefix = "", 0, ""
+        self._has_text = self._after_wide = False
         self._column = 0
-        if first:
-            self._column = cells(first)
-            self._emit(paint(first, painted) if first.strip() else first, self._column)
+        if prefix:
+            self._column = cell_width(prefix)
+            self._emit(paint(prefix, painted) if prefix.strip() else prefix, self._column)
 
     def feed(self, text: str, attributes: Attributes) -> None:
         """Add the next chunk. It may end within a word."""
@@ -242,24 +249,36 @@ class LineWrapper:
         for found in _TOKENS.finditer(text.replace("\t", "    ") if "\t" in text else text):
             token = found[0]
             if token[0] == " ":
-                self._flush()
+                self.flush_word()
                 self._after_wide = False
                 self._space = (self._space[0] + len(token), attributes)
             elif token.isascii():
                 if self._after_wide:
-                    self._flush()
+                    self.flush_word()
                     self._after_wide = False
                 self._add(token, attributes)
             else:
                 self._add_wide(token, attributes)
 
-    def settle(self) -> None:
-        """Write the last word even if it is incomplete, because no chunk arrived for a while."""
-        self._flush()
+    def flush_word(self) -> None:
+        """Write the last word, even if it is incomplete."""
+        if not self._word:
+            return
+        assert self._limit is not None
+        count, attributes = self._space
+        if not self._has_text:
+            self._put(" " * min(count, max(self._limit - self._column - self._word_cells, 0)), attributes)
+        elif self._column + count + self._word_cells > self._limit:
+            self._break()
+        else:
+            self._put(" " * count, attributes)
+        for text, word_attributes in self._word:
+            self._put(text, word_attributes)
+        self._word, self._word_cells, self._space = [], 0, (0, PLAIN)
 
     def end(self) -> None:
         """End the source line."""
-        self._flush()
+        self.flush_word()
         self._space = (0, PLAIN)
         self._emit("\n", 0)
         self._column = 0
@@ -269,24 +288,24 @@ class LineWrapper:
 
         Lines may be broken next to one; combining characters stay with theirs.
         """
-        begun = 0
+        start = 0
         for at, char in enumerate(token):
             wide = is_wide(char)
-            if char in _CLOSING or (not wide and (not self._after_wide or joins(char))):
+            if char in _CLOSING or (not wide and (not self._after_wide or is_combining(char))):
                 continue
-            if at > begun:
-                self._add(token[begun:at], attributes)
-            self._flush()
-            begun, self._after_wide = at, wide
-        self._add(token[begun:], attributes)
+            if at > start:
+                self._add(token[start:at], attributes)
+            self.flush_word()
+            start, self._after_wide = at, wide
+        self._add(token[start:], attributes)
 
     def _add(self, text: str, attributes: Attributes) -> None:
         self._word.append((text, attributes))
-        self._word_cells += cells(text)
+        self._word_cells += cell_width(text)
         assert self._limit is not None
-        available = self._limit - self._hang_cells
+        available = self._limit - self._indent_cells
         while self._word_cells > available:  # longer than a line
-            if self._begun:
+            if self._has_text:
                 self._break()
             self._space = (0, PLAIN)
             self._split_word(self._limit - self._column)
@@ -299,7 +318,7 @@ class LineWrapper:
             if count == 0:
                 break
             self._put(text[:count], attributes)
-            used = cells(text[:count])
+            used = cell_width(text[:count])
             available -= used
             self._word_cells -= used
             if count < len(text):
@@ -308,32 +327,17 @@ class LineWrapper:
             del self._word[0]
         self._break()
 
-    def _flush(self) -> None:
-        if not self._word:
-            return
-        assert self._limit is not None
-        count, attributes = self._space
-        if not self._begun:
-            self._put(" " * min(count, max(self._limit - self._column - self._word_cells, 0)), attributes)
-        elif self._column + count + self._word_cells > self._limit:
-            self._break()
-        else:
-            self._put(" " * count, attributes)
-        for text, own in self._word:
-            self._put(text, own)
-        self._word, self._word_cells, self._space = [], 0, (0, PLAIN)
-
     def _break(self) -> None:
         self._emit("\n", 0)
-        self._column = self._hang_cells
-        self._begun = False
-        if self._hang:
-            self._emit(self._hang, self._column)
+        self._column = self._indent_cells
+        self._has_text = False
+        if self._indent:
+            self._emit(self._indent, self._column)
 
     def _put(self, text: str, attributes: Attributes) -> None:
         if text:
-            self._begun = True
-            self._column += cells(text)
+            self._has_text = True
+            self._column += cell_width(text)
             self._emit(self._style.paint(text, attributes), self._column)
 
 
@@ -365,9 +369,9 @@ class TerminalMarkdown:
         style: Style,
         *,
         attributes: Attributes = PLAIN,
-        mark: str = "",
+        line_prefix: str = "",
     ) -> None:
-        """`attributes` applies to the whole text, `mark` starts each line.
+        """`attributes` applies to the whole text, `line_prefix` starts each line.
 
         Without color the Markdown marks stay visible.
         """
@@ -375,70 +379,70 @@ class TerminalMarkdown:
         self._width = width
         self._style = style
         self._attributes = attributes
-        self._mark = mark
+        self._line_prefix = line_prefix
         self._wrapper = LineWrapper(emit, width, style)
         self._inline = InlineMarkdown(self._wrapper.feed)
         self._parts: list[str] = []
-        self._whole = False  # the line is written when it is complete
-        self._running = False  # the kind of the line is known and it is being written
+        self._buffering = False  # the line is written when it is complete
+        self._streaming = False  # the kind of the line is known and it is being written
         self._fence = ""
         self._language = ""
-        self._blank = False  # write an empty line before the next one
-        self._begun = False
+        self._blank_before_next = False  # write an empty line before the next one
+        self._has_lines = False
 
     def feed(self, text: str) -> None:
         """Add the next chunk."""
         at = 0
         while at < len(text):
             end = text.find("\n", at)
-            piece = text[at:] if end < 0 else text[at:end]
-            if piece:
-                self._chunk(piece)
+            chunk = text[at:] if end < 0 else text[at:end]
+            if chunk:
+                self._add_chunk(chunk)
             if end < 0:
                 return
             self._end_line()
             at = end + 1
 
-    def settle(self) -> None:
+    def flush_word(self) -> None:
         """Write the last word of a running line, because no chunk arrived for a while."""
-        if self._running:
-            self._wrapper.settle()
+        if self._streaming:
+            self._wrapper.flush_word()
 
-    def rest(self) -> None:
+    def end_line(self) -> None:
         """End a running line, because other output follows. Held-back text stays held back."""
-        if self._running:
+        if self._streaming:
             self._end_line()
 
     def end(self) -> None:
         """End the text."""
-        if self._running or self._parts:
+        if self._streaming or self._parts:
             self._end_line()
 
-    def _chunk(self, chunk: str) -> None:
-        if self._running:
+    def _add_chunk(self, chunk: str) -> None:
+        if self._streaming:
             self._inline_feed(chunk)
             return
         self._parts.append(chunk)
-        if self._whole or self._fence:
+        if self._buffering or self._fence:
             return
         line = "".join(self._parts)
         self._parts = [line]
         text = line.lstrip(" \t")
         if len(line) - len(text) >= _MAX_INDENT:
-            self._whole = True
+            self._buffering = True
         elif len(text) >= _PREFIX_LENGTH or (text and text[0] not in _BLOCK_STARTS):
             self._classify(line, final=False)
 
     def _end_line(self) -> None:
-        if not self._running:
+        if not self._streaming:
             line = "".join(self._parts)
             self._parts = []
-            if self._fence or self._whole:
-                self._whole_line(line)
+            if self._fence or self._buffering:
+                self._write_complete_line(line)
                 return
             self._classify(line, final=True)
-        if self._running:
-            self._running = False
+        if self._streaming:
+            self._streaming = False
             self._inline_end()
         self._parts = []
 
@@ -450,29 +454,30 @@ class TerminalMarkdown:
         head = text[:_PREFIX_LENGTH]
         if _FENCE.match(head) or head.startswith("|") or _MAYBE_RULE.match(head):
             if final:
-                self._whole_line(line)
+                self._write_complete_line(line)
             else:
-                self._whole = True
+                self._buffering = True
             return
         if not head:
-            self._blank = self._begun
+            self._blank_before_next = self._has_lines
             return
-        self._running = True
-        self._run(text, len(line) - len(text), head)
+        self._streaming = True
+        self._start_line(text, len(line) - len(text), head)
 
-    def _run(self, text: str, indent: int, head: str) -> None:
-        self._separate()
-        attributes, first, hang = self._attributes, self._mark + " " * indent, self._mark + " " * indent
+    def _start_line(self, text: str, spaces: int, head: str) -> None:
+        self._write_blank_line()
+        attributes = self._attributes
+        prefix = indent = self._line_prefix + " " * spaces
         at = 0
         if not self._style.color:
             item = _ITEM.match(head)
-            self._wrapper.begin(first, hang + " " * (item.end() if item else 0))
+            self._wrapper.begin(prefix, indent + " " * (item.end() if item else 0))
             self._inline.begin(attributes)
             self._inline_feed(text)
             return
         symbols = self._style.symbols
         while quote := _QUOTE.match(head, at):
-            first, hang, at = f"{first}{symbols.bar} ", f"{hang}{symbols.bar} ", quote.end()
+            prefix, indent, at = f"{prefix}{symbols.bar} ", f"{indent}{symbols.bar} ", quote.end()
             attributes = attributes + DIM if DIM[0] not in attributes else attributes
         if heading := _HEADING.match(head, at):
             at = heading.end()
@@ -482,55 +487,55 @@ class TerminalMarkdown:
             symbol = item[1] if item[1][0].isdigit() else symbols.bullet
             if item[2]:
                 symbol = symbols.unticked if item[2][1] == " " else symbols.ticked
-            first, hang = f"{first}{symbol} ", hang + " " * (len(symbol) + 1)
-        self._wrapper.begin(first, hang, painted=DIM)
+            prefix, indent = f"{prefix}{symbol} ", indent + " " * (len(symbol) + 1)
+        self._wrapper.begin(prefix, indent, painted=DIM)
         self._inline.begin(attributes)
         self._inline_feed(text[at:])
 
-    def _separate(self) -> None:
-        if self._blank:
-            self._emit(f"{self._mark.rstrip()}\n", 0)
-        self._blank = False
-        self._begun = True
+    def _write_blank_line(self) -> None:
+        if self._blank_before_next:
+            self._emit(f"{self._line_prefix.rstrip()}\n", 0)
+        self._blank_before_next = False
+        self._has_lines = True
 
     # -- lines written when complete -------------------------------------------------------------------------
 
-    def _whole_line(self, line: str) -> None:
-        self._whole = False
+    def _write_complete_line(self, line: str) -> None:
+        self._buffering = False
         text = line.lstrip(" \t")
         if self._fence:
             self._code(line, text)
             return
         if not text.strip():
-            self._blank = self._begun
+            self._blank_before_next = self._has_lines
             return
-        self._separate()
+        self._write_blank_line()
         fence = _FENCE.match(text)
         if fence is not None and ("`" not in text[fence.end() :] or fence[1][0] == "~"):
             self._fence = fence[1]
             self._language = text[fence.end() :].strip().lower()
-            self._line(line, self._attributes + DIM)
+            self._emit_line(line, self._attributes + DIM)
         elif self._style.color and _RULE.match(text):
-            self._line(self._style.symbols.rule * min(self._width() or _RULE_CELLS, _RULE_CELLS), DIM)
+            self._emit_line(self._style.symbols.rule * min(self._width() or _RULE_CELLS, _RULE_CELLS), DIM)
         elif text.startswith("|"):
-            self._line(line, self._attributes + DIM if _TABLE_EDGE.match(text) else self._attributes)
+            self._emit_line(line, self._attributes + DIM if _TABLE_EDGE.match(text) else self._attributes)
         else:
-            self._running = True
-            self._run(text, len(line) - len(text), text[:_PREFIX_LENGTH])
-            self._running = False
+            self._streaming = True
+            self._start_line(text, len(line) - len(text), text[:_PREFIX_LENGTH])
+            self._streaming = False
             self._inline_end()
 
     def _code(self, line: str, text: str) -> None:
         closing = text.rstrip()
         if closing.startswith(self._fence) and not closing.strip(self._fence[0]):
             self._fence = ""
-            self._line(line, self._attributes + DIM)
+            self._emit_line(line, self._attributes + DIM)
             return
         attributes = _DIFF_ATTRIBUTES.get(line[:1], PLAIN) if self._language in ("diff", "patch") else PLAIN
-        self._line(line, self._attributes + attributes)
+        self._emit_line(line, self._attributes + attributes)
 
-    def _line(self, line: str, attributes: Attributes) -> None:
-        self._emit(self._mark + self._style.paint(line, attributes) + "\n", 0)
+    def _emit_line(self, line: str, attributes: Attributes) -> None:
+        self._emit(self._line_prefix + self._style.paint(line, attributes) + "\n", 0)
 
     # -- lines written as they arrive ------------------------------------------------------------------------
 

@@ -140,12 +140,12 @@ class TerminalScreen:
         self._size = size
         self._live = live
         self._column = 0
-        self._block: str | None = None
+        self._last_block: str | None = None
         self._pending: list[str] = []
         self._drawn: list[str] = []
         self._timer: Timer | None = None
         self._drawn_at = float("-inf")
-        self._lent = 0  # how many questions currently use the terminal
+        self._open_questions = 0  # how many questions currently use the terminal
 
     def width(self) -> int | None:
         """Return the usable cells of a line, or None without a terminal.
@@ -167,21 +167,21 @@ class TerminalScreen:
             self._pending = []
             self._stream.write(text)
 
-    def lines(self, texts: Iterable[str]) -> None:
+    def write_lines(self, texts: Iterable[str]) -> None:
         """Add permanent lines."""
         text = "".join([f"{text}\n" for text in texts])
         if text:
             self.write(("\n" if self._column else "") + text, 0)
 
-    def begin(self, block: str, *, apart: bool = False) -> None:
+    def begin_block(self, kind: str, *, apart: bool = False) -> None:
         """Start a block of this kind.
 
         An empty line separates different kinds, and blocks that are `apart`.
         """
         gap = "\n" if self._column else ""
-        if self._block is not None and (apart or self._block != block):
+        if self._last_block is not None and (apart or self._last_block != kind):
             gap += "\n"
-        self._block = block
+        self._last_block = kind
         self.write(gap, 0)
 
     def end_line(self) -> None:
@@ -193,7 +193,7 @@ class TerminalScreen:
 
     def refresh(self) -> None:
         """Draw the live lines soon, because they have changed."""
-        if self._size is not None and self._timer is None and not self._lent:
+        if self._size is not None and self._timer is None and not self._open_questions:
             delay = max(self._drawn_at + TICK - self._clock.now(), 0.0)
             self._set_timer(delay)
 
@@ -207,15 +207,15 @@ class TerminalScreen:
         self._stream.try_write(out)
 
     @contextmanager
-    def lent(self) -> Generator[None]:
+    def suspended(self) -> Generator[None]:
         """Draw nothing while the block runs, because a question uses the terminal."""
         self.end_line()
         self.remove_live()
-        self._lent += 1
+        self._open_questions += 1
         try:
             yield
         finally:
-            self._lent -= 1
+            self._open_questions -= 1
             self.refresh()
 
     def _set_timer(self, seconds: float) -> None:
@@ -259,14 +259,14 @@ EMOJI_SELECTOR: Final = "\ufe0f"
 """Follows a character of one cell and shows it as an emoji, which may take two cells."""
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """Return the cells of a text of one line without escape sequences."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
+    return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
-def cut(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     """Shorten a text to a number of cells; an ellipsis marks the cut."""
-    if cells(text) <= width:
+    if cell_width(text) <= width:
         return text
     return text[: fitting_length(text, max(width - 1, 0))] + "…" if width > 0 else ""
 
@@ -277,7 +277,7 @@ def fitting_length(text: str, width: int) -> int:
         return min(len(text), max(width, 0))
     used = 0
     for number, char in enumerate(text):
-        used += _cell(char)
+        used += _char_width(char)
         if used > width:
             return number
     return len(text)
@@ -285,16 +285,16 @@ def fitting_length(text: str, width: int) -> int:
 
 def is_wide(char: str) -> bool:
     """Tell whether a character takes two cells. A line may be broken on either side of it."""
-    return _cell(char) == 2
+    return _char_width(char) == 2
 
 
-def joins(char: str) -> bool:
+def is_combining(char: str) -> bool:
     """Tell whether a character combines with the one before it."""
-    return char == EMOJI_SELECTOR or _cell(char) == 0
+    return char == EMOJI_SELECTOR or _char_width(char) == 0
 
 
 @lru_cache(maxsize=4096)
-def _cell(char: str) -> int:
+def _char_width(char: str) -> int:
     """Return the cells of a character; where terminals differ, the largest number."""
     category = unicodedata.category(char)
     if char == EMOJI_SELECTOR:

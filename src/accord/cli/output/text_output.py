@@ -20,7 +20,7 @@ from accord.cli.output.terminal_screen import (
     Style,
     TerminalScreen,
     TerminalSize,
-    cut,
+    cut_to_width,
 )
 from accord.client.client_events import ClientEvent
 from accord.clock import Clock
@@ -59,11 +59,11 @@ class TextWriter(Protocol):
         """Write the next chunk, as the agent sent it."""
         ...
 
-    def settle(self) -> None:
+    def flush_word(self) -> None:
         """Show held-back text, because no chunk arrived for a while."""
         ...
 
-    def rest(self) -> None:
+    def end_line(self) -> None:
         """End the line, because other output follows before the next chunk."""
         ...
 
@@ -79,16 +79,18 @@ class MarkdownWriter:
         self, screen: TerminalScreen, style: Style, attributes: Attributes = PLAIN, mark: str = ""
     ) -> None:
         self._cleaner = TextCleaner()
-        self._markdown = TerminalMarkdown(screen.write, screen.width, style, attributes=attributes, mark=mark)
+        self._markdown = TerminalMarkdown(
+            screen.write, screen.width, style, attributes=attributes, line_prefix=mark
+        )
 
     def feed(self, text: str) -> None:
         self._markdown.feed(self._cleaner.feed(text))
 
-    def settle(self) -> None:
-        self._markdown.settle()
+    def flush_word(self) -> None:
+        self._markdown.flush_word()
 
-    def rest(self) -> None:
-        self._markdown.rest()
+    def end_line(self) -> None:
+        self._markdown.end_line()
 
     def end(self) -> None:
         self._markdown.end()
@@ -109,30 +111,30 @@ class PlainWriter:
         text = self._cleaner.feed(text)
         if not self._started:
             text = text.lstrip("\n")
-        bare = text.rstrip("\n")
-        breaks = len(text) - len(bare)
-        if bare:
+        stripped = text.rstrip("\n")
+        breaks = len(text) - len(stripped)
+        if stripped:
             self._started = True
-            bare = "\n" * self._line_breaks + bare
+            stripped = "\n" * self._line_breaks + stripped
             if self._mark:
                 start = "" if self._in_line else self._mark
-                bare = start + bare.replace("\n", f"\n{self._mark}")
-            self._screen.write(bare, _COLUMN)
+                stripped = start + stripped.replace("\n", f"\n{self._mark}")
+            self._screen.write(stripped, _COLUMN)
             self._line_breaks, self._in_line = 0, True
         if breaks and self._in_line:  # a reader of lines gets this one now
-            self.rest()
+            self.end_line()
             breaks -= 1
         self._line_breaks += breaks
 
-    def settle(self) -> None:
+    def flush_word(self) -> None:
         pass  # only line breaks are held back
 
-    def rest(self) -> None:
+    def end_line(self) -> None:
         self._in_line = False
         self._screen.end_line()
 
     def end(self) -> None:
-        self.rest()
+        self.end_line()
 
 
 class ProgressLine:
@@ -176,7 +178,7 @@ class ProgressLine:
         """Return the line; none while text arrives or a running tool call (`busy`) shows its own."""
         if self._activity is None or not self.silent or (busy and self._activity == "working"):
             return []
-        text = cut(f" {self._activity} {int(self._clock.now() - self._last_event)} s", width - 1)
+        text = cut_to_width(f" {self._activity} {int(self._clock.now() - self._last_event)} s", width - 1)
         return [self._style.paint(self.frame, CYAN) + self._style.paint(text, DIM)]
 
 
@@ -198,7 +200,7 @@ class TextOutput:
         self._clock = clock
         self._live_lines = size is not None
         self._rendered = self._live_lines or style.color
-        self._screen = TerminalScreen(stdout, clock, size, self._live)
+        self._screen = TerminalScreen(stdout, clock, size, self._live_lines_for)
         self._progress = ProgressLine(style, clock)
         self._session: ClientSession | None = None
         self._began = clock.now()
@@ -244,13 +246,13 @@ class TextOutput:
         self._screen.refresh()
 
     def note(self, text: str) -> None:
-        self._make_way()
+        self._end_open_lines()
         self._stderr.try_write(note_line(text, self._command))
 
     @contextmanager
     def question(self) -> Generator[None]:
-        self._make_way()
-        with self._screen.lent():
+        self._end_open_lines()
+        with self._screen.suspended():
             yield
         self._progress.reset()
 
@@ -260,8 +262,8 @@ class TextOutput:
             self._end_message()
             self._show_calls(self._calls.unfinished())
             if self._session is not None:
-                self._screen.begin("end")
-                self._screen.lines(self._closing(self._session, ended))
+                self._screen.begin_block("end")
+                self._screen.write_lines(self._closing_lines(self._session, ended))
             self._screen.flush()
         except (BrokenPipeError, AccordError):
             pass  # the turn is over; only the exit code matters now
@@ -269,16 +271,16 @@ class TextOutput:
         if error is not None:
             self._stderr.try_write(error_text(error, self._command))
 
-    def _closing(self, session: "ClientSession", ended: TurnEnded | None) -> list[str]:
+    def _closing_lines(self, session: "ClientSession", ended: TurnEnded | None) -> list[str]:
         duration = self._clock.now() - self._began
         return closing_lines(
             ended, session.state.usage, duration, session.id, self._style, self._screen.width()
         )
 
-    def _make_way(self) -> None:
+    def _end_open_lines(self) -> None:
         """End unfinished lines and remove live lines before other output."""
         if self._writer is not None:
-            self._writer.rest()
+            self._writer.end_line()
         self._screen.end_line()
         self._screen.remove_live()
 
@@ -311,7 +313,7 @@ class TextOutput:
         self._writer.feed(text)
 
     def _new_writer(self, kind: str) -> TextWriter:
-        self._screen.begin(kind, apart=True)
+        self._screen.begin_block(kind, apart=True)
         thought = kind == "thought"
         mark = THOUGHT_MARK if thought and not self._style.color else ""
         if self._rendered:
@@ -329,21 +331,21 @@ class TextOutput:
     def _tool_call_changed(self, event: ToolCallChanged) -> None:
         if event.new:  # later chunks belong to another message
             self._end_message()
-        self._show_calls(self._calls.changed(event.call))
+        self._show_calls(self._calls.update(event.call))
 
     def _permission_asked(self, event: PermissionAsked) -> None:
-        self._lines.asked(event)
+        self._lines.permission_asked(event)
         if event.call is not None:
-            self._show_calls(self._calls.changed(event.call))
+            self._show_calls(self._calls.update(event.call))
 
     def _show_calls(self, lines: list[str]) -> None:
         if lines:
             self._end_message()
-            self._screen.begin("tool")
-            self._screen.lines(lines)
+            self._screen.begin_block("tool")
+            self._screen.write_lines(lines)
 
     def _permission_answered(self, event: PermissionAnswered) -> None:
-        self._calls.restart_time(self._lines.about(event))
+        self._calls.restart_time(self._lines.tool_call_id_of(event))
         if not self._live_lines:  # on a terminal the user has just answered
             self._show_event_lines(event)
 
@@ -354,15 +356,15 @@ class TextOutput:
             self._plans[event.plan_id] = new
             if new:
                 self._end_message()
-                self._screen.begin("plan", apart=True)
-                self._screen.lines(new)
+                self._screen.begin_block("plan", apart=True)
+                self._screen.write_lines(new)
 
     def _show_event_lines(self, event: Any) -> None:
-        lines = self._lines.of(event)
+        lines = self._lines.lines_for(event)
         if lines:
             self._end_message()
-            self._screen.begin("tool")
-            self._screen.lines(lines)
+            self._screen.begin_block("tool")
+            self._screen.write_lines(lines)
 
     # -- the turn --------------------------------------------------------------------------------------------
 
@@ -383,8 +385,8 @@ class TextOutput:
         self._end_message()
         self._show_calls(self._calls.unfinished())
 
-    def _live(self, width: int) -> list[str]:
+    def _live_lines_for(self, width: int) -> list[str]:
         if self._writer is not None and self._progress.silent:
-            self._writer.settle()
+            self._writer.flush_word()
         calls = self._calls.live(width, self._progress.frame)
         return calls + self._progress.line(width, busy=bool(calls))

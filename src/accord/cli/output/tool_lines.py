@@ -16,8 +16,8 @@ from accord.cli.output.terminal_screen import (
     YELLOW,
     Attributes,
     Style,
-    cells,
-    cut,
+    cell_width,
+    cut_to_width,
 )
 from accord.clock import Clock
 from accord.frontend.display_text import block_text, duration_text, short_path, tool_status
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from accord.client.client_events import TerminalView
 
 
-CONTEXT: Final = 3
+CONTEXT_LINES: Final = 3
 """Unchanged lines around a change."""
 MAX_DIFF_LINES: Final = 60
 MAX_LINE_CELLS: Final = 500
 _MAX_COMPARED_LINES: Final = 20_000
 """Longer files are not compared, because it would take long. Only their line counts are shown."""
-TAIL: Final = 10
+TAIL_LINES: Final = 10
 """Lines of a command's output that are shown."""
 _MAX_TAIL_CHARACTERS: Final = 16 * 1024
 _MAX_TITLE_LENGTH: Final = 300
@@ -65,14 +65,14 @@ def diff_lines(
     name = clean_line(path or diff.path)
     if len(before) + len(after) > _MAX_COMPARED_LINES:
         return [_headline(name, style, "" if new else f"{len(before)} lines before, ", f"{len(after)} lines")]
-    changed = list(difflib.unified_diff(before, after, n=CONTEXT, lineterm=""))[2:]
+    changed = list(difflib.unified_diff(before, after, n=CONTEXT_LINES, lineterm=""))[2:]
     added = sum(line.startswith("+") for line in changed)
     removed = sum(line.startswith("-") for line in changed)
     lines = [_headline(name, style, "new, " if new else "", f"+{added} -{removed}")]
     if new:
         changed = changed[1:]  # a new file needs no line numbers
     lines += [
-        style.paint(cut(line, MAX_LINE_CELLS), _DIFF_ATTRIBUTES.get(line[:1], PLAIN))
+        style.paint(cut_to_width(line, MAX_LINE_CELLS), _DIFF_ATTRIBUTES.get(line[:1], PLAIN))
         for line in changed[:max_lines]
     ]
     if len(changed) > max_lines:
@@ -89,7 +89,7 @@ def _lines(text: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class ToolCallLines:
+class ShownCall:
     """A tool call and which of its lines are shown."""
 
     call: ToolCallState
@@ -99,7 +99,7 @@ class ToolCallLines:
 
 
 def call_line(
-    shown: ToolCallLines,
+    shown_call: ShownCall,
     style: Style,
     duration: float,
     cwd: str,
@@ -111,7 +111,7 @@ def call_line(
 
     `frame` replaces the symbol of a running call.
     """
-    call, status = shown.call, tool_status(shown.call)
+    call, status = shown_call.call, tool_status(shown_call.call)
     symbols = style.symbols
     symbol = {
         "pending": symbols.pending,
@@ -127,9 +127,9 @@ def call_line(
     title = one_line(clean_text(call.label), _MAX_TITLE_LENGTH)
     locations = _locations(call, cwd, title)
     if width is not None:
-        available = width - cells(start) - cells(end)
-        title = cut(title, available)
-        locations = locations if cells(locations) <= available - cells(title) else ""
+        available = width - cell_width(start) - cell_width(end)
+        title = cut_to_width(title, available)
+        locations = locations if cell_width(locations) <= available - cell_width(title) else ""
     return (
         style.paint(symbol, _STATUS_ATTRIBUTES.get(status, PLAIN))
         + style.paint(start[len(symbol) :], DIM)
@@ -138,7 +138,7 @@ def call_line(
     )
 
 
-def details(
+def detail_lines(
     call: ToolCallState, style: Style, cwd: str, terminals: "Mapping[str, TerminalView]"
 ) -> list[str]:
     """Return the lines below a finished call: its diffs, its commands' output, and why it failed."""
@@ -152,7 +152,7 @@ def details(
                 missing = style.paint("(the terminal is not available)", DIM)
                 lines += [missing] if view is None else _terminal_lines(view, style)
             case Content() if call.kind == "execute" or call.status == "failed":
-                lines += tail(block_text(item.content), style)
+                lines += output_tail(block_text(item.content), style)
             case _:
                 pass
     return [_INDENT + line for line in lines]
@@ -164,22 +164,22 @@ def last_line(view: "TerminalView") -> str:
     return lines[-1] if lines else ""
 
 
-def tail(text: str, style: Style) -> list[str]:
+def output_tail(text: str, style: Style) -> list[str]:
     """Return the last lines of an output, without the code fence that agents put around it."""
     lines = _final_lines(text[-_MAX_TAIL_CHARACTERS:])
     if lines and lines[0].startswith("```"):
         lines = lines[1:]
     if lines and lines[-1].startswith("```"):
         lines = lines[:-1]
-    kept = [style.paint(cut(line, MAX_LINE_CELLS), DIM) for line in lines[-TAIL:]]
-    omitted = len(lines) - len(kept)
-    if omitted or len(text) > _MAX_TAIL_CHARACTERS:
-        kept.insert(0, style.paint(f"{style.symbols.more} {omitted} lines before", DIM))
-    return kept
+    shown_lines = [style.paint(cut_to_width(line, MAX_LINE_CELLS), DIM) for line in lines[-TAIL_LINES:]]
+    omitted_count = len(lines) - len(shown_lines)
+    if omitted_count or len(text) > _MAX_TAIL_CHARACTERS:
+        shown_lines.insert(0, style.paint(f"{style.symbols.more} {omitted_count} lines before", DIM))
+    return shown_lines
 
 
 def _terminal_lines(view: "TerminalView", style: Style) -> list[str]:
-    lines = tail(view.text, style)
+    lines = output_tail(view.text, style)
     status = view.exit_status
     if status is not None and (status.exit_code or status.signal):
         exit_text = f"signal {status.signal}" if status.signal else f"exit code {status.exit_code}"
@@ -214,21 +214,21 @@ class ToolCallDisplay:
         self._style = style
         self._clock = clock
         self._session: ClientSession | None = None
-        self._known: dict[str, ToolCallLines] = {}
-        self._running: dict[str, ToolCallLines] = {}
+        self._calls: dict[str, ShownCall] = {}
+        self._running: dict[str, ShownCall] = {}
 
     def opened(self, session: "ClientSession") -> None:
         """Set the session of the calls."""
         self._session = session
 
-    def changed(self, call: ToolCallState) -> list[str]:
+    def update(self, call: ToolCallState) -> list[str]:
         """Note a new or changed call. Returns its permanent lines, often none."""
-        shown = self._known.get(call.tool_call_id)
-        if shown is None:
-            shown = self._known[call.tool_call_id] = ToolCallLines(call, self._clock.now())
-            self._running[call.tool_call_id] = shown
-        shown.call = call
-        return [] if call.open else self._ended(shown)
+        shown_call = self._calls.get(call.tool_call_id)
+        if shown_call is None:
+            shown_call = self._calls[call.tool_call_id] = ShownCall(call, self._clock.now())
+            self._running[call.tool_call_id] = shown_call
+        shown_call.call = call
+        return [] if call.open else self._finish_call(shown_call)
 
     def restart_time(self, call_id: str) -> None:
         """Count a call's time from now on, because it waited for permission until now."""
@@ -238,23 +238,23 @@ class ToolCallDisplay:
     def unfinished(self) -> list[str]:
         """Return the lines of the calls that have not ended when the turn ends."""
         lines: list[str] = []
-        for call_id, shown in list(self._running.items()):
-            known = None if self._session is None else self._session.state.tool_calls.get(call_id)
-            shown.call = copy(known or shown.call)
-            shown.call.give_up("ended_without_result")
-            lines += self._ended(shown)
+        for call_id, shown_call in list(self._running.items()):
+            current = None if self._session is None else self._session.state.tool_calls.get(call_id)
+            shown_call.call = copy(current or shown_call.call)
+            shown_call.call.give_up("ended_without_result")
+            lines += self._finish_call(shown_call)
         return lines
 
     def live(self, width: int, frame: str) -> list[str]:
         """Return the live lines: running calls and the last line of their commands' output."""
         lines: list[str] = []
         running = list(self._running.values())
-        for shown in running[:_MAX_LIVE_CALLS]:
-            duration = self._clock.now() - shown.began
-            lines.append(call_line(shown, self._style, duration, self._cwd, width=width, frame=frame))
-            output = self._last_output(shown.call)
+        for shown_call in running[:_MAX_LIVE_CALLS]:
+            duration = self._clock.now() - shown_call.began
+            lines.append(call_line(shown_call, self._style, duration, self._cwd, width=width, frame=frame))
+            output = self._last_output(shown_call.call)
             if output:
-                lines.append(self._style.paint(cut(f"    {output}", width), DIM))
+                lines.append(self._style.paint(cut_to_width(f"    {output}", width), DIM))
         if len(running) > _MAX_LIVE_CALLS:
             lines.append(self._style.paint(f"and {len(running) - _MAX_LIVE_CALLS} more", DIM))
         return lines
@@ -274,14 +274,14 @@ class ToolCallDisplay:
                 return last_line(views[terminal_id])
         return ""
 
-    def _ended(self, shown: ToolCallLines) -> list[str]:
-        self._running.pop(shown.call.tool_call_id, None)
+    def _finish_call(self, shown_call: ShownCall) -> list[str]:
+        self._running.pop(shown_call.call.tool_call_id, None)
         lines: list[str] = []
-        if not shown.line_shown:
-            shown.line_shown = True
-            lines.append(call_line(shown, self._style, self._clock.now() - shown.began, self._cwd))
-        if not shown.details_shown:  # some agents send the result after the final status
-            detail_lines = details(shown.call, self._style, self._cwd, self._views)
-            shown.details_shown = bool(detail_lines)
-            lines += detail_lines
+        if not shown_call.line_shown:
+            shown_call.line_shown = True
+            lines.append(call_line(shown_call, self._style, self._clock.now() - shown_call.began, self._cwd))
+        if not shown_call.details_shown:  # some agents send the result after the final status
+            details = detail_lines(shown_call.call, self._style, self._cwd, self._views)
+            shown_call.details_shown = bool(details)
+            lines += details
         return lines
