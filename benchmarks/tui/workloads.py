@@ -61,7 +61,7 @@ def app_for(count: int, cwd: str, session: str | None = None) -> ChatApp:
     server = ConfiguredAgent(
         name="flood", origin="user", command=(sys.executable, str(HERE / "flood_agent.py"), str(count))
     )
-    return ChatApp(ChatStart(find=lambda _: server, cwd=cwd, name="flood", session=session))
+    return ChatApp(ChatStart(find_agent=lambda _: server, cwd=cwd, name="flood", session=session))
 
 
 class CallbackTimer:

@@ -23,16 +23,16 @@ class AgentProcess:
         self._running = running
         self._stdin = running.stdin
         self._stdout = running.stdout
-        self._asked: dict[Any, str] = {}
+        self._methods: dict[Any, str] = {}
         self.updates: list[Any] = []
         self.stderr = ""
         """Its stderr without the line about the sandbox, whose time of arrival varies."""
 
     def request(self, method: str, **params: Any) -> Any:
         """Send a request and wait for its response. Keep updates before it and grant permissions."""
-        asked = len(self._asked)
-        self._asked[asked] = method
-        self._send({"jsonrpc": "2.0", "id": asked, "method": method, "params": params})
+        request_id = len(self._methods)
+        self._methods[request_id] = method
+        self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         while True:
             message = self.read()
             if message.get("method") == "session/request_permission":
@@ -41,7 +41,7 @@ class AgentProcess:
                 self._send({"jsonrpc": "2.0", "id": message["id"], "result": outcome})
             elif "method" in message:
                 self.updates.append(message["params"].get("update"))
-            elif message["id"] == asked:
+            elif message["id"] == request_id:
                 return message
 
     def read(self) -> Any:
@@ -50,7 +50,7 @@ class AgentProcess:
         assert line, f"the agent ended: {self.end()} {self.stderr}"
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"
-        assert schema_violations(message, "agent", self._asked) == []
+        assert schema_violations(message, "agent", self._methods) == []
         return message
 
     def initialize(self, **capabilities: Any) -> Any:
@@ -80,8 +80,8 @@ class AgentProcess:
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return this environment with another Accord home and without credentials."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(CREDENTIALS)}
-    return {**kept, "ACCORD_HOME": str(home), **more}
+    inherited = {name: value for name, value in os.environ.items() if not name.endswith(CREDENTIALS)}
+    return {**inherited, "ACCORD_HOME": str(home), **more}
 
 
 @contextmanager

@@ -18,14 +18,16 @@ from accord.policy import MODES
 
 def refused(*words: str, home: Path, **more: str) -> str:
     """Run the agent and return the one line of its error."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))
+    }
     run = subprocess.run(
         [sys.executable, "-m", "accord.cli", "agent", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        env={**kept, "ACCORD_HOME": str(home), **more},
+        env={**inherited, "ACCORD_HOME": str(home), **more},
     )
     assert (run.returncode, run.stdout) == (2, ""), run.stderr
     assert run.stderr.count("\n") == 1

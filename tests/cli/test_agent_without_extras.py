@@ -26,10 +26,10 @@ def bare(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-def run(*words: str, home: Path, bare: dict[str, str], given: str = "") -> subprocess.CompletedProcess[str]:
+def run(*words: str, home: Path, bare: dict[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *NO_SITE, "-m", "accord.cli", *words],
-        input=given,
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -68,13 +68,13 @@ def test_a_real_model_is_refused_with_the_install_command(
 
 
 def test_login_works_and_names_the_missing_extra(tmp_path: Path, bare: dict[str, str]) -> None:
-    done = run("agent", "--login", "openai", home=tmp_path / "home", bare=bare, given="sk-test\n")
+    done = run("agent", "--login", "openai", home=tmp_path / "home", bare=bare, stdin="sk-test\n")
     assert done.returncode == 0
     assert "pip install 'accord[agent]'" in done.stderr
 
 
 def test_the_doctor_names_the_missing_extra(tmp_path: Path, bare: dict[str, str]) -> None:
-    run("agent", "--login", "openai", home=tmp_path / "home", bare=bare, given="sk-test\n")
+    run("agent", "--login", "openai", home=tmp_path / "home", bare=bare, stdin="sk-test\n")
     done = run("doctor", home=tmp_path / "home", bare=bare)
     assert done.returncode == 0, done.stderr
     model = next(line for line in done.stdout.splitlines() if line.startswith("model "))

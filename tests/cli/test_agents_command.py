@@ -79,7 +79,7 @@ def test_list_shows_the_built_in_agent_and_the_catalogue(harness: AgentsHarness)
     assert harness.stderr == ""
 
 
-def test_list_json(harness: AgentsHarness) -> None:
+def test_list_prints_json(harness: AgentsHarness) -> None:
     program = harness.install("gemini")
     listed = {agent["name"]: agent for agent in json.loads(harness.agents("list", "--json"))}
     assert listed["accord"]["default"] is True
@@ -366,10 +366,10 @@ def test_an_invalid_entry_is_not_written(harness: AgentsHarness, words: list[str
 def test_a_closed_stdout_is_not_an_error(harness: AgentsHarness) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "wb") as gone:
+    with os.fdopen(writing, "wb") as closed_pipe:
         ran = subprocess.run(
             [sys.executable, "-m", "accord.cli", "agents", "list"],
-            env=harness.env, stdout=gone, stderr=subprocess.PIPE, text=True, check=False,
+            env=harness.env, stdout=closed_pipe, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
 

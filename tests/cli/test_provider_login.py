@@ -19,20 +19,20 @@ def home(tmp_path: Path) -> Path:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.endswith(("_API_KEY", "_BASE_URL", "_MODEL"))
     }
-    return {**kept, "ACCORD_HOME": str(home), **more}
+    return {**inherited, "ACCORD_HOME": str(home), **more}
 
 
 def accord_agent(
-    *words: str, home: Path, given: bytes | None = b"", **more: str
+    *words: str, home: Path, stdin: bytes | None = b"", **more: str
 ) -> subprocess.CompletedProcess[str]:
     run = subprocess.run(
         [sys.executable, "-m", "accord.cli", "agent", *words],
-        input=given,
+        input=stdin,
         capture_output=True,
         check=False,
         env=environment(home, **more),
@@ -57,7 +57,7 @@ def config(home: Path, text: str) -> None:
 
 
 def test_a_script_passes_the_key_on_stdin(home: Path) -> None:
-    run = accord_agent("--login", "openai", home=home, given=f"{KEY}\nmore\n".encode())
+    run = accord_agent("--login", "openai", home=home, stdin=f"{KEY}\nmore\n".encode())
     assert run.returncode == 0
     assert run.stdout == ""
     assert str(file_of(home)) in run.stderr
@@ -90,8 +90,8 @@ def test_a_provider_can_be_chosen_by_number_or_alias(home: Path) -> None:
         terminal.expect("Key for anthropic")
         terminal.type(f"{KEY}\n")
         assert terminal.end() == 0
-    accord_agent("--login", "Gemini", home=home, given=KEY.encode())
-    accord_agent("--login", "openai-chat", home=home, given=KEY.encode())
+    accord_agent("--login", "Gemini", home=home, stdin=KEY.encode())
+    accord_agent("--login", "openai-chat", home=home, stdin=KEY.encode())
     assert keys(home) == {"anthropic": KEY, "google": KEY, "openai": KEY}
 
 
@@ -126,7 +126,7 @@ def test_an_aborted_login_changes_nothing(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "given", "expected"),
+    ("words", "stdin", "expected"),
     [
         (("--login", "opnai"), b"k", "unknown provider 'opnai'; use one of: anthropic, openai, google"),
         (("--login", "rehearsal"), b"k", "needs no key"),
@@ -140,9 +140,9 @@ def test_an_aborted_login_changes_nothing(home: Path) -> None:
     ],
 )
 def test_wrong_usage_is_a_one_line_error(
-    home: Path, words: tuple[str, ...], given: bytes, expected: str
+    home: Path, words: tuple[str, ...], stdin: bytes, expected: str
 ) -> None:
-    run = accord_agent(*words, home=home, given=given)
+    run = accord_agent(*words, home=home, stdin=stdin)
     assert (run.returncode, run.stdout) == (2, "")
     assert expected in run.stderr
     assert run.stderr.count("\n") == 1
@@ -150,7 +150,7 @@ def test_wrong_usage_is_a_one_line_error(
 
 
 def test_an_environment_variable_that_overrides_the_key_is_named(home: Path) -> None:
-    run = accord_agent("--login", "google", home=home, given=KEY.encode(), GEMINI_API_KEY="x")
+    run = accord_agent("--login", "google", home=home, stdin=KEY.encode(), GEMINI_API_KEY="x")
     assert "GEMINI_API_KEY is set" in run.stderr
     run = accord_agent("--logout", home=home, GEMINI_API_KEY="x")
     assert "GEMINI_API_KEY is still set" in run.stderr
@@ -158,7 +158,7 @@ def test_an_environment_variable_that_overrides_the_key_is_named(home: Path) -> 
 
 def test_logout_removes_one_key_or_all_and_names_them(home: Path) -> None:
     for provider in ("openai", "anthropic", "google"):
-        accord_agent("--login", provider, home=home, given=KEY.encode())
+        accord_agent("--login", provider, home=home, stdin=KEY.encode())
     run = accord_agent("--logout", "gemini", home=home)
     assert run.returncode == 0
     assert run.stderr == f"Removed from {file_of(home)}: google.\n"
@@ -172,16 +172,16 @@ def test_logout_removes_one_key_or_all_and_names_them(home: Path) -> None:
 
 def test_the_key_of_a_removed_endpoint_can_be_removed(home: Path) -> None:
     config(home, '[endpoints.work]\nbase_url = "https://models.example.com/v1"\n')
-    accord_agent("--login", "work", home=home, given=KEY.encode())
+    accord_agent("--login", "work", home=home, stdin=KEY.encode())
     config(home, "")
     assert "work" in accord_agent("--logout", "work", home=home).stderr
     assert not file_of(home).exists()
 
 
 def test_a_key_file_that_others_can_read_is_not_extended_but_can_be_removed(home: Path) -> None:
-    accord_agent("--login", "openai", home=home, given=KEY.encode())
+    accord_agent("--login", "openai", home=home, stdin=KEY.encode())
     file_of(home).chmod(0o644)
-    run = accord_agent("--login", "google", home=home, given=KEY.encode())
+    run = accord_agent("--login", "google", home=home, stdin=KEY.encode())
     assert run.returncode == 2
     assert f"chmod 600 {file_of(home)}" in run.stderr
     assert accord_agent("--logout", home=home).returncode == 0
@@ -189,18 +189,18 @@ def test_a_key_file_that_others_can_read_is_not_extended_but_can_be_removed(home
 
 
 def test_a_broken_key_file_is_refused_with_advice(home: Path) -> None:
-    accord_agent("--login", "openai", home=home, given=KEY.encode())
+    accord_agent("--login", "openai", home=home, stdin=KEY.encode())
     file_of(home).write_text("{")
-    run = accord_agent("--login", "google", home=home, given=KEY.encode())
+    run = accord_agent("--login", "google", home=home, stdin=KEY.encode())
     assert run.returncode == 2
     assert "`accord agent --logout`" in run.stderr
     assert accord_agent("--logout", home=home).returncode == 0
-    assert accord_agent("--login", "google", home=home, given=KEY.encode()).returncode == 0
+    assert accord_agent("--login", "google", home=home, stdin=KEY.encode()).returncode == 0
 
 
 def test_a_folder_that_cannot_be_created_is_a_one_line_error(home: Path) -> None:
     home.write_text("in the way")
-    run = accord_agent("--login", "openai", home=home, given=KEY.encode())
+    run = accord_agent("--login", "openai", home=home, stdin=KEY.encode())
     assert run.returncode == 2
     assert "cannot change" in run.stderr
     assert run.stderr.count("\n") == 1

@@ -107,7 +107,7 @@ def test_list_all_shows_the_sessions_of_every_folder(harness: SessionsHarness) -
     assert harness.calls("session/list")[0] == {}
 
 
-def test_list_json(harness: SessionsHarness) -> None:
+def test_list_prints_json(harness: SessionsHarness) -> None:
     listed = json.loads(harness.sessions("list", "--json"))
     assert listed[0]["title"] == "First \x1b[31mred\x1b[0m \u202eback\u202c"
     assert listed[2] == {

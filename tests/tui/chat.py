@@ -105,8 +105,8 @@ async def running_chat(
     the app."""
     server = ConfiguredAgent(name=name, origin="user", command=tuple(command), env=env or {})
     clock = FakeClock()
-    begun = ChatStart(find=find or (lambda _: server), cwd=str(cwd), name=name, **start)
-    chat = ChatApp(begun, clock=_as_clock(clock), **(app or {}))
+    chat_start = ChatStart(find_agent=find or (lambda _: server), cwd=str(cwd), name=name, **start)
+    chat = ChatApp(chat_start, clock=_as_clock(clock), **(app or {}))
     async with chat.run_test(size=size) as pilot:
         try:
             yield Chat(chat, pilot, clock)

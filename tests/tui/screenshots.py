@@ -91,8 +91,8 @@ SCREENSHOTS: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int],
 
 async def take_screenshot(name: str, folder: Path) -> None:
     prepare, size, theme = SCREENSHOTS[name]
-    kept = folder / "sessions.json"
-    kept.write_text(json.dumps([
+    sessions_file = folder / "sessions.json"
+    sessions_file.write_text(json.dumps([
         {"sessionId": "a1", "cwd": str(folder), "title": "Fix the parser",
          "updatedAt": "2026-03-02T10:00:00Z"},
         {"sessionId": "a2", "cwd": str(folder), "title": "Write the guide",
@@ -101,7 +101,7 @@ async def take_screenshot(name: str, folder: Path) -> None:
          "updatedAt": "2026-02-11T18:02:00Z"},
     ]))  # fmt: skip
     app: dict[str, Any] = {"settings": ChatSettings(theme=theme)}
-    env: dict[str, str | None] = {"KEEPER_FILE": str(kept)}
+    env: dict[str, str | None] = {"KEEPER_FILE": str(sessions_file)}
     async with running_chat(folder, KEEPER, size=size, env=env, name="keeper", app=app) as chat:
         await chat.wait_ready()
         await prepare(chat)

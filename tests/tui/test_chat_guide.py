@@ -40,4 +40,4 @@ def test_the_guide_names_every_action_and_keys_are_unique() -> None:
     keys = [action.key for action in ACTIONS if action.key]
     assert len(set(keys)) == len(keys)
     for action in ACTIONS:
-        assert not action.shown or action.shown in GUIDE, action.name
+        assert not action.key_label or action.key_label in GUIDE, action.name

@@ -15,7 +15,7 @@ from accord.tui.question_dialogs import TrustDialog
 
 
 @pytest.mark.parametrize(
-    ("habit", "expected"),
+    ("behavior", "expected"),
     [
         ("dies-at-start", "7"),
         ("dies-in-initialize", "exited"),
@@ -25,9 +25,9 @@ from accord.tui.question_dialogs import TrustDialog
     ],
 )
 async def test_an_agent_that_fails_to_start_is_reported_and_can_be_retried(
-    tmp_path: Path, habit: str, expected: str
+    tmp_path: Path, behavior: str, expected: str
 ) -> None:
-    async with running_chat(tmp_path, hostile_command(habit)) as chat:
+    async with running_chat(tmp_path, hostile_command(behavior)) as chat:
         await chat.send("kept")
         await chat.wait_until(lambda: chat.phase == "failed")
         await chat.wait_for_text(expected)
@@ -50,9 +50,9 @@ async def test_an_agent_that_requires_sign_in_keeps_queued_prompts(tmp_path: Pat
             await chat.pilot.press("ctrl+r")
 
 
-@pytest.mark.parametrize("habit", ["dies-in-turn", "killed-in-turn", "hangs-up", "dies-asking"])
-async def test_the_screen_works_after_the_agent_ends_in_a_turn(tmp_path: Path, habit: str) -> None:
-    async with running_chat(tmp_path, hostile_command(habit)) as chat:
+@pytest.mark.parametrize("behavior", ["dies-in-turn", "killed-in-turn", "hangs-up", "dies-asking"])
+async def test_the_screen_works_after_the_agent_ends_in_a_turn(tmp_path: Path, behavior: str) -> None:
+    async with running_chat(tmp_path, hostile_command(behavior)) as chat:
         await chat.wait_ready()
         await chat.send("go")
         await chat.wait_until(lambda: chat.phase == "dead")
@@ -62,9 +62,11 @@ async def test_the_screen_works_after_the_agent_ends_in_a_turn(tmp_path: Path, h
         assert chat.view.prompt.editor.text == "still here"
 
 
-@pytest.mark.parametrize("habit", ["escapes", "noise", "wild", "unknown-updates", "deep-message", "floods"])
-async def test_unusual_messages_break_neither_the_turn_nor_the_screen(tmp_path: Path, habit: str) -> None:
-    async with running_chat(tmp_path, hostile_command(habit), permissions="none") as chat:
+@pytest.mark.parametrize(
+    "behavior", ["escapes", "noise", "wild", "unknown-updates", "deep-message", "floods"]
+)
+async def test_unusual_messages_break_neither_the_turn_nor_the_screen(tmp_path: Path, behavior: str) -> None:
+    async with running_chat(tmp_path, hostile_command(behavior), permissions="none") as chat:
         await chat.wait_ready()
         await chat.send("go")
         await chat.wait_until(lambda: chat.phase == "ready" and "done ·" in chat.text)
@@ -86,10 +88,10 @@ async def test_a_project_file_is_used_only_after_the_user_agrees(
     tmp_path: Path, key: str, counts: bool
 ) -> None:
     (tmp_path / "acp.json").write_text('{"servers": {"theirs": {"command": "evil-program"}}}')
-    asked: list[bool] = []
+    trusted: list[bool] = []
 
     def find(trusting: Any) -> ConfiguredAgent:
-        asked.append(load(str(tmp_path), trust=trusting).untrusted_file is None)
+        trusted.append(load(str(tmp_path), trust=trusting).untrusted_file is None)
         return ConfiguredAgent(name="demo", origin="user", command=DEMO_AGENT)
 
     async with running_chat(tmp_path, find=find) as chat:
@@ -98,7 +100,7 @@ async def test_a_project_file_is_used_only_after_the_user_agrees(
         await chat.wait_until(lambda: "evil-program" in chat.screen)
         await chat.pilot.press(key)
         await chat.wait_ready()
-        assert asked == [counts]
+        assert trusted == [counts]
 
 
 async def test_trust_that_cannot_be_stored_is_valid_for_this_run(

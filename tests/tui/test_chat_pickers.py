@@ -152,7 +152,7 @@ async def test_another_agent_replaces_an_unused_session(tmp_path: Path, home: Pa
     def choose(name: str, cwd: str, trusting: object) -> ConfiguredAgent:
         return ConfiguredAgent(name=name, origin="user", command=DEMO_AGENT)
 
-    async with running_chat(tmp_path, KEEPER, app={"choose": choose}) as chat:
+    async with running_chat(tmp_path, KEEPER, app={"choose_agent": choose}) as chat:
         await chat.wait_ready()
         await chat.pilot.press("ctrl+n")
         await wait_for_list(chat, AgentsScreen)
@@ -177,7 +177,7 @@ async def test_an_unknown_agent_is_reported_in_its_tab(tmp_path: Path) -> None:
     def choose(name: str, cwd: str, trusting: object) -> ConfiguredAgent:
         raise UsageError(f"unknown agent {name!r}")
 
-    async with running_chat(tmp_path, KEEPER, app={"choose": choose}) as chat:
+    async with running_chat(tmp_path, KEEPER, app={"choose_agent": choose}) as chat:
         await chat.wait_ready()
         await chat.send("hello")
         await chat.wait_for_text("heard hello")

@@ -47,14 +47,14 @@ async def test_an_interrupted_turn_is_ended_when_the_session_continues(tmp_path:
 
 
 async def test_continue_loads_the_newest_session_that_the_agent_lists(tmp_path: Path) -> None:
-    kept = tmp_path / "kept.json"
+    sessions_file = tmp_path / "kept.json"
     listed = [
         {"sessionId": "older", "cwd": str(tmp_path), "updatedAt": "2026-01-01T00:00:00Z"},
         {"sessionId": "newer", "cwd": str(tmp_path), "updatedAt": "2026-02-01T00:00:00Z"},
         {"sessionId": "elsewhere", "cwd": "/", "updatedAt": "2026-03-01T00:00:00Z"},
     ]
-    kept.write_text(json.dumps(listed))
-    async with running_chat(tmp_path, KEEPER, newest=True, env={"KEEPER_FILE": str(kept)}) as chat:
+    sessions_file.write_text(json.dumps(listed))
+    async with running_chat(tmp_path, KEEPER, newest=True, env={"KEEPER_FILE": str(sessions_file)}) as chat:
         await chat.wait_ready()
         await chat.wait_for_text("before in newer", "and the answer")
 

@@ -58,7 +58,7 @@ async def open_list(chat: Chat) -> SessionsScreen:
     await chat.wait_until(lambda: isinstance(chat.app.screen, SessionsScreen))
     screen = chat.app.screen
     assert isinstance(screen, SessionsScreen)
-    await chat.wait_until(lambda: screen._catalog.asked and str(screen.message.render()) == "")
+    await chat.wait_until(lambda: screen._catalog.queried_agents and str(screen.message.render()) == "")
     return screen
 
 
@@ -164,7 +164,7 @@ async def test_recorded_sessions_are_listed_resumed_and_deleted(
         chosen.append(name)
         return ConfiguredAgent(name=name, origin="user", command=DEMO_AGENT)
 
-    async with running_chat(tmp_path, KEEPER, name="keeper", app={"choose": choose}) as chat:
+    async with running_chat(tmp_path, KEEPER, name="keeper", app={"choose_agent": choose}) as chat:
         await chat.wait_ready()
         screen = await open_list(chat)
         assert "Older work" in rows(screen)

@@ -52,7 +52,7 @@ async def test_keys_and_clicks_switch_tabs(tmp_path: Path) -> None:
         assert chat.view is first
         await chat.pilot.pause()
         bar = chat.app.query_one(TabBar)
-        start = next(start for start, _, id, _ in bar._places if id == second.id)
+        start = next(start for start, _, id, _ in bar._click_areas if id == second.id)
         await chat.pilot.click(TabBar, offset=(start + 2, 0))
         assert chat.view is second
 
@@ -70,7 +70,7 @@ async def test_closing_a_tab_ends_its_agent(tmp_path: Path) -> None:
         assert third.chat_session.phase == "closed"
         await chat.pilot.pause()
         end = next(
-            end for _, end, id, close in chat.app.query_one(TabBar)._places if id == second.id and close
+            end for _, end, id, close in chat.app.query_one(TabBar)._click_areas if id == second.id and close
         )
         await chat.pilot.click(TabBar, offset=(end - 2, 0))
         await chat.wait_until(lambda: chat.app.views == [first])

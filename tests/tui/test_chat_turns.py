@@ -49,7 +49,7 @@ async def test_queued_prompts_can_be_edited_and_deleted(tmp_path: Path) -> None:
         await chat.wait_until(lambda: chat.app.focused is chat.view.prompt.editor)
 
 
-async def test_esc_cancels_the_turn_and_holds_the_queue(tmp_path: Path) -> None:
+async def test_esc_cancels_the_turn_and_pauses_the_queue(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
         await chat.send("wait")
@@ -58,8 +58,8 @@ async def test_esc_cancels_the_turn_and_holds_the_queue(tmp_path: Path) -> None:
         await chat.pilot.press("escape")
         await chat.wait_for_text("cancelled")
         await chat.wait_ready()
-        assert chat.view.queue.held
-        assert "held  later" in chat.screen
+        assert chat.view.queue.paused
+        assert "paused  later" in chat.screen
         await chat.pilot.press("enter")
         await chat.wait_for_text("heard later")
 

@@ -27,7 +27,7 @@ def gateway(tmp_path: Path) -> Generator[GatewayProcess]:
 
 def running_chat_at(url: str, folder: Path, *words: str) -> object:
     start = chat_start(read_arguments(["--url", url, "--cwd", str(folder), *words]))
-    return running_chat(folder, find=start.find, remote=start.remote, session=start.session)
+    return running_chat(folder, find=start.find_agent, remote=start.remote, session=start.session)
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
@@ -87,5 +87,5 @@ def test_wrong_usage_is_refused_without_the_token(words: list[str], why: str) ->
 
 
 def test_a_remote_folder_does_not_need_to_exist_here() -> None:
-    given = read_arguments(["--url", "ws://box/", "--cwd", "/not/on this/machine"])
-    assert chat_start(given).cwd == "/not/on this/machine"
+    arguments = read_arguments(["--url", "ws://box/", "--cwd", "/not/on this/machine"])
+    assert chat_start(arguments).cwd == "/not/on this/machine"

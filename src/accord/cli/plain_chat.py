@@ -59,7 +59,7 @@ class PlainChat:
         self._output = self._new_output()
         assert self._opened is not None
         self._output.opened(*self._opened)
-        self._queue.held = False
+        self._queue.paused = False
         self._queue.add(Draft(line))
         self._chat.advance()
         await self._step_done.wait()

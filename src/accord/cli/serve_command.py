@@ -111,10 +111,10 @@ def with_limits(limits: GatewayLimits, overrides: list[str]) -> GatewayLimits:
 
 def parse_duration(option: str, text: str) -> float:
     """Convert a duration such as `30d` to seconds. Raises UsageError."""
-    found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text.strip().lower())
-    if found is None or not int(found[1]):
+    match = re.fullmatch(r"([0-9]{1,6})([smhdw])", text.strip().lower())
+    if match is None or not int(match[1]):
         raise UsageError(f"{option} {text!r} is not a duration; use for example 12h, 30d or 8w")
-    return int(found[1]) * _UNIT_SECONDS[found[2]]
+    return int(match[1]) * _UNIT_SECONDS[match[2]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

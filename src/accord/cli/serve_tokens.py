@@ -125,20 +125,20 @@ def _list(arguments: Sequence[str]) -> int:
     parser = Parser("accord serve token list", _COMMANDS["list"][0])
     parser.add_argument("--json", action="store_true", help="print a JSON array with one object per token")
     options = parser.parse_args(arguments)
-    tokens = TokenStore()
-    found = tokens.all()
+    store = TokenStore()
+    tokens = store.all()
     if options.json:
-        print(json.dumps([_token_json(tokens, token) for token in found], indent=2, ensure_ascii=False))
+        print(json.dumps([_token_json(store, token) for token in tokens], indent=2, ensure_ascii=False))
         return 0
-    if not found:
+    if not tokens:
         print("There are no tokens. To create one run: accord serve token new")
         return 0
     rows = [("ID", "NAME", "CREATED", "LAST USED", "EXPIRES", "RIGHTS")]
-    for token in found:
+    for token in tokens:
         expires = "never" if token.expires is None else _date(token.expires)
         if token.is_expired(time.time()):
             expires = "expired"
-        used = tokens.last_used(token)
+        used = store.last_used(token)
         last_used = "never" if used is None else _date(used)
         rows.append(
             (
@@ -190,8 +190,8 @@ def _token_id(text: str) -> str:
 
 def _url(text: str | None) -> str:
     if text is None:
-        found = list_running_gateways()
-        return found[0].url if found else f"http://127.0.0.1:{PORT}"
+        gateways = list_running_gateways()
+        return gateways[0].url if gateways else f"http://127.0.0.1:{PORT}"
     if not text.startswith(("http://", "https://")) or split_origin(text.rstrip("/")) is None:
         raise UsageError(f"--url {text!r} is not a gateway address; use for example https://example.org")
     return text.rstrip("/")
@@ -203,16 +203,16 @@ def _agent_names(names: list[str]) -> list[str]:
     A name that is unknown in this folder gets a note: it may belong to another folder or to a command.
     """
     agents = load(".", trust=leave_out)
-    found: list[str] = []
+    agent_names: list[str] = []
     for name in names:
         if not name.strip():
             raise UsageError("--agent has an empty value; omit the option or pass a value")
         if name in agents:
-            found.append(agents[name].name)
+            agent_names.append(agents[name].name)
         else:
             print_stderr(f"note: no agent {visible(name)!r} in this folder", command="serve")
-            found.append(name)
-    return found
+            agent_names.append(name)
+    return agent_names
 
 
 def _name_suffix(token: Token) -> str:

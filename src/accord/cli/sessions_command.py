@@ -76,15 +76,15 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _list(options: Namespace) -> int:
     async with _sessions(options) as stored:
-        found = await stored.list(None if options.all else options.cwd)
+        entries = await stored.list(None if options.all else options.cwd)
     if options.json:
-        print(json_text([list_entry_json(entry) for entry in found]))
+        print(json_text([list_entry_json(entry) for entry in entries]))
         return 0
-    if not found:
+    if not entries:
         where = "" if options.all else f" in {one_line(options.cwd)}; use --all for every folder"
         _print_note(f"no sessions{where}")
         return 0
-    print_table([_row(entry, options) for entry in found])
+    print_table([_row(entry, options) for entry in entries])
     return 0
 
 

@@ -228,8 +228,8 @@ class TerminalForms:
             answer = options[int(answer) - 1]
         return ask_user_result(answer)
 
-    def _note_declined(self, what: str) -> None:
-        self._note(f"declined, because there is no terminal to ask on: {what}")
+    def _note_declined(self, question_text: str) -> None:
+        self._note(f"declined, because there is no terminal to ask on: {question_text}")
 
 
 async def choose_option(

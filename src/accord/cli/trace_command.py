@@ -62,14 +62,14 @@ def _record(words: list[str]) -> int:
     parser.add_argument("--redact", action="store_true", help="remove secrets from the recording (default)")
     parser.add_argument("--no-redact", action="store_true", help="record everything, including secrets")
     own_words, command = split_command(words)
-    options, rest = parser.parse_known_args(own_words)
-    if rest and not command:
+    options, extra_words = parser.parse_known_args(own_words)
+    if extra_words and not command:
         raise UsageError(
-            f"missing `--` before the agent's command; use `accord trace record -- {' '.join(rest)}`"
+            f"missing `--` before the agent's command; use `accord trace record -- {' '.join(extra_words)}`"
         )
-    if rest:
+    if extra_words:
         raise UsageError(
-            f"unknown arguments {' '.join(rest)}; run `accord trace record --help` for the options"
+            f"unknown arguments {' '.join(extra_words)}; run `accord trace record --help` for the options"
         )
     if options.redact and options.no_redact:
         raise UsageError("--redact and --no-redact exclude each other; use one of them")

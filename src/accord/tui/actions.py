@@ -30,7 +30,7 @@ class Action:
     """May return an awaitable."""
     key: str = ""
     """In Textual's notation; several are separated by commas."""
-    shown: str = ""
+    key_label: str = ""
     """The key as the help shows it, if that differs."""
     help: str = ""
 
@@ -39,9 +39,9 @@ class Action:
 
 
 def _new_session(app: "ChatApp") -> None:
-    from accord.tui.sessions_screen import pick_agent
+    from accord.tui.sessions_screen import open_agent_list
 
-    pick_agent(app)
+    open_agent_list(app)
 
 
 def _sessions(app: "ChatApp") -> None:
@@ -50,16 +50,16 @@ def _sessions(app: "ChatApp") -> None:
     app.push_screen(SessionsScreen(app))
 
 
-def _pick(app: "ChatApp", category: str) -> None:
-    from accord.tui.option_screens import pick
+def _open_values(app: "ChatApp", category: str) -> None:
+    from accord.tui.option_screens import open_values
 
-    pick(app, category)
+    open_values(app, category)
 
 
 def _options(app: "ChatApp") -> None:
-    from accord.tui.option_screens import pick_option
+    from accord.tui.option_screens import open_options
 
-    pick_option(app)
+    open_options(app)
 
 
 def _copy(app: "ChatApp") -> None:
@@ -74,11 +74,11 @@ def _export(app: "ChatApp") -> None:
     export(app)
 
 
-def _switch_diffs(app: "ChatApp") -> None:
-    from accord.tui.parts.diff_part import WIDE
+def _toggle_diff_layout(app: "ChatApp") -> None:
+    from accord.tui.parts.diff_part import SIDE_BY_SIDE_WIDTH
 
     width = app.view.transcript.size.width
-    beside = app.diffs == "beside" or (app.diffs == "auto" and width >= WIDE)
+    beside = app.diffs == "beside" or (app.diffs == "auto" and width >= SIDE_BY_SIDE_WIDTH)
     app.set_setting("diffs", "below" if beside else "beside")
 
 
@@ -113,14 +113,14 @@ ACTIONS: Final[list[Action]] = [
     Action("sessions", "Sessions: resume, fork, delete, search",
            _sessions, "f2", "F2", "Earlier sessions of all agents"),
     Action("model", "Model",
-           lambda app: _pick(app, "model"), "f3", "F3", "Choose one of the models of the agent"),
+           lambda app: _open_values(app, "model"), "f3", "F3", "Choose one of the models of the agent"),
     Action("mode", "Mode",
-           lambda app: _pick(app, "mode"), "f4", "F4", "Choose one of the modes of the agent"),
+           lambda app: _open_values(app, "mode"), "f4", "F4", "Choose one of the modes of the agent"),
     Action("options", "Agent options", _options, "f5", "F5", "All settings that the agent offers"),
     Action("copy", "Copy a message or a code block",
            _copy, "f8", "F8", "From the selected message or the latest answer"),
     Action("export", "Export the session as Markdown", _export, "ctrl+s", "Ctrl+S"),
-    Action("diffs", "Diffs: side by side or unified", _switch_diffs, "f10", "F10"),
+    Action("diffs", "Diffs: side by side or unified", _toggle_diff_layout, "f10", "F10"),
     Action("next", "Next session", lambda app: app.tabs.step(1), "ctrl+pagedown", "Ctrl+PgDn"),
     Action("previous", "Previous session", lambda app: app.tabs.step(-1), "ctrl+pageup", "Ctrl+PgUp"),
     Action("close", "Close this session",
@@ -183,7 +183,7 @@ class HelpScreen(ModalScreen[None]):
         out.add_column(width=_KEY_COLUMN_WIDTH)
         out.add_column()
         actions = [
-            (self._keys.get(action.name) or action.shown or action.key, action.title)
+            (self._keys.get(action.name) or action.key_label or action.key, action.title)
             for action in ACTIONS
             if action.key
         ]

@@ -55,8 +55,8 @@ def query_terminal(input: int, output: int, timeout: float = TIMEOUT) -> Backgro
         tty.setcbreak(input, termios.TCSANOW)
         os.write(output, _QUERY)
         deadline = monotonic() + timeout
-        while _DEVICE_REPLY.search(data) is None and (left := deadline - monotonic()) > 0:
-            if select.select([input], [], [], left)[0]:
+        while _DEVICE_REPLY.search(data) is None and (remaining := deadline - monotonic()) > 0:
+            if select.select([input], [], [], remaining)[0]:
                 data += os.read(input, 1024)
     except termios.error as error:
         raise OSError(str(error)) from None
@@ -67,13 +67,13 @@ def query_terminal(input: int, output: int, timeout: float = TIMEOUT) -> Backgro
 
 def parse_reply(data: bytes) -> BackgroundColor:
     """Separate the replies of the terminal from typed keys."""
-    found = _COLOR_REPLY.search(data)
+    match = _COLOR_REPLY.search(data)
     dark = None
-    if found is not None:
-        red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
+    if match is not None:
+        red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-    rest = _DEVICE_REPLY.sub(b"", _COLOR_REPLY.sub(b"", data))
-    typed = rest.partition(b"\x1b")[0].decode(errors="ignore")
+    typed_bytes = _DEVICE_REPLY.sub(b"", _COLOR_REPLY.sub(b"", data))
+    typed = typed_bytes.partition(b"\x1b")[0].decode(errors="ignore")
     return BackgroundColor(dark, "".join(char for char in typed if char.isprintable()))
 
 

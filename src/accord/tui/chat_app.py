@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.notifications import SeverityLevel
 
-    from accord.tui.chat_types import Choose
+    from accord.tui.chat_types import ChooseAgent
 
 
 class ChatApp(App[int]):
@@ -78,21 +78,21 @@ class ChatApp(App[int]):
         settings: ChatSettings | None = None,
         dark: bool | None = None,
         typed: str = "",
-        choose: "Choose | None" = None,
+        choose_agent: "ChooseAgent | None" = None,
         write: Callable[[str], None] | None = None,
     ) -> None:
         """`dark` is the background of the terminal, `typed` what the user typed before the screen opened.
 
-        `choose` finds other agents. `write` sends escape sequences to the terminal.
+        `choose_agent` finds other agents. `write` sends escape sequences to the terminal.
         """
         super().__init__()
         recognize_alt_enter()
         recognize_alt_digits()
         self.clock: Clock = clock
         self.settings: ChatSettings = settings or ChatSettings()
-        self.choose: Choose | None = choose
+        self.choose_agent: ChooseAgent | None = choose_agent
         self._dark = dark
-        self._typed = typed
+        self._typed_text = typed
         self._start = start
         self._quit_requested = False
         self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
@@ -108,8 +108,8 @@ class ChatApp(App[int]):
         yield self._tabs
 
     def on_mount(self) -> None:
-        if self._typed:
-            self.view.prompt.editor.write(self._typed)
+        if self._typed_text:
+            self.view.prompt.editor.write(self._typed_text)
         if not self.is_headless:
             self._exit_on_signals()
 
@@ -279,7 +279,7 @@ class ChatApp(App[int]):
 
     def get_system_commands(self, screen: "Screen[Any]") -> Iterable[SystemCommand]:
         for action in ACTIONS:
-            title = f"{action.title}  ({action.shown})" if action.shown else action.title
+            title = f"{action.title}  ({action.key_label})" if action.key_label else action.title
             yield SystemCommand(
                 title, action.help, lambda name=action.name: self.run_worker(self.action_do(name))
             )

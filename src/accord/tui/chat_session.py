@@ -66,7 +66,7 @@ class SignInChooser(Protocol):
     """Asks the user how to sign in."""
 
     async def sign_in(
-        self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
+        self, agent: str, reason: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> AuthMethod | None:
         """Return the chosen method; None means not now."""
         ...
@@ -85,9 +85,9 @@ async def sign_in(
     `name` is the configured name of the agent. `launch` is the command of a local agent; without it, methods
     that run in the terminal are not offered.
     """
-    offered = error.methods or agent.auth_methods
+    all_methods = error.methods or agent.auth_methods
     methods = [
-        method for method in offered if launch is not None or not isinstance(method, AuthMethodTerminal)
+        method for method in all_methods if launch is not None or not isinstance(method, AuthMethodTerminal)
     ]
     if not methods:
         return False
@@ -134,13 +134,13 @@ def prompt_blocks(
 ) -> list[ContentBlock]:
     """Return the blocks of a prompt. Blocking: reads files. Raises UsageError if one cannot be read."""
     builder = AttachmentBuilder(capabilities, note)
-    found = find_mentions(draft.text, folders, "paste its path to attach it")
-    for text in found.notes:
+    mentions = find_mentions(draft.text, folders, "paste its path to attach it")
+    for text in mentions.notes:
         note(text)
     outputs = [attachment.text for attachment in draft.attachments if attachment.text]
     text = "\n\n".join(filter(None, (draft.text, *outputs)))
     blocks: list[ContentBlock] = [TextContent(text)] if text.strip() else []
-    blocks += [builder.for_mention(path) for path in found.paths]
+    blocks += [builder.for_mention(path) for path in mentions.paths]
     blocks += [builder.for_attachment(attachment.path) for attachment in draft.attachments if attachment.path]
     return blocks
 
@@ -159,12 +159,12 @@ class ConnectionOptions:
     on_stderr: Callable[[str], None]
     """Called with each line that the agent writes to stderr."""
 
-    def handlers(self, server: ConfiguredAgent) -> ClientHandlers:
+    def handlers(self, configured_agent: ConfiguredAgent) -> ClientHandlers:
         """Return the handlers for requests of the agent."""
         dialogs = self.dialogs
-        consent = Consent(server.policy(self._default(server)), dialogs, self.warn)
+        consent = Consent(configured_agent.policy(self._default(configured_agent)), dialogs, self.warn)
         # Accord's own agent accesses files itself, under its own rules.
-        offers_files = server.name != "accord" or bool(server.command)
+        offers_files = configured_agent.name != "accord" or bool(configured_agent.command)
         return ClientHandlers(
             permissions=consent,
             workspace=permission_workspace(consent) if offers_files else None,
@@ -174,9 +174,9 @@ class ConnectionOptions:
             extensions={} if dialogs is None else {ASK_USER: dialogs.question},
         )
 
-    def options(self, server: ConfiguredAgent) -> ClientOptions:
+    def options(self, configured_agent: ConfiguredAgent) -> ClientOptions:
         """Return the options of the connection."""
-        options = server.options(
+        options = configured_agent.options(
             ClientOptions(
                 clock=self.clock,
                 observer=self._observe,
@@ -191,15 +191,16 @@ class ConnectionOptions:
         """Return the function that decides whether to trust a project's `acp.json`."""
         return refuse if self.dialogs is None else self.dialogs.trusting()
 
-    def _default(self, server: ConfiguredAgent) -> PermissionDefault | None:
+    def _default(self, configured_agent: ConfiguredAgent) -> PermissionDefault | None:
         """Return the permission default: the option, or None for the agent's file, or the usual one."""
-        chosen = self.start.permissions
-        if chosen is None and self.dialogs is None and server.unattended is not None:
-            return server.unattended
-        if chosen is not None or (
-            server.permissions is not None and server.permissions.permission_default is not None
+        option = self.start.permissions
+        if option is None and self.dialogs is None and configured_agent.unattended is not None:
+            return configured_agent.unattended
+        if option is not None or (
+            configured_agent.permissions is not None
+            and configured_agent.permissions.permission_default is not None
         ):
-            return chosen
+            return option
         return "reads" if self.dialogs is None else "ask"
 
     def _observe(self, report: ClientReport) -> None:
@@ -250,7 +251,7 @@ class ChatSession:
         self.phase: Phase = "connecting"
         self.agent: RemoteAgent | None = None
         self.session: ClientSession | None = None
-        self.server: ConfiguredAgent | None = None
+        self.configured_agent: ConfiguredAgent | None = None
         self._start = start
         self._display = display
         self._dialogs = dialogs
@@ -262,7 +263,7 @@ class ChatSession:
         self._signing_in = False
         self._recorder: Recorder | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._shown = asyncio.Condition()
+        self._turn_shown = asyncio.Condition()
         self._last_shown: TurnEnded | None = None
 
     # -- commands --
@@ -285,7 +286,7 @@ class ChatSession:
         """Cancel the turn. Return whether one was running."""
         if self.session is None or not self.session.running:
             return False
-        self._queue.held = len(self._queue) > 0
+        self._queue.paused = len(self._queue) > 0
         self.session.cancel()
         self._display.queue_changed()
         return True
@@ -313,37 +314,41 @@ class ChatSession:
         self._set_phase("connecting")
         try:
             options = self._options()
-            server = self.server = await asyncio.to_thread(self._start.find, options.trusting())
-            self.agent = await PendingAgent(
-                self._start.remote or await asyncio.to_thread(server.launch, self._start.cwd),
-                options.handlers(server),
-                options.options(server),
+            configured_agent = self.configured_agent = await asyncio.to_thread(
+                self._start.find_agent, options.trusting()
             )
-            self._choice = self._session_choice(self.agent, server)
+            self.agent = await PendingAgent(
+                self._start.remote or await asyncio.to_thread(configured_agent.launch, self._start.cwd),
+                options.handlers(configured_agent),
+                options.options(configured_agent),
+            )
+            self._choice = self._session_choice(self.agent, configured_agent)
             if self._recorder is None:
-                self._recorder = Recorder(server.name, self._warn)
-            await self._show(self._choice, await self._open_or_sign_in(self._choice))
+                self._recorder = Recorder(configured_agent.name, self._warn)
+            await self._start_session(self._choice, await self._open_or_sign_in(self._choice))
         except AuthRequired as error:
             await self._connection_failed(error, "\n".join(self._sign_in_hints(error)))
         except AccordError as error:
             await self._connection_failed(error)
 
-    async def _open_or_sign_in(self, opening: SessionChoice) -> ClientSession:
+    async def _open_or_sign_in(self, choice: SessionChoice) -> ClientSession:
         while True:
             try:
-                return await self._open_session(opening)
+                return await self._open_session(choice)
             except AuthRequired as error:
-                if not await self._sign_in(opening.agent, error):
+                if not await self._sign_in(choice.agent, error):
                     raise
 
     async def _sign_in(self, agent: RemoteAgent, error: AuthRequired) -> bool:
         """Ask the user to sign in. Return whether to retry."""
-        if self._dialogs is None or self.server is None:
+        if self._dialogs is None or self.configured_agent is None:
             return False
-        launch = None if self._start.remote is not None else self.server.launch(self._start.cwd)
+        launch = None if self._start.remote is not None else self.configured_agent.launch(self._start.cwd)
         self._signing_in = True
         try:
-            return await sign_in(agent, self.server.name, error, self._dialogs, launch, self._display.note)
+            return await sign_in(
+                agent, self.configured_agent.name, error, self._dialogs, launch, self._display.note
+            )
         finally:
             self._signing_in = False
 
@@ -353,25 +358,25 @@ class ChatSession:
         if self._signing_in:
             self._display.note(line)
 
-    async def _open_session(self, opening: SessionChoice) -> ClientSession:
+    async def _open_session(self, choice: SessionChoice) -> ClientSession:
         start = self._start
         records = self._recorder.records if self._recorder is not None else None
         session_id = start.session
         if session_id is None and start.newest:
-            session_id = await opening.newest(records)
+            session_id = await choice.newest(records)
         if session_id is None:
-            return await opening.new()
-        session = await opening.reopen(session_id, with_history=True)
+            return await choice.new()
+        session = await choice.reopen(session_id, with_history=True)
         if not session.state.timeline and records is not None:
-            restore_history(records, session, opening.name)
+            restore_history(records, session, choice.name)
         return session
 
-    async def _show(self, opening: SessionChoice, session: ClientSession) -> None:
-        await apply_settings(self._start, opening.agent, session)
+    async def _start_session(self, choice: SessionChoice, session: ClientSession) -> None:
+        await apply_settings(self._start, choice.agent, session)
         if self._recorder is not None:
             self._recorder.begin(session)
         self.session = session
-        self._display.opened(session, opening.agent)
+        self._display.opened(session, choice.agent)
         self._spawn(self._follow(session))
         self._set_phase("ready")
         self.advance()
@@ -384,20 +389,20 @@ class ChatSession:
             await agent.aclose()
 
     def _sign_in_hints(self, error: AuthRequired) -> list[str]:
-        server = self.server
-        if server is None:
+        configured_agent = self.configured_agent
+        if configured_agent is None:
             return []
         if self._start.remote is not None:
             return [
                 f"sign in with {method.name!r} on the machine where the agent runs"
                 for method in error.methods
             ]
-        name = None if self._start.from_command else server.name
-        return list(sign_in_instructions(error, name, server.launch(self._start.cwd)))
+        name = None if self._start.from_command else configured_agent.name
+        return list(sign_in_instructions(error, name, configured_agent.launch(self._start.cwd)))
 
-    def _session_choice(self, agent: RemoteAgent, server: ConfiguredAgent) -> SessionChoice:
-        servers = supported_servers(server.mcp_servers(), agent, self._warn)
-        return SessionChoice(agent, server.name, self._start.cwd, self._start.add_dir, servers)
+    def _session_choice(self, agent: RemoteAgent, configured_agent: ConfiguredAgent) -> SessionChoice:
+        servers = supported_servers(configured_agent.mcp_servers(), agent, self._warn)
+        return SessionChoice(agent, configured_agent.name, self._start.cwd, self._start.add_dir, servers)
 
     def _options(self) -> ConnectionOptions:
         return ConnectionOptions(
@@ -428,7 +433,7 @@ class ChatSession:
         if ended is not None:
             await self._wait_until_shown(ended)
         if error is not None or (ended is not None and ended.stop_reason == "cancelled"):
-            self._hold()
+            self._pause_queue()
         if self.phase in ("running", "cancelling"):
             self._set_phase("ready")
         self._display.turn_ended(ended, error)
@@ -436,8 +441,8 @@ class ChatSession:
 
     async def _wait_until_shown(self, ended: TurnEnded) -> None:
         """Wait until `_follow` has shown the end of the turn."""
-        async with self._shown:
-            await self._shown.wait_for(lambda: self._last_shown is ended)
+        async with self._turn_shown:
+            await self._turn_shown.wait_for(lambda: self._last_shown is ended)
 
     def _warn(self, text: str) -> None:
         self._display.note(text, "warn")
@@ -445,8 +450,8 @@ class ChatSession:
     def _warn_from_thread(self, text: str) -> None:
         self._loop.call_soon_threadsafe(self._display.note, text, "warn")
 
-    def _hold(self) -> None:
-        self._queue.held = len(self._queue) > 0
+    def _pause_queue(self) -> None:
+        self._queue.paused = len(self._queue) > 0
         self._display.queue_changed()
 
     async def _follow(self, session: ClientSession) -> None:
@@ -463,9 +468,9 @@ class ChatSession:
             if count % _YIELD_AFTER == 0:
                 await asyncio.sleep(0)
             if isinstance(event, TurnEnded):
-                async with self._shown:
+                async with self._turn_shown:
                     self._last_shown = event
-                    self._shown.notify_all()
+                    self._turn_shown.notify_all()
 
     async def _restart(self, agent: RemoteAgent) -> None:
         self._set_phase("connecting")
@@ -478,12 +483,12 @@ class ChatSession:
                 self._set_phase("ready")
                 self.advance()
                 return
-            lost = session.lost if session is not None else None
+            lost_reason = session.lost if session is not None else None
             assert self._choice is not None
-            fresh = await self._choice.new()
-            await self._show(self._choice, fresh)
+            new_session = await self._choice.new()
+            await self._start_session(self._choice, new_session)
             self._display.note(
-                f"The agent was restarted in a new session; the old one was lost ({lost}).", "warn"
+                f"The agent was restarted in a new session; the old one was lost ({lost_reason}).", "warn"
             )
         except AccordError as error:
             self._set_phase("dead")
@@ -496,8 +501,8 @@ class ChatSession:
             self.phase = phase
             self._display.phase_changed(phase)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._loop = asyncio.get_running_loop()
-        task = self._loop.create_task(work)
+        task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -54,7 +54,7 @@ def themes() -> dict[str, str]:
     """Return the available themes with their descriptions."""
     from textual.theme import BUILTIN_THEMES
 
-    own = {
+    own_themes = {
         AUTO_THEME: "light or dark, like the terminal",
         DARK: "light on dark",
         LIGHT: "dark on light",
@@ -64,7 +64,7 @@ def themes() -> dict[str, str]:
         for name, theme in BUILTIN_THEMES.items()
         if not theme.ansi and name not in ("textual-dark", "textual-light")
     }
-    return own | others
+    return own_themes | others
 
 
 SETTINGS: Final[tuple[ChatSetting, ...]] = (
@@ -122,13 +122,12 @@ def read_settings(actions: Iterable[str], path: Path | None = None) -> ChatSetti
     path = settings_file() if path is None else path
     settings = ChatSettings()
     for key, value in _read_file(path).items():
-        setting = next((one for one in SETTINGS if one.key == key), None)
+        setting = next((entry for entry in SETTINGS if entry.key == key), None)
         if key == _KEYS:
             settings = replace(settings, keys=_keys(path, value, list(actions)))
         elif setting is None:
-            raise UsageError(
-                f"{path}: unknown setting {key}{_suggestion(key, [one.key for one in SETTINGS] + [_KEYS])}"
-            )
+            names = [*(entry.key for entry in SETTINGS), _KEYS]
+            raise UsageError(f"{path}: unknown setting {key}{_suggestion(key, names)}")
         else:
             allowed = values_of(setting)
             if allowed and (not isinstance(value, str) or value not in allowed):
@@ -189,9 +188,9 @@ def _keys(path: Path, value: Any, actions: list[str]) -> dict[str, str]:
     return dict(keys)
 
 
-def _suggestion(key: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else f"; use one of {', '.join(known)}"
+def _suggestion(key: str, names: list[str]) -> str:
+    matches = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+    return f"; did you mean {matches[0]}?" if matches else f"; use one of {', '.join(names)}"
 
 
 def _short_json(value: Any) -> str:

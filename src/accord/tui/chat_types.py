@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accord.wire.remote.address import RemoteLauncher
 
 
-Choose: TypeAlias = "Callable[[str, str, TrustCallback], ConfiguredAgent]"
+ChooseAgent: TypeAlias = "Callable[[str, str, TrustCallback], ConfiguredAgent]"
 """Finds an agent by its name for a folder. Runs in a thread; may raise UsageError."""
 
 
@@ -26,7 +26,7 @@ Choose: TypeAlias = "Callable[[str, str, TrustCallback], ConfiguredAgent]"
 class ChatStart:
     """The agent, folder and options of a new tab."""
 
-    find: "Callable[[TrustCallback], ConfiguredAgent]"
+    find_agent: "Callable[[TrustCallback], ConfiguredAgent]"
     """Finds the agent. Runs in a thread, may ask to trust a project's `acp.json`, may raise UsageError."""
     cwd: str
     remote: "RemoteLauncher | None" = None
@@ -79,7 +79,7 @@ class DraftQueue:
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
-        self.held: bool = False
+        self.paused: bool = False
         """Whether the queue is paused because the last turn was canceled or failed."""
 
     def __len__(self) -> int:
@@ -89,8 +89,8 @@ class DraftQueue:
         self.drafts.append(draft)
 
     def next(self) -> Draft | None:
-        """Remove and return the first draft; None if there is none or the queue is held."""
-        return None if self.held or not self.drafts else self.drafts.pop(0)
+        """Remove and return the first draft; None if there is none or the queue is paused."""
+        return None if self.paused or not self.drafts else self.drafts.pop(0)
 
     def prepend(self, draft: Draft) -> None:
         """Put back a draft that could not be sent."""

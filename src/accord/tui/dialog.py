@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
 
-PAUSE: Final = 0.5
+PAUSE_SECONDS: Final = 0.5
 """Seconds without a key press, while the dialog is visible, until it accepts keys."""
 _CHECK_INTERVAL: Final = 0.1
 UNARMED: Final = "one moment: keys go to the prompt"
@@ -117,9 +117,9 @@ class Dialog(Vertical, can_focus=True):
     def _arm_after_pause(self) -> None:
         if self._visible_since is None or not self.is_attached:
             return
-        left = max(self._visible_since, self._typed_at) + PAUSE - self.clock.now()
-        if left > 0:
-            self._timer = self.clock.call_later(left, self._paused)
+        remaining = max(self._visible_since, self._typed_at) + PAUSE_SECONDS - self.clock.now()
+        if remaining > 0:
+            self._timer = self.clock.call_later(remaining, self._paused)
         elif self._in_view:
             self._arm()
         else:
@@ -141,11 +141,11 @@ class Dialog(Vertical, can_focus=True):
             self._timer.cancel()
         self.set_answer(None)
 
-    def fit(self) -> None:
+    def update_size(self) -> None:
         """Adapt to the size of the screen."""
-        self.call_after_refresh(self._check_fit)
+        self.call_after_refresh(self._check_size)
 
-    def _check_fit(self) -> None:
+    def _check_size(self) -> None:
         if self.is_attached and self._visible_since is not None and not self._fits:
             self.suspend()
             self.resume()
@@ -242,11 +242,13 @@ class AnswerList(Widget):
         lines: list[Text] = []
         before: int | None = None
         for number, text in self._rows(self.size.width):
-            chosen, begins = number == self.selected, number != before
+            is_selected, is_first_line = number == self.selected, number != before
             tone = self._tones[number].partition("_")[0] if number < len(self._tones) else ""
-            line = Text("▸ " if chosen and begins else "  ", palette.accent)
-            line.append(f"{number + 1} " if number < 9 and begins else "  ", tones.get(tone, palette.accent))
-            line.append(f" {text}", palette.strong if chosen else palette.text)
+            line = Text("▸ " if is_selected and is_first_line else "  ", palette.accent)
+            line.append(
+                f"{number + 1} " if number < 9 and is_first_line else "  ", tones.get(tone, palette.accent)
+            )
+            line.append(f" {text}", palette.strong if is_selected else palette.text)
             lines.append(line)
             before = number
         if self._more_hint:
@@ -266,7 +268,7 @@ class AnswerList(Widget):
             self.post_message(self.Clicked(rows[event.y][0], event))
 
 
-def digit(key: str) -> int | None:
+def answer_index(key: str) -> int | None:
     """Return the index of the answer for a number key."""
     return int(key) - 1 if len(key) == 1 and key in "123456789" else None
 
@@ -307,15 +309,15 @@ class ChoiceDialog(Dialog):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.fit()
+        self.update_size()
 
-    def fit(self) -> None:
+    def update_size(self) -> None:
         """Limit the height of the text so that all answers fit."""
         # 3: the border, and the line above the answers.
         used = self.options.height_for(self.screen.size.width - 4) + 3
-        most = self.screen.size.height * 3 // 5
-        self.text.styles.max_height = max(most - used, 3)
-        super().fit()
+        max_height = self.screen.size.height * 3 // 5
+        self.text.styles.max_height = max(max_height - used, 3)
+        super().update_size()
 
     @property
     def hint(self) -> str:
@@ -341,7 +343,7 @@ class ChoiceDialog(Dialog):
         event.stop()
         if not self.accepts(event):
             return
-        number = digit(event.key)
+        number = answer_index(event.key)
         if number is not None and self.options.shows(number):
             self.choose(number)
         elif event.key in ("up", "down"):

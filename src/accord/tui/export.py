@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from accord.paths import data_dir, private_file, private_folder
-from accord.tui.list_screen import ListRow, ListScreen
-from accord.tui.theme import count, first_line
+from accord.tui.list_screen import ListRow, ListScreen, error_line
+from accord.tui.parts.part import count_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def copied_file() -> "Path":
 
 def save_copy(text: str) -> str:
     """Write the copy to the file; return a message for the user."""
-    size = count(len(text), "character")
+    size = count_text(len(text), "character")
     path = copied_file()
     try:
         private_folder(path.parent)
@@ -112,7 +112,7 @@ def _first_line(text: str) -> str:
 
 
 def _line_count(text: str) -> str:
-    return count(len(text.splitlines()), "line")
+    return count_text(len(text.splitlines()), "line")
 
 
 def export(app: "ChatApp") -> None:
@@ -131,9 +131,9 @@ def export(app: "ChatApp") -> None:
     )
     from accord.tui.list_screen import LineScreen
 
-    session, server = chat_session.session, chat_session.server
+    session, configured = chat_session.session, chat_session.configured_agent
     entry = SessionListEntry(
-        agent=server.name if server is not None else app.view.status.agent,
+        agent=configured.name if configured is not None else app.view.status.agent,
         session_id=session.id,
         cwd=session.cwd,
         title=session.state.title or None,
@@ -146,7 +146,7 @@ def export(app: "ChatApp") -> None:
             path = new_file_path(text)
             write_new_file(path, markdown(StoredTranscript(entry, session.state, "agent")))
         except UsageError as error:
-            return first_line(error)
+            return error_line(error)
         app.notify(f"Exported the session to {path}")
         return None
 

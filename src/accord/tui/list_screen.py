@@ -19,6 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
+from accord.errors import ConnectionClosed
 from accord.safe_text import clean_line, one_line
 from accord.tui.parts.part import strip_of
 from accord.tui.theme import palette_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CHARACTERS: Final = 400
-_NARROW: Final = 50
+_MIN_WIDTH_FOR_RIGHT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class ListRow:
     """Further text that the filter searches."""
 
     @property
-    def searched(self) -> str:
+    def all_text(self) -> str:
         """All text that the filter searches."""
         return " ".join((self.name, self.note, self.right, self.group, self.search_text))
 
@@ -66,7 +67,7 @@ class Heading(str):
 
 def filter_rows(rows: "Sequence[ListRow]", query: str) -> "list[ListRow | Heading]":
     """Return the matching rows, best first; without a filter, all rows with their headings."""
-    found: list[ListRow | Heading] = []
+    result: list[ListRow | Heading] = []
     query = query.strip().casefold()
     if query:
         words = query.split()
@@ -77,9 +78,9 @@ def filter_rows(rows: "Sequence[ListRow]", query: str) -> "list[ListRow | Headin
     for row in rows:
         if row.group != group:
             group = row.group
-            found.append(Heading(group))
-        found.append(row)
-    return found
+            result.append(Heading(group))
+        result.append(row)
+    return result
 
 
 def _score(row: ListRow, words: list[str]) -> float | None:
@@ -87,7 +88,7 @@ def _score(row: ListRow, words: list[str]) -> float | None:
     points = 0.0
     for word in words:
         in_name = match_score(word, row.name)
-        match = in_name if in_name is not None else match_score(word, row.searched)
+        match = in_name if in_name is not None else match_score(word, row.all_text)
         if match is None:
             return None
         points += match + (2_000 if in_name is not None else 0)
@@ -123,11 +124,11 @@ class ListRows(ScrollView, can_focus=False):
 
     # -- selection --
 
-    def show(self, rows: Sequence[Any], at: int | None = None) -> None:
+    def show(self, rows: Sequence[Any], index: int | None = None) -> None:
         """Show these rows and select one, by default the first."""
         self.rows = rows
-        self.selected_index = 0 if at is None else min(max(at, 0), max(len(rows) - 1, 0))
-        if at is None or self._is_heading(self.selected_index):
+        self.selected_index = 0 if index is None else min(max(index, 0), max(len(rows) - 1, 0))
+        if index is None or self._is_heading(self.selected_index):
             self._skip_headings(1)
         self._update_size()
         self._scroll_into_view()
@@ -198,7 +199,9 @@ class ListRows(ScrollView, can_focus=False):
             line = self.line(row, width - 2, palette, index == self.selected_index)
             line = Text("▸ " if index == self.selected_index else "  ", palette.accent).append_text(line)
         line.truncate(width, overflow="ellipsis")
-        strip = strip_of(line, background=palette.user if index == self.selected_index else None, width=width)
+        strip = strip_of(
+            line, background=palette.prompt if index == self.selected_index else None, width=width
+        )
         return strip.crop_extend(0, width, base).apply_style(base)
 
     def line(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
@@ -224,13 +227,19 @@ def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Te
         one_line(clean_line(row.name)[:_MAX_CHARACTERS]), palette.strong if selected else palette.text
     )
     right = Text(one_line(clean_line(row.right)), palette.muted)
-    if width < _NARROW:
+    if width < _MIN_WIDTH_FOR_RIGHT:
         right = Text()
     if row.note:
         line.append(f"  {one_line(clean_line(row.note)[:_MAX_CHARACTERS])}", palette.muted)
     line.truncate(max(width - cell_len(right.plain) - 1, 1), overflow="ellipsis")
     gap = width - cell_len(line.plain) - cell_len(right.plain)
     return line.append(" " * max(gap, 1)).append_text(right) if right else line
+
+
+def error_line(error: Exception) -> str:
+    """Return the first line of an error, without the stderr lines of an agent."""
+    text = error.message if isinstance(error, ConnectionClosed) else str(error)
+    return text.partition("\n")[0] or type(error).__name__
 
 
 class ListScreen(ModalScreen[Any]):
@@ -293,19 +302,19 @@ class ListScreen(ModalScreen[Any]):
     def show_rows(self, rows: Sequence[ListRow] | None = None, *, at_current: bool = False) -> None:
         """Show the rows that match the filter; keep the selected value if `rows` replaces them."""
         if rows is not None:
-            before = self.list.selected
+            selected = self.list.selected
             self.all_rows = rows
         else:
-            before = None
-        found = filter_rows(self.all_rows, self.filter_input.value)
-        at: int | None = None
-        for number, row in enumerate(found):
+            selected = None
+        matches = filter_rows(self.all_rows, self.filter_input.value)
+        index: int | None = None
+        for number, row in enumerate(matches):
             if isinstance(row, ListRow) and (
-                (at_current and row.current) or (before is not None and row.value == before.value)
+                (at_current and row.current) or (selected is not None and row.value == selected.value)
             ):
-                at = number
+                index = number
                 break
-        self.list.show(found, at)
+        self.list.show(matches, index)
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
@@ -325,7 +334,7 @@ class ListScreen(ModalScreen[Any]):
         self.dismiss(row.value)
 
     @on(Input.Submitted, "#filter")
-    async def _entered(self, event: Input.Submitted) -> None:
+    async def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         row = self.list.selected
         if row is not None:
@@ -388,7 +397,7 @@ class LineScreen(ModalScreen[None]):
         self.line.focus()
 
     @on(Input.Submitted)
-    def _entered(self, event: Input.Submitted) -> None:
+    def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         error = self._submit(event.value) if event.value.strip() else "enter a text, or press Esc to cancel"
         if error is None:

@@ -15,8 +15,7 @@ from accord.tui.chat_settings import (
     values_of,
     write_setting,
 )
-from accord.tui.list_screen import ListRow, ListScreen
-from accord.tui.theme import first_line
+from accord.tui.list_screen import ListRow, ListScreen, error_line
 
 if TYPE_CHECKING:
     from accord.client import ClientSession
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
     from accord.tui.chat_app import ChatApp
 
 
-def pick(app: "ChatApp", category: str) -> None:
+def open_values(app: "ChatApp", category: str) -> None:
     """Open the values of the option of a category: `model` or `mode`."""
-    session = _session(app)
+    session = _current_session(app)
     if session is None:
         return
-    picker = next((one for one in session.state.settings.pickers if one.category == category), None)
+    picker = next((picker for picker in session.state.settings.pickers if picker.category == category), None)
     if picker is None:
         app.notify(f"The agent does not offer a choice of {category}s", severity="warning")
     elif isinstance(picker.current, bool):
@@ -38,9 +37,9 @@ def pick(app: "ChatApp", category: str) -> None:
         app.push_screen(ValuesScreen(session, picker))
 
 
-def pick_option(app: "ChatApp") -> None:
+def open_options(app: "ChatApp") -> None:
     """Open all options of the session."""
-    session = _session(app)
+    session = _current_session(app)
     if session is None:
         return
     if session.state.settings.pickers:
@@ -49,7 +48,7 @@ def pick_option(app: "ChatApp") -> None:
         app.notify("The agent has no options", severity="warning")
 
 
-def _session(app: "ChatApp") -> "ClientSession | None":
+def _current_session(app: "ChatApp") -> "ClientSession | None":
     chat_session = app.view.chat_session
     if chat_session is None or chat_session.session is None or chat_session.phase in ("dead", "failed"):
         app.notify("No session is open", severity="warning")
@@ -74,7 +73,7 @@ class SettingScreen(ListScreen):
         try:
             await self.session.choose(picker, value)
         except AccordError as error:
-            self.show_message(f"{picker.name} was not changed: {first_line(error)}", bad=True)
+            self.show_message(f"{picker.name} was not changed: {error_line(error)}", bad=True)
         else:
             self.on_changed()
 
@@ -114,7 +113,9 @@ class OptionsScreen(SettingScreen):
         super().__init__(session, "Agent options", _option_rows(session))
 
     async def choose(self, row: ListRow) -> None:
-        picker = next((one for one in self.session.state.settings.pickers if one.id == row.value), None)
+        picker = next(
+            (picker for picker in self.session.state.settings.pickers if picker.id == row.value), None
+        )
         if picker is None:
             self.show_message(f"The agent no longer offers {row.name}", bad=True)
         elif isinstance(picker.current, bool):
@@ -189,7 +190,7 @@ class SettingsScreen(ListScreen):
         try:
             write_setting(setting.key, value)
         except UsageError as error:
-            self.show_message(first_line(error), bad=True)
+            self.show_message(error_line(error), bad=True)
         else:
             self.show_message(f"Written to {settings_file()}")
 
@@ -200,7 +201,8 @@ class SettingsScreen(ListScreen):
 
 def _setting_rows(settings: ChatSettings) -> list[ListRow]:
     return [
-        ListRow(one, one.title, one.help, right=_value_label(getattr(settings, one.name))) for one in SETTINGS
+        ListRow(setting, setting.title, setting.help, right=_value_label(getattr(settings, setting.name)))
+        for setting in SETTINGS
     ]
 
 

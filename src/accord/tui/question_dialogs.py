@@ -53,11 +53,10 @@ from accord.schema import (
     TextContent,
     Unknown,
 )
-from accord.tui.dialog import AnswerList, ChoiceDialog, Dialog, digit
+from accord.tui.dialog import AnswerList, ChoiceDialog, Dialog, answer_index
 from accord.tui.parts.diff_part import DiffPart, RevealedTextPart
-from accord.tui.parts.part import DrawnPart
-from accord.tui.parts.tool_parts import KINDS
-from accord.tui.theme import format_value
+from accord.tui.parts.part import DrawnPart, json_value_text
+from accord.tui.parts.tool_parts import KIND_LABELS
 from accord.tui.transcript.transcript_layout import Item
 
 if TYPE_CHECKING:
@@ -121,9 +120,9 @@ class FormDialog(Dialog):
         form = self.form
         with VerticalScroll(id="fields", can_focus=False):
             yield Static(clean_text(form.message), markup=False)
-            about = " ".join(filter(None, (form.schema.title or "", form.schema.description or "")))
-            if about:
-                yield Static(clean_text(about), classes="about", markup=False)
+            description = " ".join(filter(None, (form.schema.title or "", form.schema.description or "")))
+            if description:
+                yield Static(clean_text(description), classes="about", markup=False)
             for name, schema in form.fields.items():
                 if not isinstance(schema, Unknown):
                     yield from self._field(name, schema)
@@ -153,12 +152,12 @@ class FormDialog(Dialog):
 
     def values(self) -> dict[str, Any]:
         """Return the values of all fields that are not empty."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, field in self.fields.items():
             value = _value(self.form.fields[name], field)
             if value is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -194,9 +193,9 @@ def _widget(schema: Any, default: Any, title: str) -> "Widget":
         case BooleanPropertySchema():
             return Checkbox(Text(title), value=default is True, compact=True)
         case MultiSelectPropertySchema():
-            chosen = cast("list[str]", default) if isinstance(default, list) else []
+            selected = cast("list[str]", default) if isinstance(default, list) else []
             return SelectionList[str](
-                *[(one_line(label), value, value in chosen) for value, label in choices]
+                *[(one_line(label), value, value in selected) for value, label in choices]
             )
         case StringPropertySchema() if choices:
             options = [(one_line(label), value) for value, label in choices]
@@ -214,19 +213,19 @@ def _value(schema: Any, field: "Widget") -> Any:
         case Checkbox():
             return field.value
         case SelectionList():
-            chosen = cast("SelectionList[str]", field).selected
-            return list(chosen) or None
+            selected = cast("SelectionList[str]", field).selected
+            return list(selected) or None
         case Select():
             value = cast("Select[str]", field).value
             return value if isinstance(value, str) else None
         case Input():
-            typed = field.value.strip()
-            return parse_field_value(schema, typed, field_choices(schema)) if typed else None
+            text = field.value.strip()
+            return parse_field_value(schema, text, field_choices(schema)) if text else None
         case _:
             return None
 
 
-class SubjectItem(Item):
+class QuestionText(Item):
     """The text of a question."""
 
     def __init__(self, parts: Sequence[DrawnPart]) -> None:
@@ -239,24 +238,24 @@ class OptionDialog(ChoiceDialog):
 
     def __init__(self, title: str, parts: Sequence[DrawnPart], options: Sequence[PermissionOption]) -> None:
         names = [option.name or option.option_id for option in options]
-        super().__init__(title, [SubjectItem(parts)], names, [option.kind for option in options])
-        self.offered: list[PermissionOption] = list(options)
+        super().__init__(title, [QuestionText(parts)], names, [option.kind for option in options])
+        self.permission_options: list[PermissionOption] = list(options)
 
     def choose(self, index: int) -> None:
-        self.set_answer(self.offered[index])
+        self.set_answer(self.permission_options[index])
 
 
 class PermissionDialog(OptionDialog):
     """Asks for permission for a tool call and shows its command, diff and files."""
 
     def __init__(self, permission: PermissionRequest, request: ActionRequest, decision: Decision) -> None:
-        kind = KINDS.get(permission.call.display_kind, "")
+        kind = KIND_LABELS.get(permission.call.display_kind, "")
         title = (
             f"{one_line(permission.session.agent.name, 40)} asks to {kind}"
             if kind
             else f"{permission.session.agent.name} asks"
         )
-        super().__init__(title, list(_parts(permission, request, decision)), permission.options)
+        super().__init__(title, list(_permission_parts(permission, request, decision)), permission.options)
         if not permission.options:
             self.border_title = self._title = f"{title}: no answers offered, Esc stops the turn"
 
@@ -280,7 +279,9 @@ class AccessDialog(OptionDialog):
         super().__init__(f"{one_line(agent, 40)} asks", parts, options)
 
 
-def _parts(permission: PermissionRequest, request: ActionRequest, decision: Decision) -> Iterator[DrawnPart]:
+def _permission_parts(
+    permission: PermissionRequest, request: ActionRequest, decision: Decision
+) -> Iterator[DrawnPart]:
     yield RevealedTextPart(permission.call.label, strong=True)
     for line in request_details(permission, request):
         yield RevealedTextPart(line, code=line.startswith("$ "))
@@ -294,7 +295,7 @@ def _parts(permission: PermissionRequest, request: ActionRequest, decision: Deci
     if isinstance(raw, dict) and not (request.command or request.paths or request.url):
         members = cast("dict[str, Any]", raw)
         yield RevealedTextPart(
-            "\n".join(f"{name}: {format_value(value)}" for name, value in members.items()), quoted=True
+            "\n".join(f"{name}: {json_value_text(value)}" for name, value in members.items()), quoted=True
         )
     if decision.rule not in ("default ask", "default reads"):
         yield RevealedTextPart(f"({decision.reason})")
@@ -315,7 +316,7 @@ class AddressDialog(ChoiceDialog):
         )
         parts.append(RevealedTextPart(f"at {address.host}{warning}"))
         names = ("I will open it in my browser", "No")
-        super().__init__(f"{address.agent} asks you to open a web address", [SubjectItem(parts)], names)
+        super().__init__(f"{address.agent} asks you to open a web address", [QuestionText(parts)], names)
 
     def choose(self, index: int) -> None:
         self.set_answer(True if index == 0 else DECLINED)
@@ -357,12 +358,12 @@ class QuestionDialog(Dialog):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        typed = event.value.strip()
-        number = digit(typed)
+        answer = event.value.strip()
+        number = answer_index(answer)
         if number is not None and number < len(self._answers):
-            typed = self._answers[number]
-        if typed and self.armed:
-            self.set_answer(typed)
+            answer = self._answers[number]
+        if answer and self.armed:
+            self.set_answer(answer)
 
     @on(AnswerList.Clicked)
     def _clicked(self, event: AnswerList.Clicked) -> None:
@@ -375,7 +376,7 @@ class SignInDialog(ChoiceDialog):
     """Lists the sign-in methods of the agent. The answer is a method, or None."""
 
     def __init__(
-        self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
+        self, agent: str, reason: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> None:
         names = [one_line(clean_line(method.name)) for method in methods]
         descriptions = [describe_method(method, launch) for method in methods]
@@ -384,8 +385,8 @@ class SignInDialog(ChoiceDialog):
             for name, text in zip(names, descriptions, strict=True)
             if text != name
         ]
-        about = SubjectItem([RevealedTextPart(why, strong=True), *lines])
-        super().__init__(f"{one_line(agent, 40)} requires you to sign in", [about], [*names, "Not now"])
+        description = QuestionText([RevealedTextPart(reason, strong=True), *lines])
+        super().__init__(f"{one_line(agent, 40)} requires you to sign in", [description], [*names, "Not now"])
         self._methods = list(methods)
 
     @property
@@ -405,7 +406,7 @@ class TrustDialog(ChoiceDialog):
         names = ("Do not trust it", "Trust it: it may start these programs")
         super().__init__(
             "Trust this folder's acp.json?",
-            [SubjectItem([head, *lines])],
+            [QuestionText([head, *lines])],
             names,
             ("reject_once", "allow_always"),
         )
@@ -421,7 +422,7 @@ class DialogHost(Protocol):
         """Show a dialog and wait for the answer. Canceling removes the dialog."""
         ...
 
-    def lend_terminal(self, run: Callable[[], int]) -> int:
+    def run_without_screen(self, run: Callable[[], int]) -> int:
         """Hide the screen while `run` uses the terminal."""
         ...
 
@@ -436,25 +437,19 @@ class DialogHandler:
     def __init__(self, host: DialogHost) -> None:
         self._host = host
         self._lock = asyncio.Lock()
-        self.waiting: int = 0
-        """Number of open questions, including the visible one."""
 
     @asynccontextmanager
     async def start_question(self) -> AsyncGenerator["DialogHandler"]:
         """Wait until no other question is open."""
-        self.waiting += 1
-        try:
-            async with self._lock:
-                yield self
-        finally:
-            self.waiting -= 1
+        async with self._lock:
+            yield self
 
-    # -- within `asked()` --
+    # -- within `start_question` --
 
     async def permission(
-        self, asked: PermissionRequest, request: ActionRequest, decision: Decision
+        self, permission: PermissionRequest, request: ActionRequest, decision: Decision
     ) -> PermissionOption | None:
-        return await self._host.ask(PermissionDialog(asked, request, decision))
+        return await self._host.ask(PermissionDialog(permission, request, decision))
 
     async def access(
         self,
@@ -487,15 +482,15 @@ class DialogHandler:
             return ask_user_result(await self._host.ask(QuestionDialog(*question)))
 
     async def sign_in(
-        self, agent: str, why: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
+        self, agent: str, reason: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> AuthMethod | None:
         async with self.start_question():
-            return await self._host.ask(SignInDialog(agent, why, methods, launch))
+            return await self._host.ask(SignInDialog(agent, reason, methods, launch))
 
     async def login(self, launch: AgentCommand) -> int:
         """Run the agent's sign-in program in the terminal."""
         async with self.start_question():
-            return self._host.lend_terminal(lambda: run_in_foreground(launch))
+            return self._host.run_without_screen(lambda: run_in_foreground(launch))
 
     def trusting(self) -> "TrustCallback":
         """Return a function that asks whether to trust a file. It blocks: call it in a thread."""
@@ -508,10 +503,10 @@ class DialogHandler:
 
     async def _trust(self, file: "AgentConfigFile") -> bool:
         async with self.start_question():
-            agreed = await self._host.ask(TrustDialog(file)) is True
-        if agreed:
+            trusted = await self._host.ask(TrustDialog(file)) is True
+        if trusted:
             try:
                 trust_file(file)
             except UsageError as error:
                 self._host.note(f"Trusted for this run only: {visible(str(error))}", "bad")
-        return agreed
+        return trusted

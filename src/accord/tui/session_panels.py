@@ -1,5 +1,6 @@
 """Title line, status line and plan panel of a session."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -9,7 +10,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from accord.safe_text import clean_line
-from accord.tui.theme import Palette, palette_of, path_end, tokens
+from accord.tui.theme import Palette, palette_of
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -35,7 +36,7 @@ _HINTS: Final = {
     "failed": "Ctrl+R retries",
     "ready": "Ctrl+P commands · F1 keys",
 }
-FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SPINNER_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _METER_CELLS: Final = 8
 
 
@@ -84,7 +85,7 @@ class TitleLine(Widget):
         left = Text(clean_line(status.agent), palette.heading)
         if status.title:
             left.append("  ").append(clean_line(status.title), palette.text)
-        return _spread(left, Text(path_end(clean_line(status.folder), width // 3), palette.muted), width)
+        return _join_sides(left, Text(cut_path(clean_line(status.folder), width // 3), palette.muted), width)
 
 
 class StatusLine(Widget):
@@ -102,14 +103,16 @@ class StatusLine(Widget):
 
     def _next_frame(self) -> None:
         if self._status.busy:
-            self._frame = (self._frame + 1) % len(FRAMES)
+            self._frame = (self._frame + 1) % len(SPINNER_FRAMES)
             self.refresh()
 
     def render(self) -> Text:
         palette = palette_of(self)
         status = self._status
         style = palette.bad if status.failed else palette.accent if status.busy else palette.muted
-        left = Text(f"{FRAMES[self._frame]} " if status.busy else "✗ " if status.failed else "", style)
+        left = Text(
+            f"{SPINNER_FRAMES[self._frame]} " if status.busy else "✗ " if status.failed else "", style
+        )
         left.append(clean_line(status.activity), style)
         if status.elapsed:
             left.append(f" {status.elapsed}", palette.muted)
@@ -119,7 +122,7 @@ class StatusLine(Widget):
         meter = usage_meter(status.usage, palette)
         if meter:
             right.append("  " if right else "").append_text(meter)
-        return _spread(left, right, self.content_size.width)
+        return _join_sides(left, right, self.content_size.width)
 
 
 def usage_meter(usage: "UsageUpdate | None", palette: Palette) -> Text:
@@ -132,15 +135,35 @@ def usage_meter(usage: "UsageUpdate | None", palette: Palette) -> Text:
         style: Style = palette.bad if share > 0.9 else palette.warn if share > 0.75 else palette.good
         full = min(round(share * _METER_CELLS), _METER_CELLS)
         out.append("▰" * full, style).append("▱" * (_METER_CELLS - full), palette.faint)
-        out.append(f" {share:.0%} of {tokens(usage.size)}", palette.muted)
+        out.append(f" {share:.0%} of {token_count_text(usage.size)}", palette.muted)
     elif usage.used:
-        out.append(f"{tokens(usage.used)} tokens", palette.muted)
+        out.append(f"{token_count_text(usage.used)} tokens", palette.muted)
     if usage.cost and usage.cost.amount:
         out.append(f"  {usage.cost.amount:.2f} {clean_line(usage.cost.currency)[:8]}", palette.muted)
     return out
 
 
-def _spread(left: Text, right: Text, width: int) -> Text:
+def token_count_text(number: int) -> str:
+    """Format a number of tokens: `950`, `12.3k`, `1.2M`."""
+    if number < 1_000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1_000:.1f}k".replace(".0k", "k")
+    return f"{number / 1_000_000:.1f}M"
+
+
+def shorten_home(path: str) -> str:
+    """Replace the home folder by `~`."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path
+
+
+def cut_path(path: str, length: int) -> str:
+    """Shorten a long path at its start."""
+    return path if len(path) <= length else f"…{path[1 - length :]}" if length > 1 else ""
+
+
+def _join_sides(left: Text, right: Text, width: int) -> Text:
     """Join the left and right text of a line. Cut the left; drop the right if there is little space."""
     available = width - cell_len(right.plain) - 2
     if available < 20:
@@ -152,13 +175,13 @@ def _spread(left: Text, right: Text, width: int) -> Text:
 
 def _model_and_mode(pickers: "Sequence[Any]") -> list[str]:
     """Return the names of the current model and mode."""
-    found: list[str] = []
+    names: list[str] = []
     for category in ("model", "mode"):
-        picker = next((one for one in pickers if one.category == category), None)
+        picker = next((picker for picker in pickers if picker.category == category), None)
         if picker is not None and not isinstance(picker.current, bool):
-            names = {choice.value: choice.name for choice in picker.choices}
-            found.append(names.get(picker.current, picker.current))
-    return found
+            choice_names = {choice.value: choice.name for choice in picker.choices}
+            names.append(choice_names.get(picker.current, picker.current))
+    return names
 
 
 _SIGNS: Final = {"pending": "○", "in_progress": "●", "completed": "✓"}
@@ -206,22 +229,22 @@ class PlanPanel(Widget):
             return []
         if self._beside:
             return steps
-        at = next((number for number, step in enumerate(steps) if step.status != "completed"), 0)
-        first = min(max(at - 2, 0), max(len(steps) - MAX_STEPS, 0))
+        current = next((number for number, step in enumerate(steps) if step.status != "completed"), 0)
+        first = min(max(current - 2, 0), max(len(steps) - MAX_STEPS, 0))
         return steps[first : first + MAX_STEPS]
 
     def render(self) -> Text:
         palette = palette_of(self)
         styles = {"pending": palette.muted, "in_progress": palette.strong, "completed": palette.faint}
         signs = {"pending": palette.faint, "in_progress": palette.accent, "completed": palette.good}
-        done = sum(step.status == "completed" for step in self.steps)
+        completed_count = sum(step.status == "completed" for step in self.steps)
         out = Text(overflow="fold" if self._beside else "ellipsis", no_wrap=not self._beside)
-        out.append("Plan ", palette.heading).append(f"{done}/{len(self.steps)}", palette.muted)
-        shown = self._visible_steps()
-        if not shown and not self._all_done:
+        out.append("Plan ", palette.heading).append(f"{completed_count}/{len(self.steps)}", palette.muted)
+        visible_steps = self._visible_steps()
+        if not visible_steps and not self._all_done:
             current = next((step for step in self.steps if step.status == "in_progress"), None)
             out.append(f"  {clean_line(current.content)}" if current is not None else "", palette.text)
-        for step in shown:
+        for step in visible_steps:
             sign = _SIGNS.get(step.status, "·")
             out.append("\n").append(f"{sign} ", signs.get(step.status, palette.muted))
             out.append(clean_line(step.content), styles.get(step.status, palette.muted))

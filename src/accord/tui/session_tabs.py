@@ -46,7 +46,7 @@ class _LastState:
     turns: int = 0
     dialog: Any = None
     ended: bool = False
-    unseen: bool = False
+    unread: bool = False
 
 
 class SessionAttention:
@@ -57,29 +57,29 @@ class SessionAttention:
         self._environ = environ
         self._states: dict[int, _LastState] = {}
 
-    def update(self, view: "SessionView", *, seen: bool, settings: "ChatSettings") -> None:
-        """Check a session for news. `seen` says whether the user is looking at it."""
+    def update(self, view: "SessionView", *, is_visible: bool, settings: "ChatSettings") -> None:
+        """Notify the user of changes in a session. `is_visible` says whether the user is looking at it."""
         last = self._states.setdefault(id(view), _LastState())
         phase = "" if view.chat_session is None else view.chat_session.phase
-        news = ""
+        notice = ""
         if view.dialog is not last.dialog:
             last.dialog = view.dialog
             if view.dialog is not None:
-                news = f"asks: {view.dialog.border_title or 'a question'}"
-        ended = phase in ("dead", "failed")
+                notice = f"asks: {view.dialog.border_title or 'a question'}"
+        has_ended = phase in ("dead", "failed")
         if view.turns > last.turns and phase not in ("running", "cancelling"):
             last.turns = view.turns
-            last.unseen = True
-            news = news or "is done"
-        if ended and not last.ended:
-            last.unseen = True
-            news = "has ended" if phase == "dead" else "failed to connect"
-        last.ended = ended
-        if seen:
-            last.unseen = False
-        if news and (settings.notify_when == "always" or not seen):
-            about = view.status.title or view.status.folder
-            self._notify(view.status.agent or "Accord", f"{news} ({about})", settings)
+            last.unread = True
+            notice = notice or "is done"
+        if has_ended and not last.ended:
+            last.unread = True
+            notice = "has ended" if phase == "dead" else "failed to connect"
+        last.ended = has_ended
+        if is_visible:
+            last.unread = False
+        if notice and (settings.notify_when == "always" or not is_visible):
+            subject = view.status.title or view.status.folder
+            self._notify(view.status.agent or "Accord", f"{notice} ({subject})", settings)
 
     def mark(self, view: "SessionView") -> Mark:
         """Return the mark of a tab."""
@@ -91,7 +91,7 @@ class SessionAttention:
             return "dead"
         if phase in ("running", "cancelling", "connecting"):
             return "busy"
-        return "done" if last.unseen else ""
+        return "done" if last.unread else ""
 
     def forget(self, view: "SessionView") -> None:
         """Drop a closed session."""
@@ -165,7 +165,8 @@ class TabBar(Widget):
     def __init__(self) -> None:
         super().__init__()
         self.tabs: list[Tab] = []
-        self._places: list[tuple[int, int, str, bool]] = []  # start, end, tab id, whether a click closes it
+        # Start, end, tab id, and whether a click closes the tab.
+        self._click_areas: list[tuple[int, int, str, bool]] = []
 
     def show(self, tabs: Sequence[Tab]) -> None:
         """Show these tabs."""
@@ -181,7 +182,7 @@ class TabBar(Widget):
         first = self._first(max((width - 3) // tab_width, 1))
         styles = {"asks": palette.warn, "done": palette.good, "dead": palette.bad}
         out = Text(no_wrap=True, overflow="crop")
-        self._places = []
+        self._click_areas = []
         for number, tab in enumerate(self.tabs):
             if number < first or cell_len(out.plain) + tab_width > width - 3:
                 continue
@@ -195,24 +196,24 @@ class TabBar(Widget):
             name.append(sign, styles.get(tab.mark, palette.faint))
             if tab.current:
                 name.append(" ×", palette.muted).append(" ")
-                name.stylize_before(palette.user)
+                name.stylize_before(palette.prompt)
             else:
                 name.append("   ")
             out.append_text(name)
             end = cell_len(out.plain)
-            self._places.append((start, end - 3, tab.id, False))
-            self._places.append((end - 3, end, tab.id, tab.current))
-        hidden = len(self.tabs) - len(self._places) // 2
-        self._places.append((cell_len(out.plain), width, "", False))
+            self._click_areas.append((start, end - 3, tab.id, False))
+            self._click_areas.append((end - 3, end, tab.id, tab.current))
+        hidden = len(self.tabs) - len(self._click_areas) // 2
+        self._click_areas.append((cell_len(out.plain), width, "", False))
         return out.append(f" +{hidden}" if hidden else " +", palette.accent)
 
-    def _first(self, shown: int) -> int:
+    def _first(self, visible_count: int) -> int:
         """Return the index of the first visible tab, so that the current tab is visible."""
-        at = next((number for number, tab in enumerate(self.tabs) if tab.current), 0)
-        return max(min(at - shown // 2, len(self.tabs) - shown), 0)
+        current = next((number for number, tab in enumerate(self.tabs) if tab.current), 0)
+        return max(min(current - visible_count // 2, len(self.tabs) - visible_count), 0)
 
     def on_click(self, event: "events.Click") -> None:
-        for start, end, id, close in self._places:
+        for start, end, id, close in self._click_areas:
             if start <= event.x < end:
                 self.post_message(self.Chosen(id, close=close) if id else self.NewRequested())
                 return
@@ -289,11 +290,11 @@ class SessionTabs(Vertical):
 
     async def close(self, view: SessionView) -> None:
         """Close one of several sessions."""
-        at = self.views.index(view)
+        index = self.views.index(view)
         self.views.remove(view)
         self._attention.forget(view)
         if view is self.view:
-            self.show(self.views[min(at, len(self.views) - 1)])
+            self.show(self.views[min(index, len(self.views) - 1)])
         await view.aclose()
         await view.remove()
         self._show_tabs()
@@ -313,8 +314,8 @@ class SessionTabs(Vertical):
     def update_attention(self, view: SessionView) -> None:
         """Update the mark of a session after a change of the session or of the focus."""
         if view in self.views:
-            seen = view is self.view and app_of(self).app_focus
-            self._attention.update(view, seen=seen, settings=self._settings())
+            is_visible = view is self.view and app_of(self).app_focus
+            self._attention.update(view, is_visible=is_visible, settings=self._settings())
             self._show_tabs()
 
     def _show_tabs(self) -> None:

@@ -19,9 +19,9 @@ from accord.tui.parts.markdown_part import freeze_garbage, unfreeze_garbage, war
 from accord.tui.prompt.prompt_box import PromptBox
 from accord.tui.prompt.prompt_editor import Editor
 from accord.tui.prompt.prompt_queue import PromptQueue
-from accord.tui.session_panels import PlanPanel, Status, StatusLine, TitleLine
+from accord.tui.session_panels import PlanPanel, Status, StatusLine, TitleLine, shorten_home
 from accord.tui.shell_command import ShellCommands, ShellItem
-from accord.tui.theme import app_of, shorten_home
+from accord.tui.theme import app_of
 from accord.tui.transcript.transcript_layout import NoteItem
 from accord.tui.transcript.transcript_view import TranscriptView
 
@@ -216,12 +216,12 @@ class SessionView(Vertical):
 
     async def _connect(self) -> None:
         """Import the client in a thread, after the prompt is usable, and connect."""
-        module: Any = await asyncio.to_thread(import_module, "accord.tui.chat_session")
-        dialogs: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
+        chat_module: Any = await asyncio.to_thread(import_module, "accord.tui.chat_session")
+        dialogs_module: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
         await asyncio.to_thread(import_module, "accord.tui.transcript.transcript_follower")
         freeze_garbage()
-        chat_session = module.ChatSession(
-            self.start, self.display_adapter, dialogs.DialogHandler(self), self.queue, self.clock
+        chat_session = chat_module.ChatSession(
+            self.start, self.display_adapter, dialogs_module.DialogHandler(self), self.queue, self.clock
         )
         self.chat_session = chat_session
         chat_session.begin()
@@ -252,7 +252,7 @@ class SessionView(Vertical):
                 self.prompt.editor.focus()
             self._post_changed()
 
-    def lend_terminal(self, run: "Callable[[], int]") -> int:
+    def run_without_screen(self, run: "Callable[[], int]") -> int:
         """Hide the screen while `run` uses the terminal."""
         try:
             with app_of(self).suspend():
@@ -303,7 +303,7 @@ class SessionView(Vertical):
 
     def on_resize(self, event: "events.Resize") -> None:
         if self.dialog is not None:
-            self.dialog.fit()
+            self.dialog.update_size()
         beside = event.size.width >= PLAN_BESIDE_WIDTH
         self.plan.set_class(beside, "hidden")
         self.side_plan.set_class(not beside, "hidden")
@@ -325,7 +325,7 @@ class SessionView(Vertical):
         event.stop()
         if event.draft:
             self.submit(event.draft)
-        elif self.queue.held:
+        elif self.queue.paused:
             self._advance()
         self.transcript.action_bottom()
 
@@ -335,13 +335,13 @@ class SessionView(Vertical):
         self._advance()
 
     def _advance(self) -> None:
-        self.queue.held = False
+        self.queue.paused = False
         if self.chat_session is not None:
             self.chat_session.advance()
         self.queue_view.update()
 
     @on(PromptBox.ShellCommand)
-    def _run(self, event: PromptBox.ShellCommand) -> None:
+    def _run_shell_command(self, event: PromptBox.ShellCommand) -> None:
         event.stop()
         self._shell_item = item = ShellItem(event.command)
         self.transcript.add(item)
@@ -355,18 +355,18 @@ class SessionView(Vertical):
             self.dialog.user_typed()
 
     @on(PromptQueue.Edited)
-    def _edit(self, event: PromptQueue.Edited) -> None:
+    def _edit_queued_prompt(self, event: PromptQueue.Edited) -> None:
         event.stop()
         self.prompt.append(event.draft)
 
     @on(PromptQueue.Removed)
-    def _dropped(self, event: PromptQueue.Removed) -> None:
+    def _queued_prompt_removed(self, event: PromptQueue.Removed) -> None:
         event.stop()
         if not len(self.queue):
             self.prompt.editor.focus()
 
     @on(TranscriptView.CopyRequested)
-    def _copied(self, event: TranscriptView.CopyRequested) -> None:
+    def _copy_requested(self, event: TranscriptView.CopyRequested) -> None:
         event.stop()
         self.app.copy_to_clipboard(event.text)  # pyright: ignore[reportUnknownMemberType]
 

@@ -20,8 +20,8 @@ from accord.frontend.transcript import SessionListEntry
 from accord.safe_text import clean_line, one_line
 from accord.store import MemoryStore
 from accord.tui.chat_types import ChatStart
-from accord.tui.list_screen import ConfirmScreen, ListRow, ListScreen
-from accord.tui.theme import first_line, path_end, shorten_home
+from accord.tui.list_screen import ConfirmScreen, ListRow, ListScreen, error_line
+from accord.tui.session_panels import cut_path, shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -42,7 +42,7 @@ class SessionCatalog:
         self._views = views
         self._note = note
         self._entries: dict[tuple[str, str], SessionListEntry] = {}
-        self.asked: set[str] = set()
+        self.queried_agents: set[str] = set()
         """Names of the agents that have been asked."""
         try:
             self.records: RecordedSessions = RecordedSessions.open()
@@ -69,30 +69,30 @@ class SessionCatalog:
 
     def load_recorded(self) -> None:
         """Add the recorded sessions. Raises StoreError."""
-        for number, one in enumerate(self.records.list()):
+        for number, recording in enumerate(self.records.list()):
             if number == MAX_RECORDED:
                 self._note(f"showing only the last {MAX_RECORDED} recorded sessions")
                 return
-            self._add(SessionListEntry.from_recording(one))
+            self._add(SessionListEntry.from_recording(recording))
 
-    async def ask_running(self) -> None:
+    async def add_running_agents(self) -> None:
         """Add the sessions of the running agents."""
         for view in self._views:
             stored = self._stored_of(view)
-            if stored is not None and stored.name not in self.asked:
+            if stored is not None and stored.name not in self.queried_agents:
                 await self._add_sessions_of(stored)
 
-    async def ask_others(self, cwd: str) -> None:
+    async def add_other_agents(self, cwd: str) -> None:
         """Start every other configured agent and add its sessions."""
-        for server in load(cwd, trust=leave_out).configured:
-            if server.name in self.asked or server.installed() is None:
+        for configured in load(cwd, trust=leave_out).configured:
+            if configured.name in self.queried_agents or configured.installed() is None:
                 continue
-            self._note(f"Asking {server.name}…")
-            async with open_stored_sessions(server, cwd, self.records, _ignore_note) as stored:
+            self._note(f"Asking {configured.name}…")
+            async with open_stored_sessions(configured, cwd, self.records, _ignore_note) as stored:
                 await self._add_sessions_of(stored)
 
     async def _add_sessions_of(self, stored: StoredSessions) -> None:
-        self.asked.add(stored.name or "")
+        self.queried_agents.add(stored.name or "")
         try:
             for entry in await stored.list(None):
                 self._add(entry)
@@ -101,19 +101,19 @@ class SessionCatalog:
 
     def _add(self, entry: SessionListEntry) -> None:
         key = (entry.agent, entry.session_id)
-        known = self._entries.get(key)
-        if known is None or known.source == "recorded":
+        existing = self._entries.get(key)
+        if existing is None or existing.source == "recorded":
             self._entries[key] = entry
 
     def _stored_of(self, view: "SessionView") -> StoredSessions | None:
         chat_session = view.chat_session
-        if chat_session is None or chat_session.server is None or chat_session.agent is None:
+        if chat_session is None or chat_session.configured_agent is None or chat_session.agent is None:
             return None
         if chat_session.phase in ("dead", "failed", "closed"):
             return None
-        server = chat_session.server
+        configured = chat_session.configured_agent
         return StoredSessions(
-            server.name, self.records, _ignore_note, configured=server, agent=chat_session.agent
+            configured.name, self.records, _ignore_note, configured=configured, agent=chat_session.agent
         )
 
     # -- one session --
@@ -122,9 +122,12 @@ class SessionCatalog:
         """Return the tab in which a session is open."""
         for view in self._views:
             chat_session = view.chat_session
-            if chat_session is None or chat_session.session is None or chat_session.server is None:
+            if chat_session is None or chat_session.session is None or chat_session.configured_agent is None:
                 continue
-            if (chat_session.server.name, chat_session.session.id) == (entry.agent, entry.session_id):
+            if (chat_session.configured_agent.name, chat_session.session.id) == (
+                entry.agent,
+                entry.session_id,
+            ):
                 return view
         return None
 
@@ -133,8 +136,8 @@ class SessionCatalog:
         for view in self._views:
             if (
                 view.chat_session is not None
-                and view.chat_session.server is not None
-                and view.chat_session.server.name == agent
+                and view.chat_session.configured_agent is not None
+                and view.chat_session.configured_agent.name == agent
             ):
                 return view
         return None
@@ -147,16 +150,16 @@ class SessionCatalog:
         if stored is not None:
             yield stored
             return
-        server = self._server(entry)
-        if server is None:
+        configured = self._configured_agent(entry)
+        if configured is None:
             yield StoredSessions(entry.agent, self.records, self._note)
             return
         async with open_stored_sessions(
-            server, _existing_folder(entry.cwd), self.records, self._note
-        ) as reached:
-            yield reached
+            configured, _existing_folder(entry.cwd), self.records, self._note
+        ) as stored:
+            yield stored
 
-    def _server(self, entry: SessionListEntry) -> ConfiguredAgent | None:
+    def _configured_agent(self, entry: SessionListEntry) -> ConfiguredAgent | None:
         try:
             return load(_existing_folder(entry.cwd), trust=leave_out)[entry.agent]
         except UnknownAgent:
@@ -171,42 +174,42 @@ def _ignore_note(text: str) -> None:
     """Drop notes of the session list."""
 
 
-def pick_agent(app: "ChatApp") -> None:
+def open_agent_list(app: "ChatApp") -> None:
     """Let the user choose an agent and open a session with it."""
-    here = app.view
+    view = app.view
 
     async def on_choice(name: Any) -> None:
         if name is not None:
-            await open_session(app, start_with(app, here, name or None, here.start.cwd))
+            await open_session(app, start_options(app, view, name or None, view.start.cwd))
 
-    app.push_screen(AgentsScreen(here), on_choice)
+    app.push_screen(AgentsScreen(view), on_choice)
 
 
-def start_with(
-    app: "ChatApp", here: "SessionView", name: str | None, cwd: str, session: str | None = None
+def start_options(
+    app: "ChatApp", view: "SessionView", name: str | None, cwd: str, session: str | None = None
 ) -> ChatStart:
     """Return the start options of a session; without a name, with the agent of this tab."""
-    same = replace(here.start, cwd=cwd, session=session, newest=False)
-    choose = app.choose
-    if name is None or choose is None:
-        return same
+    same_agent = replace(view.start, cwd=cwd, session=session, newest=False)
+    choose_agent = app.choose_agent
+    if name is None or choose_agent is None:
+        return same_agent
 
     def find(trusting: "TrustCallback") -> ConfiguredAgent:
-        return choose(name, cwd, trusting)
+        return choose_agent(name, cwd, trusting)
 
     # Command-line options apply only to the first agent.
-    return ChatStart(find=find, cwd=cwd, name=name, permissions=here.start.permissions, session=session)
+    return ChatStart(find_agent=find, cwd=cwd, name=name, permissions=view.start.permissions, session=session)
 
 
 async def open_session(app: "ChatApp", start: ChatStart) -> None:
     """Open a session in a new tab; close the current tab if it was not used."""
-    before = app.view
+    previous_view = app.view
     await app.open(start)
-    if _unused(before):
-        await app.close(before)
+    if _is_unused(previous_view):
+        await app.close(previous_view)
 
 
-def _unused(view: "SessionView") -> bool:
+def _is_unused(view: "SessionView") -> bool:
     session = view.chat_session.session if view.chat_session is not None else None
     has_history = session is not None and session.state.timeline
     return not (has_history or view.turns or len(view.queue) or view.prompt.draft or view.dialog)
@@ -215,12 +218,12 @@ def _unused(view: "SessionView") -> bool:
 class AgentsScreen(ListScreen):
     """Lists the configured agents, then the known agents."""
 
-    def __init__(self, here: "SessionView") -> None:
-        self._here = here
-        self._own = ListRow(
-            "", here.status.agent or here.start.name, "the agent of this session", current=True
+    def __init__(self, view: "SessionView") -> None:
+        self._current_view = view
+        self._current_row = ListRow(
+            "", view.status.agent or view.start.name, "the agent of this session", current=True
         )
-        super().__init__("New session with", [self._own])
+        super().__init__("New session with", [self._current_row])
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -229,41 +232,45 @@ class AgentsScreen(ListScreen):
 
     async def _find(self) -> None:
         try:
-            rows = await asyncio.to_thread(_rows, self._here.start.cwd)
+            rows = await asyncio.to_thread(_rows, self._current_view.start.cwd)
         except AccordError as error:
-            self.show_message(first_line(error), bad=True)
+            self.show_message(error_line(error), bad=True)
             return
-        self.show_rows([self._own, *rows])
+        self.show_rows([self._current_row, *rows])
         self.show_message("")
 
 
 def _rows(cwd: str) -> list[ListRow]:
     """Blocking: searches for installed programs."""
-    servers = load(cwd, trust=leave_out)
-    own = [_row(server, servers, "Configured") for server in servers.configured]
-    if servers.untrusted_file is not None:
-        own += [
-            _row(server, servers, "From this project, if you trust it")
-            for server in servers.untrusted_file.agents
+    agents = load(cwd, trust=leave_out)
+    configured_rows = [_row(configured, agents, "Configured") for configured in agents.configured]
+    if agents.untrusted_file is not None:
+        configured_rows += [
+            _row(configured, agents, "From this project, if you trust it")
+            for configured in agents.untrusted_file.agents
         ]
-    known = [
-        _row(server, servers, "Installed") for server in servers.others if server.installed() is not None
+    installed_rows = [
+        _row(configured, agents, "Installed")
+        for configured in agents.others
+        if configured.installed() is not None
     ]
-    missing = [
-        _row(server, servers, "Known, but not installed")
-        for server in servers.others
-        if server.installed() is None
+    missing_rows = [
+        _row(configured, agents, "Known, but not installed")
+        for configured in agents.others
+        if configured.installed() is None
     ]
-    return [*own, *known, *missing]
+    return [*configured_rows, *installed_rows, *missing_rows]
 
 
-def _row(server: ConfiguredAgent, servers: ConfiguredAgents, group: str) -> ListRow:
-    known = server.known
-    note = server.description or (known.name if known is not None and known.name != server.name else "")
-    right = "default" if server.name == servers.default.name else ""
+def _row(configured: ConfiguredAgent, agents: ConfiguredAgents, group: str) -> ListRow:
+    known = configured.known
+    note = configured.description or (
+        known.name if known is not None and known.name != configured.name else ""
+    )
+    right = "default" if configured.name == agents.default.name else ""
     if group.startswith("Known") and known is not None:
         note = known.install_hint
-    return ListRow(server.name, server.name, note, right=right, group=group)
+    return ListRow(configured.name, configured.name, note, right=right, group=group)
 
 
 class SessionsScreen(ListScreen):
@@ -296,7 +303,7 @@ class SessionsScreen(ListScreen):
         try:
             await work
         except AccordError as error:
-            self.show_message(first_line(error), bad=True)
+            self.show_message(error_line(error), bad=True)
 
     # -- loading --
 
@@ -306,30 +313,30 @@ class SessionsScreen(ListScreen):
         finally:
             self._show()
         self.show_message("Asking the running agents…")
-        await self._catalog.ask_running()
+        await self._catalog.add_running_agents()
         self._show()
         self.show_message("")
 
     def action_ask_all(self) -> None:
         """Start every configured agent and list its sessions."""
-        self._run(self._ask_all())
+        self._run(self._query_all())
 
-    async def _ask_all(self) -> None:
+    async def _query_all(self) -> None:
         self.show_message("Asking all agents…")
-        await self._catalog.ask_others(self._cwd)
+        await self._catalog.add_other_agents(self._cwd)
         self._show()
-        self.show_message(f"Asked {', '.join(sorted(self._catalog.asked))}")
+        self.show_message(f"Asked {', '.join(sorted(self._catalog.queried_agents))}")
 
     def _show(self) -> None:
-        here, elsewhere = "This folder", "Other folders"
+        this_folder, other_folders = "This folder", "Other folders"
         rows = [
-            self._row(entry, here if _same_folder(entry.cwd, self._cwd) else elsewhere)
+            self._row(entry, this_folder if _same_folder(entry.cwd, self._cwd) else other_folders)
             for entry in self._catalog.entries
         ]
-        self.show_rows(sorted(rows, key=lambda row: row.group != here))
+        self.show_rows(sorted(rows, key=lambda row: row.group != this_folder))
 
     def _row(self, entry: SessionListEntry, group: str) -> ListRow:
-        where = "" if group == "This folder" else path_end(shorten_home(entry.cwd), 36)
+        location = "" if group == "This folder" else cut_path(shorten_home(entry.cwd), 36)
         title = entry.title or entry.session_id
         return ListRow(
             entry,
@@ -338,7 +345,7 @@ class SessionsScreen(ListScreen):
                 filter(
                     None,
                     (
-                        where,
+                        location,
                         "archived" if entry.archived else "",
                         "recorded here" if entry.source == "recorded" else "",
                     ),
@@ -375,7 +382,7 @@ class SessionsScreen(ListScreen):
         if agent_view is None and " " in entry.agent:
             self.show_message(f"Run: accord chat --session {session_id} -- {entry.agent}", bad=True)
             return
-        start = start_with(
+        start = start_options(
             self._chat,
             agent_view or self._chat.view,
             None if agent_view is not None else entry.agent,
@@ -394,8 +401,8 @@ class SessionsScreen(ListScreen):
     async def _fork(self, entry: SessionListEntry) -> None:
         self.show_message(f"Forking {entry.label}…")
         async with self._catalog.stored_for(entry) as stored:
-            forked = await stored.fork(entry)
-        self._open(entry, forked)
+            new_id = await stored.fork(entry)
+        self._open(entry, new_id)
 
     def action_delete(self) -> None:
         """Delete the selected session after a confirmation."""
@@ -418,10 +425,10 @@ class SessionsScreen(ListScreen):
     async def _delete(self, entry: SessionListEntry) -> None:
         self.show_message(f"Deleting {entry.label}…")
         async with self._catalog.stored_for(entry) as stored:
-            where = await stored.delete(entry)
+            location = await stored.delete(entry)
         self._catalog.forget(entry)
         self._show()
-        self.show_message(f"Deleted {where}: {entry.label}")
+        self.show_message(f"Deleted {location}: {entry.label}")
 
 
 def _same_folder(folder: str, other: str) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from accord.tui.chat_types import Attachment
-from accord.tui.parts.part import DrawnPart
+from accord.tui.parts.part import DrawnPart, count_text
 from accord.tui.parts.tool_parts import CallPart, OutputPart
-from accord.tui.theme import count
 from accord.tui.transcript.transcript_layout import Item
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class ShellItem(Item):
         """Mark the command as ended; `error` is empty if it succeeded."""
         self.running = False
         self._head.status = "failed" if error else "completed"
-        self._output.ending = error
+        self._output.exit_text = error
         self._head.invalidate()
         self._output.invalidate()
 
@@ -66,9 +65,9 @@ class ShellItem(Item):
 
         self.refresh()
         text = clean_text(self._output.text).strip("\n")[-_MAX_ATTACHED:]
-        ending = f"\n({self._output.ending})" if self._output.ending else ""
-        name = f"! {self.command[:30]} ({count(text.count(chr(10)) + 1, 'line')})"
-        return Attachment(name, text=f"$ {self.command}\n```\n{text}\n```{ending}")
+        exit_line = f"\n({self._output.exit_text})" if self._output.exit_text else ""
+        name = f"! {self.command[:30]} ({count_text(text.count(chr(10)) + 1, 'line')})"
+        return Attachment(name, text=f"$ {self.command}\n```\n{text}\n```{exit_line}")
 
 
 class ShellCommands:

@@ -1,10 +1,8 @@
-"""Colors for text that is drawn line by line, and small formatting helpers.
+"""The colors of text that is drawn line by line, computed from the theme of the app.
 
 Loaded before the first paint: keep the client out.
 """
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +15,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
-_TINT: Final = 0.16
-"""The share of a color in a tinted background."""
+_DIFF_LINE_SHARE: Final = 0.16
+"""The share of green or red in the background of a changed line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +33,23 @@ class Palette:
     warn: Style
     heading: Style
     link: Style
-    code: Style
-    """Inline code."""
-    block: Style
+    inline_code: Style
+    code_block: Style
     """The background of a code block."""
-    user: Style
+    prompt: Style
     """The background of prompts and selected rows."""
-    bar: Style
+    prompt_bar: Style
     """The bar beside a prompt."""
     added: Style
     removed: Style
-    added_word: Style
-    removed_word: Style
-    tokens: Mapping[str, Style]
-    """Styles of code: keyword, name, string, number, comment, operator, type."""
+    code_tokens: Mapping[str, Style]
+    """The styles of highlighted code by kind of token: keyword, name, string, number, comment, ..."""
     diffs: str = "auto"
     """How diffs are shown: `beside`, `below`, or `auto` by width."""
 
     @classmethod
-    def of(cls, variables: Mapping[str, str], *, dark: bool, diffs: str = "auto") -> "Palette":
-        """Return the palette for the variables of a theme."""
+    def from_theme(cls, variables: Mapping[str, str], *, dark: bool, diffs: str = "auto") -> "Palette":
+        """Return the palette for the color variables of a theme."""
 
         def color(name: str, fallback: str) -> str:
             return _hex_color(variables.get(name, ""), fallback)
@@ -67,9 +62,12 @@ class Palette:
             color("error", "#e06c75"),
             color("warning", "#e5c07b"),
         )
-        user = color("secondary", accent)
-        muted, faint = _mix(text, background, 0.62), _mix(text, background, 0.36)
-        code = {name: Style(color=value) for name, value in (_DARK if dark else _LIGHT).items()}
+        prompt = color("secondary", accent)
+        muted, faint = _blend(text, background, 0.62), _blend(text, background, 0.36)
+        code_tokens = {
+            name: Style(color=value)
+            for name, value in (_DARK_CODE_COLORS if dark else _LIGHT_CODE_COLORS).items()
+        }
         return cls(
             text=Style(color=text),
             strong=Style(color=text, bold=True),
@@ -81,20 +79,22 @@ class Palette:
             warn=Style(color=warn),
             heading=Style(color=accent, bold=True),
             link=Style(color=accent, underline=True),
-            code=Style(color=code["string"].color, bgcolor=_mix(text, background, 0.09)),
-            block=Style(bgcolor=_mix(text, background, 0.05)),
-            user=Style(color=text, bgcolor=_mix(user, background, 0.13)),
-            bar=Style(color=user, bgcolor=_mix(user, background, 0.13)),
-            added=Style(bgcolor=_mix(good, background, _TINT)),
-            removed=Style(bgcolor=_mix(bad, background, _TINT)),
-            added_word=Style(bgcolor=_mix(good, background, 0.38)),
-            removed_word=Style(bgcolor=_mix(bad, background, 0.38)),
-            tokens={**code, "comment": Style(color=muted, italic=True), "plain": Style(color=text)},
+            inline_code=Style(color=code_tokens["string"].color, bgcolor=_blend(text, background, 0.09)),
+            code_block=Style(bgcolor=_blend(text, background, 0.05)),
+            prompt=Style(color=text, bgcolor=_blend(prompt, background, 0.13)),
+            prompt_bar=Style(color=prompt, bgcolor=_blend(prompt, background, 0.13)),
+            added=Style(bgcolor=_blend(good, background, _DIFF_LINE_SHARE)),
+            removed=Style(bgcolor=_blend(bad, background, _DIFF_LINE_SHARE)),
+            code_tokens={
+                **code_tokens,
+                "comment": Style(color=muted, italic=True),
+                "plain": Style(color=text),
+            },
             diffs=diffs,
         )
 
 
-_DARK: Final = {
+_DARK_CODE_COLORS: Final = {
     "keyword": "#c792ea",
     "name": "#82aaff",
     "string": "#a5d6a7",
@@ -102,7 +102,7 @@ _DARK: Final = {
     "operator": "#89ddff",
     "type": "#ffcb6b",
 }
-_LIGHT: Final = {
+_LIGHT_CODE_COLORS: Final = {
     "keyword": "#8f2fb0",
     "name": "#1d4fc4",
     "string": "#22722b",
@@ -121,12 +121,13 @@ def _hex_color(value: str, fallback: str) -> str:
     return fallback if triplet is None else triplet.hex
 
 
-def _mix(color: str, background: str, share: float) -> str:
-    mixed = [
+def _blend(color: str, background: str, share: float) -> str:
+    """Mix two #rrggbb colors; `share` is that of the first."""
+    channels = [
         round(int(color[at : at + 2], 16) * share + int(background[at : at + 2], 16) * (1 - share))
         for at in (1, 3, 5)
     ]
-    return "#{:02x}{:02x}{:02x}".format(*mixed)
+    return "#{:02x}{:02x}{:02x}".format(*channels)
 
 
 def app_of(widget: "Widget") -> "App[Any]":
@@ -137,47 +138,6 @@ def app_of(widget: "Widget") -> "App[Any]":
 def palette_of(widget: "Widget") -> Palette:
     """Return the palette of the current theme."""
     app = app_of(widget)
-    return Palette.of(app.theme_variables, dark=app.current_theme.dark, diffs=getattr(app, "diffs", "auto"))
-
-
-_MAX_VALUE: Final = 20_000
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """Format a count: `1 line`, `2 lines`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def tokens(number: int) -> str:
-    """Format a number of tokens: `950`, `12.3k`, `1.2M`."""
-    if number < 1_000:
-        return str(number)
-    return (
-        f"{number / 1_000:.1f}k".replace(".0k", "k") if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+    return Palette.from_theme(
+        app.theme_variables, dark=app.current_theme.dark, diffs=getattr(app, "diffs", "auto")
     )
-
-
-def format_value(value: Any) -> str:
-    """Format any JSON value for reading."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    return (
-        text
-        if len(text) <= _MAX_VALUE
-        else f"{text[:_MAX_VALUE]}\n… {len(text) - _MAX_VALUE} more characters"
-    )
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error."""
-    return str(error).partition("\n")[0] or type(error).__name__
-
-
-def shorten_home(path: str) -> str:
-    """Replace the home folder by `~`."""
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path
-
-
-def path_end(path: str, length: int) -> str:
-    """Return the end of a long path."""
-    return path if len(path) <= length else f"…{path[1 - length :]}" if length > 1 else ""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-MAX_SHOWN: Final = 60_000
+MAX_SHOWN_LENGTH: Final = 60_000
 """Characters of one message that are shown."""
 _SUMMARY_WIDTH: Final = 76
 _KIND_LABELS: Final = {
@@ -55,13 +55,13 @@ class FrameRows(ListRows):
 
     def line(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
         entry: RingEntry = row
-        sent = entry.sender == "client"
+        from_client = entry.sender == "client"
         bad = entry.kind in ("error", "noise", "cut")
-        style = palette.bad if bad else palette.accent if sent else palette.good
+        style = palette.bad if bad else palette.accent if from_client else palette.good
         if entry.sender == "stderr" or entry.kind in ("closed", "exit", "lost"):
             arrow, style = "·", palette.muted
         else:
-            arrow = "→" if sent else "←"
+            arrow = "→" if from_client else "←"
         line = Text(f"{entry.at:>9.3f} ", palette.faint).append(f"{arrow} ", style)
         line.append(f"{entry_label(entry):<28} ", palette.strong if selected else palette.text)
         line.append(f"{format_size(entry.size) if entry.size else '':>8} ", palette.muted)
@@ -111,10 +111,12 @@ def draw_entry(entry: RingEntry, palette: "Palette") -> Text:
         header.append(f"session {escape_controls(entry.session)}")
     out = Text(" · ".join(filter(None, header)), palette.muted).append("\n\n")
     text = full_text(entry)
-    for line in highlight(text[:MAX_SHOWN], "json", palette):
+    for line in highlight(text[:MAX_SHOWN_LENGTH], "json", palette):
         out.append_text(line).append("\n")
-    if len(text) > MAX_SHOWN:
-        out.append(f"… {len(text) - MAX_SHOWN:,} more characters; F8 copies the whole message", palette.warn)
+    if len(text) > MAX_SHOWN_LENGTH:
+        out.append(
+            f"… {len(text) - MAX_SHOWN_LENGTH:,} more characters; F8 copies the whole message", palette.warn
+        )
     return out
 
 
@@ -133,10 +135,10 @@ class FrameFilter:
 
     def matches(self, entry: RingEntry) -> bool:
         """Whether a message is shown."""
-        found = self._results.get(entry.number)
-        if found is None:
-            found = self._results[entry.number] = self._match(entry)
-        return found
+        result = self._results.get(entry.number)
+        if result is None:
+            result = self._results[entry.number] = self._match(entry)
+        return result
 
     def _match(self, entry: RingEntry) -> bool:
         for sign in self._signs:
@@ -203,7 +205,7 @@ class WireScreen(Screen[None]):
         super().__init__()
         self._ring = ring
         self._agent = agent
-        self._filter_rule = FrameFilter()
+        self._frame_filter = FrameFilter()
         self._following = True
         self._update_scheduled = False
         self._shown_entry: RingEntry | None = None
@@ -211,7 +213,7 @@ class WireScreen(Screen[None]):
         self.filter_input: Input = Input(
             placeholder="Filter: words, -word, > sent, < received, ! failed", id="filter", compact=True
         )
-        self._whole = Static(id="text", markup=False)
+        self._message_text = Static(id="text", markup=False)
 
     def compose(self) -> "ComposeResult":
         yield Static(id="head", markup=False)
@@ -219,7 +221,7 @@ class WireScreen(Screen[None]):
         with Horizontal(id="both"):
             yield self.list
             with VerticalScroll(id="whole"):
-                yield self._whole
+                yield self._message_text
         yield Static(
             "↑ ↓ select · Tab scrolls the message · Ctrl+End follows · F8 copies · Esc closes",
             id="foot",
@@ -248,20 +250,22 @@ class WireScreen(Screen[None]):
     def _show(self) -> None:
         self._update_scheduled = False
         entries = self._ring.entries
-        rows = [entry for entry in entries if self._filter_rule.matches(entry)]
+        rows = [entry for entry in entries if self._frame_filter.matches(entry)]
         selected: RingEntry | None = self.list.selected
-        at = len(rows) - 1
+        index = len(rows) - 1
         if not self._following and selected is not None:
-            at = next((number for number, entry in enumerate(rows) if entry.number >= selected.number), at)
-        self.list.show(rows, at)
+            index = next(
+                (number for number, entry in enumerate(rows) if entry.number >= selected.number), index
+            )
+        self.list.show(rows, index)
         palette = palette_of(self)
-        head = Text("Wire  ", palette.heading).append(clean_line(self._agent), palette.text)
-        head.append(f"  {len(rows):,} of {len(entries):,} messages", palette.muted)
+        title = Text("Wire  ", palette.heading).append(clean_line(self._agent), palette.text)
+        title.append(f"  {len(rows):,} of {len(entries):,} messages", palette.muted)
         if self._ring.dropped:
-            head.append(f", {self._ring.dropped:,} older messages dropped", palette.warn)
+            title.append(f", {self._ring.dropped:,} older messages dropped", palette.warn)
         if not self._following:
-            head.append("  not following: Ctrl+End", palette.warn)
-        self.query_one("#head", Static).update(head)
+            title.append("  not following: Ctrl+End", palette.warn)
+        self.query_one("#head", Static).update(title)
 
     @on(ListRows.Selected)
     def _selected(self, event: ListRows.Selected) -> None:
@@ -269,7 +273,7 @@ class WireScreen(Screen[None]):
         entry: RingEntry | None = self.list.selected
         if entry is not self._shown_entry:
             self._shown_entry = entry
-            self._whole.update(Text() if entry is None else draw_entry(entry, palette_of(self)))
+            self._message_text.update(Text() if entry is None else draw_entry(entry, palette_of(self)))
             self.query_one("#whole", VerticalScroll).scroll_home(animate=False)
 
     @on(ListRows.Clicked)
@@ -280,7 +284,7 @@ class WireScreen(Screen[None]):
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
         event.stop()
-        self._filter_rule = FrameFilter(event.value)
+        self._frame_filter = FrameFilter(event.value)
         self._show()
 
     # -- keys --
@@ -312,8 +316,8 @@ class WireScreen(Screen[None]):
 
     def action_switch_focus(self) -> None:
         """Move the focus to the message, or back to the filter."""
-        whole = self.query_one("#whole", VerticalScroll)
-        (self.filter_input if whole.has_focus else whole).focus()
+        message_view = self.query_one("#whole", VerticalScroll)
+        (self.filter_input if message_view.has_focus else message_view).focus()
 
     def action_copy(self) -> None:
         """Copy the selected message."""

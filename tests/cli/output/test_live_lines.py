@@ -50,11 +50,11 @@ class ScrollingTerminal(io.StringIO):
 
     @property
     def lines(self) -> list[str]:
-        gone = [
+        scrolled_out = [
             "".join(line[column].data for column in range(self.screen.columns)).rstrip()
             for line in self.screen.history.top
         ]
-        lines = gone + [line.rstrip() for line in self.screen.display]
+        lines = scrolled_out + [line.rstrip() for line in self.screen.display]
         while lines and not lines[-1]:
             del lines[-1]
         return [re.sub(r"\d+\.\d s\)", "some time)", line) for line in lines]

@@ -32,7 +32,7 @@ def write_all(recorder: OutputRecorder, *parts: str) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(MARKDOWN, st.data())
-def test_splitting_changes_nothing_on_a_terminal(text: str, data: st.DataObject) -> None:
+def test_chunk_boundaries_do_not_change_the_terminal(text: str, data: st.DataObject) -> None:
     assert _merged(write_all(on_terminal(30), *chunks_of(text, data))) == _merged(
         write_all(on_terminal(30), text)
     )
@@ -40,14 +40,14 @@ def test_splitting_changes_nothing_on_a_terminal(text: str, data: st.DataObject)
 
 @settings(max_examples=100, deadline=None)
 @given(MARKDOWN, st.data())
-def test_splitting_changes_nothing_without_colors(text: str, data: st.DataObject) -> None:
-    cut = write_all(on_terminal(30, color=False), *chunks_of(text, data))
-    assert cut == write_all(on_terminal(30, color=False), text)
+def test_chunk_boundaries_do_not_change_text_without_colors(text: str, data: st.DataObject) -> None:
+    in_chunks = write_all(on_terminal(30, color=False), *chunks_of(text, data))
+    assert in_chunks == write_all(on_terminal(30, color=False), text)
 
 
 @settings(max_examples=200, deadline=None)
 @given(MARKDOWN, st.data())
-def test_splitting_changes_nothing_on_a_pipe(text: str, data: st.DataObject) -> None:
+def test_chunk_boundaries_do_not_change_a_pipe(text: str, data: st.DataObject) -> None:
     assert write_all(on_pipe(), *chunks_of(text, data)) == write_all(on_pipe(), text)
     recorder, again = on_pipe(), on_pipe()
     recorder.send(*map(thought, chunks_of(text, data)), ENDED)

@@ -465,7 +465,7 @@ def test_an_unknown_format_is_refused() -> None:
 
 def test_a_pipe_gets_complete_lines_and_delays_empty_ones() -> None:
     recorder = on_pipe()
-    for piece, seen in (
+    for piece, expected in (
         ("\n\none", "one"),
         ("\n", "one\n"),
         ("\n\n", "one\n"),
@@ -473,7 +473,7 @@ def test_a_pipe_gets_complete_lines_and_delays_empty_ones() -> None:
         ("three", "one\n\n\ntwo\n\nthree"),
     ):
         recorder.send(message(piece))
-        assert recorder.text == seen
+        assert recorder.text == expected
     recorder.output.note("by the way")
     recorder.send(message("four\n\n"))
     recorder.send(ENDED)

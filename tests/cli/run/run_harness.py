@@ -60,9 +60,11 @@ class RunHarness:
 
     def env(self, **more: str) -> dict[str, str]:
         """Return an environment without the settings of the user who runs the tests."""
-        kept = environment(self.home, **more)
+        inherited = environment(self.home, **more)
         return {
-            name: value for name, value in kept.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")
+            name: value
+            for name, value in inherited.items()
+            if name not in ("COLUMNS", "LINES", "FORCE_COLOR")
         }
 
     def settings(self, **servers: Any) -> None:

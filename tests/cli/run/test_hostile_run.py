@@ -175,9 +175,9 @@ def test_unusual_permission_requests_are_not_allowed_by_default(harness: RunHarn
 @pytest.mark.parametrize("name", ["reads-outside", "writes-outside"])
 def test_files_outside_are_not_reached_with_all_permissions(harness: RunHarness, name: str) -> None:
     ran = HostileHarness(harness, name).run("--permissions", "all", "--format", "quiet")
-    asked = [line for line in ran.out.splitlines() if line.startswith(("read", "write"))]
-    assert len(asked) >= 5
-    assert not [line for line in asked if line.endswith(": ok")]
+    requests = [line for line in ran.out.splitlines() if line.startswith(("read", "write"))]
+    assert len(requests) >= 5
+    assert not [line for line in requests if line.endswith(": ok")]
 
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------------
@@ -193,18 +193,18 @@ def interrupted(hostile: HostileHarness, *until: str) -> tuple[int, str]:
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stderr is not None
-    shown = b""
+    output_so_far = b""
     try:
         for number, text in enumerate(until):
             stream = process.stdout if number == 0 else process.stderr
-            shown = b""
-            while text.encode() not in shown:
+            output_so_far = b""
+            while text.encode() not in output_so_far:
                 more = stream.read1(4096)  # type: ignore[attr-defined]
-                assert more, shown
-                shown += more
+                assert more, output_so_far
+                output_so_far += more
             process.send_signal(signal.SIGINT)
         _, output = process.communicate()
-        return process.returncode, (shown + output).decode()
+        return process.returncode, (output_so_far + output).decode()
     finally:
         process.kill()
         process.wait()

@@ -42,8 +42,8 @@ def test_an_approval_does_not_cover_a_command_with_extra_variables(
     harness: RunHarness, name: str, answered: str
 ):
     env = [{"name": name, "value": "touch pwned"}]
-    asked = {"method": "terminal/create", "params": {"command": "echo", "args": ["hi"], "env": env}}
-    configure_rule(harness, {"command": "echo *"}, *odd_agent("requests", json.dumps(asked)))
+    request = {"method": "terminal/create", "params": {"command": "echo", "args": ["hi"], "env": env}}
+    configure_rule(harness, {"command": "echo *"}, *odd_agent("requests", json.dumps(request)))
     ran = harness.run("go", "--format", "quiet", "-a", "it")
     assert answered in json.loads(ran.out), ran.err
 

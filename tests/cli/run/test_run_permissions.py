@@ -15,7 +15,7 @@ def selected(option: str) -> dict[str, Any]:
     return {"outcome": "selected", "optionId": option}
 
 
-def asked(harness: RunHarness, call: Any, *words: str, options: Any = None) -> tuple[Any, RunResult]:
+def ask_permission(harness: RunHarness, call: Any, *words: str, options: Any = None) -> tuple[Any, RunResult]:
     """Return the answer that the agent got, and the result of the run."""
     more = [] if options is None else [json.dumps(options)]
     ran = harness.run("go", "--format", "quiet", *words, *odd_agent("permission", json.dumps(call), *more))
@@ -23,7 +23,7 @@ def asked(harness: RunHarness, call: Any, *words: str, options: Any = None) -> t
 
 
 def test_reading_is_allowed_once(harness: RunHarness) -> None:
-    outcome, ran = asked(harness, READ)
+    outcome, ran = ask_permission(harness, READ)
     assert (outcome, ran.code, ran.err) == (selected("yes"), 0, "")
 
 
@@ -31,7 +31,7 @@ def test_reading_is_allowed_once(harness: RunHarness) -> None:
     "call", [EDIT, {"kind": "execute", "rawInput": {"command": "ls"}}, {"kind": "other"}, {}]
 )
 def test_other_requests_are_rejected_with_a_note(harness: RunHarness, call: Any) -> None:
-    outcome, ran = asked(harness, call)
+    outcome, ran = ask_permission(harness, call)
     assert (outcome, ran.code) == (selected("no"), 5)
     (line,) = ran.err.splitlines()
     assert line.startswith("accord run: refused: Do it: ")
@@ -50,7 +50,7 @@ def test_other_requests_are_rejected_with_a_note(harness: RunHarness, call: Any)
 )
 def test_only_official_read_kinds_inside_the_folder_are_approved(harness: RunHarness, call: Any) -> None:
     (harness.cwd / ".env").write_text("KEY=1")
-    outcome, ran = asked(harness, call)
+    outcome, ran = ask_permission(harness, call)
     assert (outcome, ran.code) == (selected("no"), 5)
 
 
@@ -59,7 +59,7 @@ def test_automatic_approval_never_selects_an_always_option(harness: RunHarness) 
         {"optionId": "ever", "name": "Always", "kind": "allow_always"},
         {"optionId": "no", "name": "No", "kind": "reject_once"},
     ]
-    outcome, ran = asked(harness, READ, "--permissions", "all", options=always)
+    outcome, ran = ask_permission(harness, READ, "--permissions", "all", options=always)
     assert (outcome, ran.code) == (selected("no"), 5)
     assert "the agent does not offer `allow_once`" in ran.err
 
@@ -69,18 +69,18 @@ def test_a_rejection_selects_any_reject_option_or_else_cancels(harness: RunHarne
         {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
         {"optionId": "never", "name": "Never", "kind": "reject_always"},
     ]
-    outcome, ran = asked(harness, EDIT, options=never)
+    outcome, ran = ask_permission(harness, EDIT, options=never)
     assert (outcome, ran.code) == (selected("never"), 5)
-    outcome, ran = asked(harness, EDIT, options=never[:1])
+    outcome, ran = ask_permission(harness, EDIT, options=never[:1])
     assert (outcome, ran.code) == ({"outcome": "cancelled"}, 5)
 
 
 def test_permissions_all_none_and_ask(harness: RunHarness) -> None:
-    outcome, ran = asked(harness, EDIT, "--permissions", "all")
+    outcome, ran = ask_permission(harness, EDIT, "--permissions", "all")
     assert (outcome, ran.code) == (selected("yes"), 0)
-    outcome, ran = asked(harness, READ, "--permissions", "none")
+    outcome, ran = ask_permission(harness, READ, "--permissions", "none")
     assert (outcome, ran.code) == (selected("no"), 5)
-    outcome, ran = asked(harness, READ, "--permissions", "ask")
+    outcome, ran = ask_permission(harness, READ, "--permissions", "ask")
     assert (outcome, ran.code) == (selected("no"), 5)
 
 
@@ -130,10 +130,10 @@ def test_the_non_interactive_policy_of_acp_json_is_used(harness: RunHarness) -> 
 
 
 def requests(
-    harness: RunHarness, *asked: tuple[str, Any], words: tuple[str, ...] = ()
+    harness: RunHarness, *calls: tuple[str, Any], words: tuple[str, ...] = ()
 ) -> tuple[list[Any], RunResult]:
-    sent = [json.dumps({"method": method, "params": params}) for method, params in asked]
-    ran = harness.run("go", "--format", "quiet", *words, *odd_agent("requests", *sent))
+    texts = [json.dumps({"method": method, "params": params}) for method, params in calls]
+    ran = harness.run("go", "--format", "quiet", *words, *odd_agent("requests", *texts))
     return [json.loads(line) for line in ran.out.splitlines()], ran
 
 

@@ -17,11 +17,11 @@ PNG = base64.b64decode(
 )
 
 
-def sent(
-    harness: RunHarness, *words: str, takes: Any = None, stdin: str | None = None
+def received_blocks(
+    harness: RunHarness, *words: str, prompt_capabilities: Any = None, stdin: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the content blocks that the agent received."""
-    capabilities = json.dumps({"promptCapabilities": takes or {}})
+    capabilities = json.dumps({"promptCapabilities": prompt_capabilities or {}})
     ran = harness.run("--format", "quiet", *words, *odd_agent("echo"), stdin=stdin, CAPABILITIES=capabilities)
     assert ran.code == 0, ran.err
     return json.loads(ran.out)
@@ -32,32 +32,34 @@ def text(text: str) -> dict[str, Any]:
 
 
 def test_the_prompt_comes_from_the_arguments(harness: RunHarness) -> None:
-    assert sent(harness, "fix", "the test") == [text("fix the test")]
+    assert received_blocks(harness, "fix", "the test") == [text("fix the test")]
 
 
 def test_without_arguments_the_prompt_comes_from_stdin(harness: RunHarness) -> None:
-    assert sent(harness, stdin="fix the test\n") == [text("fix the test")]
+    assert received_blocks(harness, stdin="fix the test\n") == [text("fix the test")]
 
 
 def test_a_dash_inserts_stdin(harness: RunHarness) -> None:
-    assert sent(harness, "Review:", "-", stdin="+ a line\n") == [text("Review:\n\n+ a line")]
+    assert received_blocks(harness, "Review:", "-", stdin="+ a line\n") == [text("Review:\n\n+ a line")]
 
 
 def test_stdin_is_not_read_when_a_prompt_is_given(harness: RunHarness) -> None:
-    assert sent(harness, "fix the test", stdin="not this") == [text("fix the test")]
+    assert received_blocks(harness, "fix the test", stdin="not this") == [text("fix the test")]
 
 
 def test_the_prompt_comes_from_a_file(harness: RunHarness) -> None:
     (harness.cwd / "task.md").write_text("Do it\nwell\n")
-    assert sent(harness, "--file", "task.md") == [text("Do it\nwell")]
-    assert sent(harness, "First this.", "--file", "task.md") == [text("First this.\n\nDo it\nwell")]
+    assert received_blocks(harness, "--file", "task.md") == [text("Do it\nwell")]
+    assert received_blocks(harness, "First this.", "--file", "task.md") == [
+        text("First this.\n\nDo it\nwell")
+    ]
 
 
 def test_a_mention_is_sent_as_a_resource_link(harness: RunHarness) -> None:
     (harness.cwd / "a.py").write_text("x = 1\n")
     (harness.cwd / "with space.md").write_text("y")
     (harness.cwd / "src").mkdir()
-    _, *links = sent(harness, 'Look at @a.py, @"with space.md" and (@src), mail a@b.c')
+    _, *links = received_blocks(harness, 'Look at @a.py, @"with space.md" and (@src), mail a@b.c')
     assert links == [
         {"type": "resource_link", "name": "a.py", "uri": (harness.cwd / "a.py").as_uri(),
          "mimeType": "text/x-python", "size": 6},
@@ -70,7 +72,7 @@ def test_a_mention_is_sent_as_a_resource_link(harness: RunHarness) -> None:
 
 def test_a_mention_is_embedded_when_the_agent_supports_it(harness: RunHarness) -> None:
     (harness.cwd / "a.py").write_text("x = 1\n")
-    _, block = sent(harness, "Look at @a.py.", takes={"embeddedContext": True})
+    _, block = received_blocks(harness, "Look at @a.py.", prompt_capabilities={"embeddedContext": True})
     assert block == {
         "type": "resource",
         "resource": {"uri": (harness.cwd / "a.py").as_uri(), "text": "x = 1\n", "mimeType": "text/x-python"},
@@ -96,7 +98,7 @@ def test_a_mention_of_a_secret_or_outside_file_is_sent_as_text(harness: RunHarne
 def test_an_attached_image_is_sent_as_image_when_supported(harness: RunHarness) -> None:
     picture = harness.cwd / "shot.png"
     picture.write_bytes(PNG)
-    _, block = sent(harness, "Look", "--attach", "shot.png", takes={"image": True})
+    _, block = received_blocks(harness, "Look", "--attach", "shot.png", prompt_capabilities={"image": True})
     assert block == {
         "type": "image",
         "data": base64.b64encode(PNG).decode(),
@@ -110,8 +112,11 @@ def test_the_image_type_is_detected_from_the_content(harness: RunHarness) -> Non
     (harness.cwd / "shot.png").write_bytes(b"\xff\xd8\xff\xe0 and so on")
     (harness.cwd / "shot.txt").write_bytes(b"RIFF\1\2\3\4WEBP and so on")
     names = ("shot", "shot.png", "shot.txt")
-    _, *blocks = sent(
-        harness, "Look", *(word for name in names for word in ("--attach", name)), takes={"image": True}
+    _, *blocks = received_blocks(
+        harness,
+        "Look",
+        *(word for name in names for word in ("--attach", name)),
+        prompt_capabilities={"image": True},
     )
     assert [block["mimeType"] for block in blocks] == ["image/png", "image/jpeg", "image/webp"]
     assert {block["type"] for block in blocks} == {"image"}
@@ -128,8 +133,14 @@ def test_an_attached_image_is_sent_as_link_when_images_are_not_supported(harness
 def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> None:
     (harness.cwd / "notes.txt").write_text("hello")
     (harness.cwd / "data.bin").write_bytes(b"\0\1")
-    _, notes, data = sent(
-        harness, "Look", "--attach", "notes.txt", "--attach", "data.bin", takes={"embeddedContext": True}
+    _, notes, data = received_blocks(
+        harness,
+        "Look",
+        "--attach",
+        "notes.txt",
+        "--attach",
+        "data.bin",
+        prompt_capabilities={"embeddedContext": True},
     )
     assert notes["resource"]["text"] == "hello"
     assert data["resource"]["blob"] == base64.b64encode(b"\0\1").decode()
@@ -170,9 +181,9 @@ def test_wrong_usage_is_a_one_line_error(
     with open(os.devnull) as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
         assert main(["run", *words]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    (line,) = shown.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
     assert line.startswith(f"accord run: {expected}")
 
 

@@ -71,7 +71,7 @@ def test_continue_prefers_the_newest_session_of_the_agents_list(harness: RunHarn
         CAPABILITIES=capabilities, SESSIONS=json.dumps(sessions), HEARD=str(log),
     )  # fmt: skip
     assert ran.code == 0, ran.err
-    assert [asked["sessionId"] for asked in received(log, "session/resume")] == ["s1"]
+    assert [params["sessionId"] for params in received(log, "session/resume")] == ["s1"]
 
 
 @pytest.mark.rule(103, 109)

@@ -112,8 +112,8 @@ def test_escape_sequences_in_a_question_are_removed(harness: RunHarness) -> None
 
 def test_a_write_without_a_permission_request_is_asked_for(harness: RunHarness) -> None:
     target = harness.cwd / "new.txt"
-    asked = json.dumps({"method": "fs/write_text_file", "params": {"path": str(target), "content": "x"}})
-    with run(harness, *odd_agent("requests", asked, asked)) as terminal:
+    request = json.dumps({"method": "fs/write_text_file", "params": {"path": str(target), "content": "x"}})
+    with run(harness, *odd_agent("requests", request, request)) as terminal:
         terminal.expect("odd asks: write ")
         terminal.expect("1  Allow")
         terminal.expect("2  Always allow edit in this session")
@@ -277,13 +277,13 @@ def test_a_form_can_be_declined_or_cancelled(harness: RunHarness) -> None:
 
 
 def test_a_url_is_shown_in_full_with_its_host(harness: RunHarness) -> None:
-    asked = {
+    request = {
         "mode": "url",
         "message": "Sign in there",
         "elicitationId": "e1",
         "url": "https://xn--80ak6aa92e.com/login?x=1",
     }
-    with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(asked))) as terminal:
+    with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(request))) as terminal:
         terminal.expect("odd asks you to open an address: Sign in there")
         terminal.expect("https://xn--80ak6aa92e.com/login?x=1")
         terminal.expect("at xn--80ak6aa92e.com; the host name contains characters that can look like others")
@@ -294,9 +294,9 @@ def test_a_url_is_shown_in_full_with_its_host(harness: RunHarness) -> None:
 
 
 def test_an_ask_user_question_is_answered_by_number_or_text(harness: RunHarness) -> None:
-    asked = json.dumps({"question": "Which one?", "options": ["this", "that"]})
+    request = json.dumps({"question": "Which one?", "options": ["this", "that"]})
     for typed, answer in (("2", "that"), ("neither", "neither")):
-        with run(harness, "--format", "quiet", *odd_agent("asks-user", asked)) as terminal:
+        with run(harness, "--format", "quiet", *odd_agent("asks-user", request)) as terminal:
             terminal.expect("Which one?")
             terminal.expect("2  that")
             terminal.expect("A number, or your own answer: ")

@@ -12,7 +12,7 @@ def entry() -> dict[str, object]:
     return {"command": command, "args": args}
 
 
-def answered(harness: RunHarness, file: object, answer: str, *words: str) -> tuple[int, str]:
+def run_and_answer(harness: RunHarness, file: object, answer: str, *words: str) -> tuple[int, str]:
     """Return the exit code, and the text shown after the answer."""
     (harness.cwd / "acp.json").write_text(json.dumps(file))
     with in_terminal(
@@ -21,13 +21,13 @@ def answered(harness: RunHarness, file: object, answer: str, *words: str) -> tup
         terminal.expect("Trust this folder's acp.json? [y/N] ")
         terminal.type(answer)
         code = terminal.end()
-    shown = terminal.shown.replace("\r\n", "\n").partition("[y/N] ")[2]
-    return code, shown.partition("\n")[2]
+    output = terminal.shown.replace("\r\n", "\n").partition("[y/N] ")[2]
+    return code, output.partition("\n")[2]
 
 
-def test_a_yes_runs_the_agent_of_the_project(harness: RunHarness) -> None:
+def test_trusting_the_file_runs_its_agent(harness: RunHarness) -> None:
     file = {"servers": {"helper": entry()}, "defaultServer": "helper"}
-    assert answered(harness, file, "y\r") == (0, "theirs: hello\n")
+    assert run_and_answer(harness, file, "y\r") == (0, "theirs: hello\n")
 
 
 @pytest.mark.parametrize(
@@ -38,20 +38,22 @@ def test_a_yes_runs_the_agent_of_the_project(harness: RunHarness) -> None:
         ({}, ("-a", "Helper"), "Helper"),
     ],
 )
-def test_a_no_does_not_run_another_agent_in_its_place(
+def test_refusing_the_file_does_not_run_another_agent_of_that_name(
     harness: RunHarness, default: dict[str, str], words: tuple[str, ...], agent: str
 ) -> None:
     harness.settings(servers={"helper": entry()})
-    code, shown = answered(harness, {"servers": {"helper": {"command": "x"}}, **default}, "n\r", *words)
+    code, output = run_and_answer(
+        harness, {"servers": {"helper": {"command": "x"}}, **default}, "n\r", *words
+    )
     assert code == 2
-    assert shown.splitlines()[-1] == (
+    assert output.splitlines()[-1] == (
         f"accord run: {agent!r} comes from an untrusted file ({harness.cwd / 'acp.json'}); "
         "run `accord agents trust` to allow it, or name another agent"
     )
 
 
-def test_a_no_does_not_affect_agents_outside_the_file(harness: RunHarness) -> None:
+def test_refusing_the_file_does_not_affect_other_agents(harness: RunHarness) -> None:
     harness.settings(servers={"mine": entry()}, defaultServer="mine")
     file = {"servers": {"helper": {"command": "x"}}}
-    assert answered(harness, file, "n\r") == (0, "Not trusted; acp.json is ignored.\ntheirs: hello\n")
-    assert answered(harness, file | {"defaultServer": "helper"}, "n\r", "-a", "mine")[0] == 0
+    assert run_and_answer(harness, file, "n\r") == (0, "Not trusted; acp.json is ignored.\ntheirs: hello\n")
+    assert run_and_answer(harness, file | {"defaultServer": "helper"}, "n\r", "-a", "mine")[0] == 0

@@ -52,9 +52,9 @@ def test_stored_files_are_for_the_owner_only(home: Path) -> None:
         gateway.signal(signal.SIGINT)
         assert gateway.end()[0] == 0
     secret = gateway.token[len("acc_12345678_") :]
-    kept = list((home / "data" / "gateway").rglob("*"))
-    assert {path.name for path in kept} >= {"tokens", "audit.jsonl"}
-    for path in kept:
+    stored_files = list((home / "data" / "gateway").rglob("*"))
+    assert {path.name for path in stored_files} >= {"tokens", "audit.jsonl"}
+    for path in stored_files:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
         assert path.is_dir() or secret not in path.read_text()
     events = [

@@ -112,9 +112,9 @@ async def test_revoking_closes_only_the_connections_of_that_token(home: Path) ->
             ) as revoked,
             connect(
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {gateway.token}"}
-            ) as kept,
+            ) as other,
         ):
-            for socket in (revoked, kept):
+            for socket in (revoked, other):
                 await socket.send(INITIALIZE)
                 assert '"result"' in str(await socket.recv())
             await asyncio.to_thread(accord, home, "serve", "token", "revoke", "phone")
@@ -122,8 +122,8 @@ async def test_revoking_closes_only_the_connections_of_that_token(home: Path) ->
                 await revoked.recv()
             assert closed.value.rcvd is not None
             assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "the token was revoked")
-            await kept.send('{"jsonrpc":"2.0","id":1,"method":"_accord/agents","params":{}}')
-            assert '"id":1' in str(await kept.recv())
+            await other.send('{"jsonrpc":"2.0","id":1,"method":"_accord/agents","params":{}}')
+            assert '"id":1' in str(await other.recv())
         with pytest.raises(InvalidStatus) as refused:
             await connect(
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {phone}"}

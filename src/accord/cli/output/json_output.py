@@ -73,7 +73,7 @@ class JsonOutput:
         settings = session.state.settings
         info = agent.info
         self._stdout.write(
-            self._line(
+            self._format_line(
                 "opened",
                 {
                     "agent": {"name": agent.name} if info is None else to_builtins(info),
@@ -87,11 +87,11 @@ class JsonOutput:
 
     def event(self, event: ClientEvent) -> None:
         kind, members = _members(event)
-        self._stdout.write(self._line(kind, members))
+        self._stdout.write(self._format_line(kind, members))
 
     def note(self, text: str) -> None:
         if not self._finished:  # the result is the last line
-            self._stdout.try_write(self._line("note", {"text": text}))
+            self._stdout.try_write(self._format_line("note", {"text": text}))
         self._stderr.try_write(note_line(text))
 
     @contextmanager
@@ -103,7 +103,7 @@ class JsonOutput:
         usage = None if session is None else session.state.usage
         self._finished = True
         self._stdout.try_write(
-            self._line(
+            self._format_line(
                 "result",
                 {
                     "stopReason": None if ended is None else ended.stop_reason,
@@ -120,11 +120,11 @@ class JsonOutput:
         if error is not None:
             self._stderr.try_write(error_text(error))
 
-    def _line(self, kind: str, members: Mapping[str, Any]) -> str:
-        at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
+    def _format_line(self, kind: str, members: Mapping[str, Any]) -> str:
+        time_text = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
         session = None if self._session is None else self._session.id
-        head = {"v": VERSION, "type": kind, "at": at.replace("+00:00", "Z"), "session": session}
-        text = encode({**head, **members}).decode()
+        header = {"v": VERSION, "type": kind, "at": time_text.replace("+00:00", "Z"), "session": session}
+        text = encode({**header, **members}).decode()
         return _UNSAFE.sub(lambda match: json_escape(match[0]), text) + "\n"
 
 

@@ -88,26 +88,26 @@ class InlineMarkdown:
         self._pending = ""
 
     def _scan(self, text: str, previous_char: str, attributes: Attributes, *, final: bool) -> int:
-        at = 0
-        while at < len(text):
-            found = _SPECIAL.search(text, at)
-            if found is None:
-                self._write(text[at:], attributes)
+        position = 0
+        while position < len(text):
+            match = _SPECIAL.search(text, position)
+            if match is None:
+                self._write(text[position:], attributes)
                 return len(text)
-            if found.start() > at:
-                self._write(text[at : found.start()], attributes)
-                at = found.start()
-            window = text[at : at + MAX_MARKUP_LENGTH]
+            if match.start() > position:
+                self._write(text[position : match.start()], attributes)
+                position = match.start()
+            window = text[position : position + MAX_MARKUP_LENGTH]
             try:
-                at += self._write_markup(
+                position += self._write_markup(
                     window,
-                    text[at - 1] if at else previous_char,
+                    text[position - 1] if position else previous_char,
                     attributes,
                     complete=final or len(window) == MAX_MARKUP_LENGTH,
                 )
             except _Undecided:
-                return at
-        return at
+                return position
+        return position
 
     def _write_markup(self, text: str, previous_char: str, attributes: Attributes, *, complete: bool) -> int:
         """Write the markup at the start of the text and return its length."""
@@ -171,34 +171,34 @@ class InlineMarkdown:
         ):
             return self._literal(text, count, attributes)
         checked = count
-        for found in closers.finditer(text, count):
-            if not complete and (found.end() == len(text) or "`" in text[checked : found.start()]):
+        for match in closers.finditer(text, count):
+            if not complete and (match.end() == len(text) or "`" in text[checked : match.start()]):
                 raise _Undecided  # the mark may be longer, or inside code that has not ended
-            checked = found.end()
-            if found["closer"] is None:
+            checked = match.end()
+            if match["closer"] is None:
                 continue
             emphasis = STRUCK if mark == "~" else _EMPHASIS[count]
-            self._scan(text[count : found.start()], mark, attributes + emphasis, final=True)
-            return found.end()
+            self._scan(text[count : match.start()], mark, attributes + emphasis, final=True)
+            return match.end()
         if not complete:
             raise _Undecided
         return self._literal(text, count, attributes)
 
     def _link(self, text: str, attributes: Attributes, complete: bool, *, image: bool = False) -> int:
-        found = _LINK.match(text)
-        if found is None:
+        match = _LINK.match(text)
+        if match is None:
             if not complete and _OPEN_LINK.match(text) is not None:
                 raise _Undecided
             if image:
                 self._write("!", attributes)
             return self._literal(text, 1, attributes)
-        name, address = found[1], found[2]
+        name, address = match[1], match[2]
         if name:
             self._scan(name, "[", attributes + UNDERLINE, final=True)
         # The address is always shown, because the text of a link may mislead.
         if address != name:
             self._write(f" ({address})" if name else address, attributes + DIM)
-        return found.end()
+        return match.end()
 
 
 Emit: TypeAlias = Callable[[str, int], None]
@@ -246,8 +246,8 @@ class LineWrapper:
         if self._limit is None:
             self._put(text, attributes)
             return
-        for found in _TOKENS.finditer(text.replace("\t", "    ") if "\t" in text else text):
-            token = found[0]
+        for match in _TOKENS.finditer(text.replace("\t", "    ") if "\t" in text else text):
+            token = match[0]
             if token[0] == " ":
                 self.flush_word()
                 self._after_wide = False
@@ -451,38 +451,38 @@ class TerminalMarkdown:
     def _classify(self, line: str, *, final: bool) -> None:
         """Decide by the first characters only: later ones may not have arrived."""
         text = line.lstrip(" \t")
-        head = text[:_PREFIX_LENGTH]
-        if _FENCE.match(head) or head.startswith("|") or _MAYBE_RULE.match(head):
+        line_start = text[:_PREFIX_LENGTH]
+        if _FENCE.match(line_start) or line_start.startswith("|") or _MAYBE_RULE.match(line_start):
             if final:
                 self._write_complete_line(line)
             else:
                 self._buffering = True
             return
-        if not head:
+        if not line_start:
             self._blank_before_next = self._has_lines
             return
         self._streaming = True
-        self._start_line(text, len(line) - len(text), head)
+        self._start_line(text, len(line) - len(text), line_start)
 
-    def _start_line(self, text: str, spaces: int, head: str) -> None:
+    def _start_line(self, text: str, spaces: int, line_start: str) -> None:
         self._write_blank_line()
         attributes = self._attributes
         prefix = indent = self._line_prefix + " " * spaces
         at = 0
         if not self._style.color:
-            item = _ITEM.match(head)
+            item = _ITEM.match(line_start)
             self._wrapper.begin(prefix, indent + " " * (item.end() if item else 0))
             self._inline.begin(attributes)
             self._inline_feed(text)
             return
         symbols = self._style.symbols
-        while quote := _QUOTE.match(head, at):
+        while quote := _QUOTE.match(line_start, at):
             prefix, indent, at = f"{prefix}{symbols.bar} ", f"{indent}{symbols.bar} ", quote.end()
             attributes = attributes + DIM if DIM[0] not in attributes else attributes
-        if heading := _HEADING.match(head, at):
+        if heading := _HEADING.match(line_start, at):
             at = heading.end()
             attributes = attributes + BOLD + (UNDERLINE if len(heading[1]) == 1 else PLAIN)
-        elif item := _ITEM.match(head, at):
+        elif item := _ITEM.match(line_start, at):
             at = item.end()
             symbol = item[1] if item[1][0].isdigit() else symbols.bullet
             if item[2]:

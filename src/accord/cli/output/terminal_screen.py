@@ -238,8 +238,8 @@ class TerminalScreen:
         lines = self._live(self._size.columns - 1)[: max(self._size.lines - 1, 1)]
         if lines == self._drawn:
             return
-        below = "\n" if lines and self._column else ""
-        self._pending += (self._clear_sequence(), below, "\n".join(lines))
+        line_break = "\n" if lines and self._column else ""
+        self._pending += (self._clear_sequence(), line_break, "\n".join(lines))
         self.flush()  # one write, so that the terminal shows no half-drawn lines
         self._drawn = lines
 

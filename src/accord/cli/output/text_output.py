@@ -76,11 +76,11 @@ class MarkdownWriter:
     """Renders a message as Markdown."""
 
     def __init__(
-        self, screen: TerminalScreen, style: Style, attributes: Attributes = PLAIN, mark: str = ""
+        self, screen: TerminalScreen, style: Style, attributes: Attributes = PLAIN, line_prefix: str = ""
     ) -> None:
         self._cleaner = TextCleaner()
         self._markdown = TerminalMarkdown(
-            screen.write, screen.width, style, attributes=attributes, line_prefix=mark
+            screen.write, screen.width, style, attributes=attributes, line_prefix=line_prefix
         )
 
     def feed(self, text: str) -> None:
@@ -99,10 +99,10 @@ class MarkdownWriter:
 class PlainWriter:
     """Writes the text unchanged, without empty lines around it. Each line may start with a mark."""
 
-    def __init__(self, screen: TerminalScreen, mark: str = "") -> None:
+    def __init__(self, screen: TerminalScreen, line_prefix: str = "") -> None:
         self._cleaner = TextCleaner()
         self._screen = screen
-        self._mark = mark
+        self._line_prefix = line_prefix
         self._line_breaks = 0  # held back until more text arrives
         self._started = False
         self._in_line = False
@@ -116,9 +116,9 @@ class PlainWriter:
         if stripped:
             self._started = True
             stripped = "\n" * self._line_breaks + stripped
-            if self._mark:
-                start = "" if self._in_line else self._mark
-                stripped = start + stripped.replace("\n", f"\n{self._mark}")
+            if self._line_prefix:
+                start = "" if self._in_line else self._line_prefix
+                stripped = start + stripped.replace("\n", f"\n{self._line_prefix}")
             self._screen.write(stripped, _COLUMN)
             self._line_breaks, self._in_line = 0, True
         if breaks and self._in_line:  # a reader of lines gets this one now
@@ -315,10 +315,10 @@ class TextOutput:
     def _new_writer(self, kind: str) -> TextWriter:
         self._screen.begin_block(kind, apart=True)
         thought = kind == "thought"
-        mark = THOUGHT_MARK if thought and not self._style.color else ""
+        line_prefix = THOUGHT_MARK if thought and not self._style.color else ""
         if self._rendered:
-            return MarkdownWriter(self._screen, self._style, DIM if thought else PLAIN, mark)
-        return PlainWriter(self._screen, mark)
+            return MarkdownWriter(self._screen, self._style, DIM if thought else PLAIN, line_prefix)
+        return PlainWriter(self._screen, line_prefix)
 
     def _end_message(self) -> None:
         writer, self._writer = self._writer, None

@@ -80,8 +80,8 @@ def diff_lines(
     return lines
 
 
-def _headline(name: str, style: Style, note: str, counts: str) -> str:
-    return f"{name} {style.paint(f'({note}{counts})', DIM)}"
+def _headline(name: str, style: Style, remark: str, counts: str) -> str:
+    return f"{name} {style.paint(f'({remark}{counts})', DIM)}"
 
 
 def _lines(text: str) -> list[str]:
@@ -201,9 +201,9 @@ def _locations(call: ToolCallState, cwd: str, title: str) -> str:
             name += f":{location.line}"
         if name not in title and name not in names and os.path.basename(location.path) not in title:
             names.append(name)
-    more = len(call.locations) - _MAX_LOCATIONS
-    if names and more > 0:
-        names.append(f"+{more}")
+    hidden_count = len(call.locations) - _MAX_LOCATIONS
+    if names and hidden_count > 0:
+        names.append(f"+{hidden_count}")
     return f"  {' '.join(names)}" if names else ""
 
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-CONTEXT: Final = 3
+CONTEXT_LINES: Final = 3
 FOLDED_LINES: Final = 40
 _MARGIN: Final = 4
-WIDE: Final = 130
+SIDE_BY_SIDE_WIDTH: Final = 130
 """From this width on, diffs are side by side."""
-NARROW: Final = 60
+MIN_SIDE_BY_SIDE_WIDTH: Final = 60
 """The same if the user has chosen side by side."""
-TOO_LONG: Final = 20_000
+MAX_COMPARED_LINES: Final = 20_000
 """Longer files are not compared line by line, and at most so many lines of a change are shown."""
-AT_ONCE: Final = 400
+MAX_IMMEDIATE_LINES: Final = 400
 """Files with up to so many lines are compared immediately; others in a thread."""
 
 
@@ -58,12 +58,12 @@ class Comparison(NamedTuple):
 def compare(before: str | None, after: str) -> Comparison:
     """Clean and compare two texts."""
     old, new = _lines(before or ""), _lines(after)
-    if len(old) + len(new) > TOO_LONG:
+    if len(old) + len(new) > MAX_COMPARED_LINES:
         return _compare_ends(old, new)
     rows: list[DiffRow | None] = []
     added = removed = 0
     for group in difflib.SequenceMatcher(None, old, new, autojunk=len(old) > 500).get_grouped_opcodes(
-        CONTEXT
+        CONTEXT_LINES
     ):
         if rows:
             rows.append(None)
@@ -80,21 +80,24 @@ def compare(before: str | None, after: str) -> Comparison:
 
 def _compare_ends(old: list[str], new: list[str]) -> Comparison:
     """Return one change between the common first and last lines. Cuts both sides if it is too long."""
-    least = min(len(old), len(new))
-    start = next((at for at in range(least) if old[at] != new[at]), least)
-    end = next((at for at in range(least - start) if old[-1 - at] != new[-1 - at]), least - start)
+    min_length = min(len(old), len(new))
+    start = next((at for at in range(min_length) if old[at] != new[at]), min_length)
+    end = next((at for at in range(min_length - start) if old[-1 - at] != new[-1 - at]), min_length - start)
     removed, added = range(start, len(old) - end), range(start, len(new) - end)
-    rows: list[DiffRow | None] = [DiffRow(at, at) for at in range(max(start - CONTEXT, 0), start)]
+    rows: list[DiffRow | None] = [DiffRow(at, at) for at in range(max(start - CONTEXT_LINES, 0), start)]
     for numbers, is_removed in ((removed, True), (added, False)):
-        rows += [DiffRow(at, None) if is_removed else DiffRow(None, at) for at in numbers[: TOO_LONG // 2]]
-        if len(numbers) > TOO_LONG // 2:
+        rows += [
+            DiffRow(at, None) if is_removed else DiffRow(None, at)
+            for at in numbers[: MAX_COMPARED_LINES // 2]
+        ]
+        if len(numbers) > MAX_COMPARED_LINES // 2:
             rows.append(None)
-    rows += [DiffRow(len(old) - end + at, len(new) - end + at) for at in range(min(end, CONTEXT))]
+    rows += [DiffRow(len(old) - end + at, len(new) - end + at) for at in range(min(end, CONTEXT_LINES))]
     return Comparison(old, new, rows, len(added), len(removed))
 
 
 class DiffPart(DrawnPart):
-    """A diff of a file. `later` compares the part in a thread and redraws it."""
+    """A diff of a file. `compare_later` compares the part in a thread and redraws it."""
 
     gap: int = 0
 
@@ -104,7 +107,7 @@ class DiffPart(DrawnPart):
         before: str | None,
         after: str,
         *,
-        later: "Callable[[DiffPart], None] | None" = None,
+        compare_later: "Callable[[DiffPart], None] | None" = None,
         folded: bool = True,
     ) -> None:
         super().__init__()
@@ -112,99 +115,108 @@ class DiffPart(DrawnPart):
         self.before = before
         self.after = after
         self.folded = folded
-        self.compared: Comparison | None = None
+        self.comparison: Comparison | None = None
         size = after.count("\n") + (before or "").count("\n")
-        if later is None or size <= AT_ONCE:
+        if compare_later is None or size <= MAX_IMMEDIATE_LINES:
             self.compare()
         else:
-            later(self)
+            compare_later(self)
 
     def compare(self) -> None:
         """Compare the texts. Blocking."""
-        self.compared = compare(self.before, self.after)
+        self.comparison = compare(self.before, self.after)
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        compared = self.compared
-        head = Text("    ").append(clean_line(self.path), palette.strong)
-        if compared is None:
-            return [strip_of(head.append("  comparing…", palette.muted))]
+        comparison = self.comparison
+        headline = Text("    ").append(clean_line(self.path), palette.strong)
+        if comparison is None:
+            return [strip_of(headline.append("  comparing…", palette.muted))]
         if self.before is None:
-            head.append("  new", palette.muted)
-        head.append(f"  +{compared.added}", palette.good).append(f" −{compared.removed}", palette.bad)
-        if max(compared.added, compared.removed) > TOO_LONG // 2:
-            shown = sum(row is not None for row in compared.rows)
-            if shown < compared.added + compared.removed:
-                head.append(f"  too long: only {TOO_LONG // 2} lines of each side are shown", palette.warn)
-        head.truncate(width, overflow="ellipsis")
-        left = 0
-        if self.folded and len(compared.rows) > AT_ONCE:  # do not draw lines that are folded
-            left = len(compared.rows) - AT_ONCE
-            compared = compared._replace(rows=compared.rows[:AT_ONCE])
-        drawing = _Drawing(self.path, compared, palette, width)
-        lines = drawing.beside() if self._beside(width, palette) else drawing.below()
+            headline.append("  new", palette.muted)
+        headline.append(f"  +{comparison.added}", palette.good).append(f" −{comparison.removed}", palette.bad)
+        if max(comparison.added, comparison.removed) > MAX_COMPARED_LINES // 2:
+            shown_count = sum(row is not None for row in comparison.rows)
+            if shown_count < comparison.added + comparison.removed:
+                headline.append(
+                    f"  too long: only {MAX_COMPARED_LINES // 2} lines of each side are shown", palette.warn
+                )
+        headline.truncate(width, overflow="ellipsis")
+        hidden_count = 0
+        if self.folded and len(comparison.rows) > MAX_IMMEDIATE_LINES:  # do not draw lines that are folded
+            hidden_count = len(comparison.rows) - MAX_IMMEDIATE_LINES
+            comparison = comparison._replace(rows=comparison.rows[:MAX_IMMEDIATE_LINES])
+        drawing = _Drawing(self.path, comparison, palette, width)
+        lines = drawing.side_by_side() if self._is_side_by_side(width, palette) else drawing.unified()
         if self.folded and len(lines) > FOLDED_LINES:
-            left += len(lines) - FOLDED_LINES
-            lines = [*lines[:FOLDED_LINES], strip_of(Text(f"      … {left} more lines", palette.faint))]
-        return [strip_of(head), *lines]
+            hidden_count += len(lines) - FOLDED_LINES
+            lines = [
+                *lines[:FOLDED_LINES],
+                strip_of(Text(f"      … {hidden_count} more lines", palette.faint)),
+            ]
+        return [strip_of(headline), *lines]
 
-    def _beside(self, width: int, palette: "Palette") -> bool:
+    def _is_side_by_side(self, width: int, palette: "Palette") -> bool:
         """Whether to draw side by side, by the setting and the width."""
-        least = NARROW if palette.diffs == "beside" else WIDE
-        return palette.diffs != "below" and self.before is not None and width >= least
+        min_width = MIN_SIDE_BY_SIDE_WIDTH if palette.diffs == "beside" else SIDE_BY_SIDE_WIDTH
+        return palette.diffs != "below" and self.before is not None and width >= min_width
 
     def estimate(self, width: int) -> int:
-        if self.compared is None:
+        if self.comparison is None:
             return 1
-        return 1 + min(len(self.compared.rows), FOLDED_LINES if self.folded else TOO_LONG)
+        return 1 + min(len(self.comparison.rows), FOLDED_LINES if self.folded else MAX_COMPARED_LINES)
 
 
 class _Drawing:
     """Draws one comparison."""
 
-    def __init__(self, path: str, compared: Comparison, palette: "Palette", width: int) -> None:
-        self._compared = compared
+    def __init__(self, path: str, comparison: Comparison, palette: "Palette", width: int) -> None:
+        self._comparison = comparison
         self._palette = palette
         self._width = width
-        self._digits = max(len(str(max(len(compared.before), len(compared.after)))), 2)
+        self._digits = max(len(str(max(len(comparison.before), len(comparison.after)))), 2)
         language = language_of(path)
         self._before = self._highlighted(
-            compared.before, [row.before for row in compared.rows if row], language
+            comparison.before, [row.before for row in comparison.rows if row], language
         )
-        self._after = self._highlighted(compared.after, [row.after for row in compared.rows if row], language)
+        self._after = self._highlighted(
+            comparison.after, [row.after for row in comparison.rows if row], language
+        )
 
-    def _highlighted(self, lines: list[str], wanted: list[int | None], language: str) -> dict[int, Text]:
+    def _highlighted(
+        self, lines: list[str], line_numbers: list[int | None], language: str
+    ) -> dict[int, Text]:
         """Return the visible lines, highlighted, by line number."""
-        numbers = [number for number in wanted if number is not None]
+        numbers = [number for number in line_numbers if number is not None]
         if not numbers:
             return {}
         first, last = min(numbers), max(numbers)
-        lines_drawn = highlight("\n".join(lines[first : last + 1]), language, self._palette)
+        highlighted = highlight("\n".join(lines[first : last + 1]), language, self._palette)
         return {
-            number: lines_drawn[number - first] for number in numbers if number - first < len(lines_drawn)
+            number: highlighted[number - first] for number in numbers if number - first < len(highlighted)
         }
 
-    def below(self) -> list[Strip]:
+    def unified(self) -> list[Strip]:
         """Draw a unified diff."""
         out: list[Strip] = []
-        for row in self._compared.rows:
+        for row in self._comparison.rows:
             if row is None:
                 out.append(strip_of(Text(f"    {'⋯':>{self._digits}}", self._palette.faint)))
                 continue
             number = row.after if row.after is not None else row.before
             text = (self._after if row.after is not None else self._before).get(number or 0, Text())
             sign, style, background = self._style(row)
-            lead = Text(f"{(number or 0) + 1:>{self._digits}} ", self._palette.faint)
-            lead.append(f"{sign} ", style)
+            prefix = Text(f"{(number or 0) + 1:>{self._digits}} ", self._palette.faint)
+            prefix.append(f"{sign} ", style)
             available = self._width - _MARGIN
-            for at, piece in enumerate(wrap_cells(text, max(available - len(lead), 1))):
-                line = (lead.copy() if at == 0 else Text(" " * len(lead))).append_text(piece)
+            for at, piece in enumerate(wrap_cells(text, max(available - len(prefix), 1))):
+                line = (prefix.copy() if at == 0 else Text(" " * len(prefix))).append_text(piece)
                 if background is not None:
                     line.append(" " * max(available - cell_len(line.plain), 0))
                     line.stylize_before(background)
                 out.append(strip_of(Text(" " * _MARGIN).append_text(line)))
         return out
 
-    def beside(self) -> list[Strip]:
+    def side_by_side(self) -> list[Strip]:
         """Draw side by side."""
         half = (self._width - 5) // 2
         out: list[Strip] = []
@@ -212,14 +224,14 @@ class _Drawing:
             if left is None and right is None:
                 out.append(strip_of(Text("    ⋯", self._palette.faint)))
                 continue
-            one = self._cell(left, half, self._before)
-            other = self._cell(right, half, self._after)
+            left_lines = self._cell(left, half, self._before)
+            right_lines = self._cell(right, half, self._after)
             blank = Text(" " * half)
-            for at in range(max(len(one), len(other))):
+            for at in range(max(len(left_lines), len(right_lines))):
                 line = Text("    ")
-                line.append_text(one[at] if at < len(one) else blank.copy())
+                line.append_text(left_lines[at] if at < len(left_lines) else blank.copy())
                 line.append("│", self._palette.faint)
-                line.append_text(other[at] if at < len(other) else blank.copy())
+                line.append_text(right_lines[at] if at < len(right_lines) else blank.copy())
                 out.append(strip_of(line))
         return out
 
@@ -230,13 +242,13 @@ class _Drawing:
         added: list[int] = []
 
         def flush() -> None:
-            befores = [(number, False) for number in removed]
-            afters = [(number, True) for number in added]
-            pairs.extend(zip_longest(befores, afters))
+            removed_sides = [(number, False) for number in removed]
+            added_sides = [(number, True) for number in added]
+            pairs.extend(zip_longest(removed_sides, added_sides))
             removed.clear()
             added.clear()
 
-        for row in self._compared.rows:
+        for row in self._comparison.rows:
             if row is None:
                 flush()
                 pairs.append((None, None))
@@ -259,10 +271,10 @@ class _Drawing:
         text = texts.get(number, Text())
         background = None if is_added is None else self._palette.added if is_added else self._palette.removed
         sign = " " if is_added is None else "+" if is_added else "−"
-        lead = f"{number + 1:>{self._digits}} {sign} "
+        prefix = f"{number + 1:>{self._digits}} {sign} "
         out: list[Text] = []
-        for at, piece in enumerate(wrap_cells(text, max(width - len(lead), 1))):
-            line = Text(lead if at == 0 else " " * len(lead), self._palette.faint).append_text(piece)
+        for at, piece in enumerate(wrap_cells(text, max(width - len(prefix), 1))):
+            line = Text(prefix if at == 0 else " " * len(prefix), self._palette.faint).append_text(piece)
             line.append(" " * max(width - cell_len(line.plain), 0))
             if background is not None:
                 line.stylize_before(background)
@@ -308,10 +320,12 @@ class RevealedTextPart(DrawnPart):
             if self._code
             else [Text(line, style) for line in lines]
         )
-        lead = Text("│ ", palette.faint) if self._quoted else Text()
+        prefix = Text("│ ", palette.faint) if self._quoted else Text()
         out: list[Strip] = []
         for text in texts:
-            out += [strip_of(lead.copy().append_text(piece)) for piece in wrap_cells(text, max(width - 2, 1))]
+            out += [
+                strip_of(prefix.copy().append_text(piece)) for piece in wrap_cells(text, max(width - 2, 1))
+            ]
         return out
 
     def estimate(self, width: int) -> int:

@@ -15,7 +15,7 @@ from accord.tui.parts.part import (
     DrawnPart,
     estimate_lines,
     highlight,
-    indented,
+    prefix_lines,
     strip_of,
     wrap_cells,
     wrap_words,
@@ -104,10 +104,10 @@ class MarkdownDrawing:
         lines: list[Text] = []
         number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else 0
         for item in node.children:
-            mark = f"{number}. " if node.type == "ordered_list" else ("• ", "◦ ", "▪ ")[min(depth, 2)]
+            bullet = f"{number}. " if node.type == "ordered_list" else ("• ", "◦ ", "▪ ")[min(depth, 2)]
             number += 1
-            drawn = self._draw_all(item.children, width - len(mark), depth + 1, tight=True)
-            lines += indented(drawn, Text(mark, self._palette.accent), " " * len(mark))
+            drawn = self._draw_all(item.children, width - len(bullet), depth + 1, tight=True)
+            lines += prefix_lines(drawn, Text(bullet, self._palette.accent), " " * len(bullet))
         return lines
 
     def _quote(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
@@ -115,7 +115,7 @@ class MarkdownDrawing:
         drawn = self._draw_all(node.children, width - 2, depth + 1)
         for line in drawn:
             line.stylize_before(self._palette.muted)
-        return indented(drawn, bar, bar)
+        return prefix_lines(drawn, bar, bar)
 
     def _code(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         language = (node.info or "").split()[0] if (node.info or "").split() else ""
@@ -155,7 +155,7 @@ class MarkdownDrawing:
             case "hardbreak":
                 out.append("\n", style)
             case "code_inline":
-                out.append(node.content, style + palette.code)
+                out.append(node.content, style + palette.inline_code)
             case "strong":
                 self._spans(node, style + Style(bold=True), out, depth)
             case "em":
@@ -189,10 +189,10 @@ def code_block(code: str, language: str, width: int, palette: "Palette") -> list
     lines: list[Text] = []
     for line in highlight(code, language, palette):
         for piece in wrap_cells(line, max(width - 2, 1)):
-            shown = Text(" ").append_text(piece)
-            shown.append(" " * max(width - cell_len(shown.plain), 0))
-            shown.stylize_before(palette.block)
-            lines.append(shown)
+            drawn_line = Text(" ").append_text(piece)
+            drawn_line.append(" " * max(width - cell_len(drawn_line.plain), 0))
+            drawn_line.stylize_before(palette.code_block)
+            lines.append(drawn_line)
     return lines
 
 
@@ -200,41 +200,45 @@ def _draw_table(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
     columns = max((len(row) for row in rows), default=0)
     if not columns:
         return []
-    wanted = [
-        max((cell_len(row[at].plain) for row in rows if at < len(row)), default=0) for at in range(columns)
+    natural_widths = [
+        max((cell_len(row[column].plain) for row in rows if column < len(row)), default=0)
+        for column in range(columns)
     ]
     available = max(width - 3 * (columns - 1), columns)
-    widths = _column_widths(wanted, available)
+    widths = _column_widths(natural_widths, available)
     lines: list[Text] = []
     for number, row in enumerate(rows):
-        cells = [wrap_words(row[at], widths[at]) if at < len(row) else [Text()] for at in range(columns)]
+        cells = [
+            wrap_words(row[column], widths[column]) if column < len(row) else [Text()]
+            for column in range(columns)
+        ]
         for line in range(max(map(len, cells))):
             out = Text()
-            for at, cell in enumerate(cells):
-                if at:
+            for column, cell in enumerate(cells):
+                if column:
                     out.append(" │ ", faint)
                 piece = cell[line].copy() if line < len(cell) else Text()
                 piece.rstrip()
-                if at < columns - 1:
-                    piece.append(" " * max(widths[at] - cell_len(piece.plain), 0))
+                if column < columns - 1:
+                    piece.append(" " * max(widths[column] - cell_len(piece.plain), 0))
                 out.append_text(piece)
             lines.append(out)
         if number == 0:
-            lines.append(Text("─┼─".join("─" * one for one in widths), faint))
+            lines.append(Text("─┼─".join("─" * column_width for column_width in widths), faint))
     return lines
 
 
-def _column_widths(wanted: list[int], available: int) -> list[int]:
+def _column_widths(natural_widths: list[int], available: int) -> list[int]:
     """Return the column widths: narrow columns get what they need, wide ones share the rest."""
-    widths = [max(one, 1) for one in wanted]
+    widths = [max(width, 1) for width in natural_widths]
     while sum(widths) > available:
         widest = max(widths)
         if widest == 1:
             break
-        second = max((one for one in widths if one < widest), default=1)
-        for at, one in enumerate(widths):
-            if one == widest and sum(widths) > available:
-                widths[at] = max(
+        second = max((width for width in widths if width < widest), default=1)
+        for column, width in enumerate(widths):
+            if width == widest and sum(widths) > available:
+                widths[column] = max(
                     second, widest - max((sum(widths) - available) // widths.count(widest), 1), 1
                 )
     return widths
@@ -272,9 +276,9 @@ class NotePart(DrawnPart):
         lines: list[Text] = []
         for number, line in enumerate(clean_text(self.text).strip().split("\n")):
             sign = f"  {_SIGNS[self.tone]} " if number == 0 else "    "
-            lines += indented(wrap_words(Text(line, style), available), Text(sign, style), "    ")
+            lines += prefix_lines(wrap_words(Text(line, style), available), Text(sign, style), "    ")
         for line in clean_text(self.details).strip("\n").split("\n") if self.details.strip() else ():
-            lines += indented(
+            lines += prefix_lines(
                 wrap_words(Text(line, palette.muted), available - 2), Text("    │ ", palette.faint), "    │ "
             )
         return [strip_of(line) for line in lines]

@@ -35,10 +35,10 @@ class PromptPart(DrawnPart):
         for line in clean_text(self.text).expandtabs(4).split("\n"):
             lines += wrap_words(Text(line, palette.text), min(width - 3, MAX_WIDTH))
         if self.folded and len(lines) > _FOLDED_LINES:
-            left = len(lines) - _FOLDED_LINES
-            lines = [*lines[:_FOLDED_LINES], Text(f"… {left} more lines", palette.muted)]
+            hidden_count = len(lines) - _FOLDED_LINES
+            lines = [*lines[:_FOLDED_LINES], Text(f"… {hidden_count} more lines", palette.muted)]
         return [
-            strip_of(Text("▌ ", palette.bar).append_text(line), background=palette.user, width=width)
+            strip_of(Text("▌ ", palette.prompt_bar).append_text(line), background=palette.prompt, width=width)
             for line in lines
         ]
 
@@ -46,7 +46,7 @@ class PromptPart(DrawnPart):
         return estimate_lines(self.text, min(width, MAX_WIDTH))
 
 
-class DrawnThought(DrawnPart):
+class ThoughtPart(DrawnPart):
     """A thought of the agent. Folded, it takes one line."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class DrawnThought(DrawnPart):
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
         cleaned = clean_text(self.text).strip()
-        head = "Thinking…" if self.active else f"Thought for {self.duration}" if self.duration else "Thought"
-        line = Text("  ").append("▸ " if self.folded else "▾ ", palette.faint).append(head, palette.muted)
+        label = "Thinking…" if self.active else f"Thought for {self.duration}" if self.duration else "Thought"
+        line = Text("  ").append("▸ " if self.folded else "▾ ", palette.faint).append(label, palette.muted)
         if self.folded:
             preview = (cleaned[-400:] if self.active else cleaned[:400]).split("\n")
             line_text = next(
@@ -112,11 +112,11 @@ class MarkdownSplitter:
         self._lines: list[str] = []  # lines of the open segment
         self._size = 0
         self._fence = ""  # the opening fence of the open code block
-        self._inner = ""  # the same within a list item
+        self._item_fence = ""  # the same within a list item
         self._language = ""
         self._first = True
         self._blank = False
-        self._done: list[Segment] = []
+        self._finished: list[Segment] = []
 
     def feed(self, text: str) -> None:
         """Add text."""
@@ -125,17 +125,17 @@ class MarkdownSplitter:
         for line in lines:
             self._add_line(line)
         while not self._fence and self._size + len(self._line) > MAX_SEGMENT:
-            at = self._line.rfind(" ", 0, MAX_SEGMENT)
-            if at <= 0:
+            space = self._line.rfind(" ", 0, MAX_SEGMENT)
+            if space <= 0:
                 break
-            self._lines.append(self._line[:at])
-            self._line = self._line[at + 1 :]
+            self._lines.append(self._line[:space])
+            self._line = self._line[space + 1 :]
             self._cut(first=False)
 
     def take_finished(self) -> list[Segment]:
         """Return the segments that were finished since the last call."""
-        done, self._done = self._done, []
-        return done
+        finished, self._finished = self._finished, []
+        return finished
 
     def open_segment(self) -> Segment | None:
         """Return the unfinished segment."""
@@ -153,9 +153,9 @@ class MarkdownSplitter:
         if self._fence:
             self._add_code_line(line)
             return
-        if self._inner:
-            if self._closes(line.strip(), self._inner):
-                self._inner = ""
+        if self._item_fence:
+            if self._closes(line.strip(), self._item_fence):
+                self._item_fence = ""
             self._add(line)
             return
         if not line.strip():
@@ -163,25 +163,25 @@ class MarkdownSplitter:
             if self._lines:
                 self._add(line)
             return
-        self._begin(line)
+        self._add_prose_line(line)
 
-    def _begin(self, line: str) -> None:
+    def _add_prose_line(self, line: str) -> None:
         """Add a line of prose, or start a code block."""
         fence = _FENCE.match(line)
         in_list = bool(self._lines) and _ITEM.match(self._lines[0]) is not None
-        within = in_list and line.startswith("  ")
+        in_item = in_list and line.startswith("  ")
         item = _ITEM.match(line) is not None
-        if fence is not None and not within:
+        if fence is not None and not in_item:
             self._cut()
             self._fence, self._language = fence[1], fence[2]
             return
-        ends = (self._blank and not within) or _HEADING.match(line) or self._was_heading()
-        full = self._size > MAX_SEGMENT or (in_list and item and len(self._lines) > 30)
-        if self._lines and (ends or full):
-            self._cut(first=bool(ends))
+        ends_segment = (self._blank and not in_item) or _HEADING.match(line) or self._was_heading()
+        is_full = self._size > MAX_SEGMENT or (in_list and item and len(self._lines) > 30)
+        if self._lines and (ends_segment or is_full):
+            self._cut(first=bool(ends_segment))
         self._blank = False
-        if within and (inner := _FENCE.match(line.strip())):
-            self._inner = inner[1]
+        if in_item and (item_fence := _FENCE.match(line.strip())):
+            self._item_fence = item_fence[1]
         self._add(line)
 
     def _add_code_line(self, line: str) -> None:
@@ -196,7 +196,7 @@ class MarkdownSplitter:
 
     def _finish_code(self) -> None:
         if self._lines or self._first:
-            self._done.append(Segment("\n".join(self._lines), True, self._language, self._first))
+            self._finished.append(Segment("\n".join(self._lines), True, self._language, self._first))
         self._lines, self._size = [], 0
 
     def _was_heading(self) -> bool:
@@ -204,8 +204,12 @@ class MarkdownSplitter:
 
     def _closes(self, line: str, fence: str = "") -> bool:
         fence = fence or self._fence
-        mark = line.strip()
-        return len(mark) >= len(fence) and mark == mark[:1] * len(mark) and mark[:1] == fence[0]
+        stripped = line.strip()
+        return (
+            len(stripped) >= len(fence)
+            and stripped == stripped[:1] * len(stripped)
+            and stripped[:1] == fence[0]
+        )
 
     def _add(self, line: str) -> None:
         self._lines.append(line)
@@ -214,7 +218,7 @@ class MarkdownSplitter:
     def _cut(self, *, first: bool = True) -> None:
         text = "\n".join(self._lines)
         if text.strip():
-            self._done.append(self._prose(text))
+            self._finished.append(self._prose(text))
             self._first = first
         self._lines, self._size, self._blank = [], 0, False
 

@@ -1,5 +1,6 @@
 """`DrawnPart`, the base of everything that is drawn as lines, and helpers for text and code."""
 
+import json
 from collections.abc import Iterable
 from functools import lru_cache
 from io import StringIO
@@ -77,21 +78,27 @@ def wrap_cells(text: Text, width: int) -> list[Text]:
         return [text]
     cuts: list[int] = []
     used = 0
-    for at, char in enumerate(text.plain):
+    for index, char in enumerate(text.plain):
         cells = 1 if char.isascii() else cell_len(char)
         if used + cells > width:
-            cuts.append(at)
+            cuts.append(index)
             used = 0
         used += cells
     return list(text.divide(cuts))
 
 
-def indented(lines: Iterable[Text], first: Text, rest: str | Text) -> list[Text]:
+def prefix_lines(lines: Iterable[Text], first: Text, other_prefix: str | Text) -> list[Text]:
     """Prefix the first line and the other lines."""
     out: list[Text] = []
     for number, line in enumerate(lines):
-        lead = first.copy() if number == 0 else Text(rest) if isinstance(rest, str) else rest.copy()
-        out.append(lead.append_text(line))
+        prefix = (
+            first.copy()
+            if number == 0
+            else Text(other_prefix)
+            if isinstance(other_prefix, str)
+            else other_prefix.copy()
+        )
+        out.append(prefix.append_text(line))
     return out or [first]
 
 
@@ -100,6 +107,19 @@ def estimate_lines(text: str, width: int) -> int:
     return text.count("\n") + 1 + len(text) // max(width, 1)
 
 
+def count_text(number: int, noun: str) -> str:
+    """Format a count: `1 line`, `2 lines`."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def json_value_text(value: Any) -> str:
+    """Format a JSON value for reading, at most 20,000 characters of it."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    omitted = len(text) - _MAX_VALUE_LENGTH
+    return text if omitted <= 0 else f"{text[:_MAX_VALUE_LENGTH]}\n… {omitted} more characters"
+
+
+_MAX_VALUE_LENGTH: Final = 20_000
 MAX_HIGHLIGHTED: Final = 200_000
 """Characters; longer code is not highlighted."""
 _MAX_LINE: Final = 5_000
@@ -117,12 +137,12 @@ def highlight(code: str, language: str, palette: "Palette") -> list[Text]:
     """Return the highlighted lines of cleaned code; plain lines if the language is unknown."""
     code = code.expandtabs(4)
     lexer = _lexer(language) if language and len(code) <= MAX_HIGHLIGHTED else None
-    plain = palette.tokens["plain"]
+    plain = palette.code_tokens["plain"]
     if lexer is None or _has_long_line(code):
         return [Text(line, plain) for line in code.split("\n")]
     lines = [Text(style=plain)]
     for kind, value in lexer.get_tokens(code):
-        style = palette.tokens.get(_token_kind(kind))
+        style = palette.code_tokens.get(_token_kind(kind))
         pieces = value.split("\n")
         for number, piece in enumerate(pieces):
             if number:
@@ -140,8 +160,8 @@ def language_of(path: str) -> str:
     """Return the language of a file by its name; empty if it is unknown."""
     from pygments.lexers import find_lexer_class_for_filename
 
-    found = find_lexer_class_for_filename(path.rpartition("/")[2][:200])
-    return found.aliases[0] if found is not None and found.aliases else ""
+    lexer_class = find_lexer_class_for_filename(path.rpartition("/")[2][:200])
+    return lexer_class.aliases[0] if lexer_class is not None and lexer_class.aliases else ""
 
 
 def _has_long_line(code: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord.tui.theme import Palette
 
 
-KINDS: Final = {
+KIND_LABELS: Final = {
     "read": "read",
     "edit": "edit",
     "delete": "delete",
@@ -61,7 +61,7 @@ class CallPart(DrawnPart):
         }
         style = styles.get(self.status, palette.warn)
         head = Text("  ").append(_SIGNS.get(self.status, "·"), style).append(" ")
-        kind = KINDS.get(self.kind, one_line(self.kind, 12) if self.kind not in ("", "other") else "")
+        kind = KIND_LABELS.get(self.kind, one_line(self.kind, 12) if self.kind not in ("", "other") else "")
         if kind:
             head.append(f"{kind} ", palette.muted)
         tail = Text()
@@ -74,10 +74,10 @@ class CallPart(DrawnPart):
         title = Text(self.title, palette.text)
         if self.locations:
             title.append(f"  {self.locations}", palette.muted)
-        lead = cell_len(head.plain)
-        pieces = wrap_words(title, max(width - lead - cell_len(tail.plain), 20))
+        head_width = cell_len(head.plain)
+        pieces = wrap_words(title, max(width - head_width - cell_len(tail.plain), 20))
         lines = [head.append_text(pieces[0])]
-        lines += [Text(" " * lead).append_text(piece) for piece in pieces[1:4]]
+        lines += [Text(" " * head_width).append_text(piece) for piece in pieces[1:4]]
         lines[0].append_text(tail)
         return [strip_of(line) for line in lines]
 
@@ -97,12 +97,12 @@ def parse_ansi(text: str) -> list[Text]:
     """
     codes: list[str] = []
 
-    def mark(found: re.Match[str]) -> str:
-        codes.append(found[1])
+    def mark_code(match: re.Match[str]) -> str:
+        codes.append(match[1])
         return f"{_OPEN}{len(codes) - 1}{_CLOSE}"
 
     text = text.replace(_OPEN, "\ufffd").replace(_CLOSE, "\ufffd")
-    marked = _SGR.sub(mark, text)
+    marked = _SGR.sub(mark_code, text)
     cleaned = clean_text("\n".join(map(_after_returns, marked.split("\n")))).expandtabs(8)
     ansi = _AnsiStyle()
     lines: list[Text] = []
@@ -122,7 +122,7 @@ def _after_returns(line: str) -> str:
     before, returned, last = line.rstrip("\r").rpartition("\r")
     if not returned:
         return line
-    return "".join([found[0] for found in _MARK.finditer(before)]) + last
+    return "".join([match[0] for match in _MARK.finditer(before)]) + last
 
 
 class _AnsiStyle:
@@ -192,30 +192,30 @@ class OutputPart(DrawnPart):
         super().__init__()
         self.text: str = text
         self.folded: bool = True
-        self.ending: str = ""
+        self.exit_text: str = ""
         """Shown as the last line, if not empty."""
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        most = FOLDED_LINES if self.folded else MAX_LINES
+        max_lines = FOLDED_LINES if self.folded else MAX_LINES
         text = self.text[-_FOLDED_CHARACTERS:] if self.folded else self.text
-        lines = parse_ansi(unfenced(text)) if text.strip() else []
+        lines = parse_ansi(without_fence(text)) if text.strip() else []
         while lines and not lines[-1].plain.strip():
             lines.pop()
-        cut = len(text) < len(self.text)
-        shown: list[Text] = []
-        for line in lines[-most:]:
+        is_cut = len(text) < len(self.text)
+        shown_lines: list[Text] = []
+        for line in lines[-max_lines:]:
             line.truncate(_MAX_LINE)
-            shown += wrap_cells(line, max(width - 7, 1))
-        shown = shown[-most:] if self.folded else shown
-        left = len(lines) - min(len(lines), most)
+            shown_lines += wrap_cells(line, max(width - 7, 1))
+        shown_lines = shown_lines[-max_lines:] if self.folded else shown_lines
+        hidden_count = len(lines) - min(len(lines), max_lines)
         out = (
-            [Text(f"… {left} earlier lines" if not cut else "… earlier output", palette.faint)]
-            if left or cut
+            [Text(f"… {hidden_count} earlier lines" if not is_cut else "… earlier output", palette.faint)]
+            if hidden_count or is_cut
             else []
         )
-        out += shown
-        if self.ending:
-            out.append(Text(self.ending, palette.bad))
+        out += shown_lines
+        if self.exit_text:
+            out.append(Text(self.exit_text, palette.bad))
         return [strip_of(Text("    │ ", palette.faint).append_text(line)) for line in out]
 
     def estimate(self, width: int) -> int:
@@ -223,7 +223,7 @@ class OutputPart(DrawnPart):
         return min(lines, FOLDED_LINES + 1) if self.folded else min(lines, MAX_LINES)
 
 
-def unfenced(text: str) -> str:
+def without_fence(text: str) -> str:
     """Remove the Markdown fence that agents put around output."""
     lines = text.strip("\n").split("\n")
     if lines and lines[0].startswith("```"):

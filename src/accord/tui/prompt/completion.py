@@ -28,8 +28,6 @@ class Completion(NamedTuple):
     """The text that is inserted."""
     label: str
     hint: str = ""
-    after: str = ""
-    """A hint about the arguments."""
 
 
 class CompletionQuery(NamedTuple):
@@ -44,14 +42,14 @@ class CompletionQuery(NamedTuple):
 def completion_query(line: str, column: int, *, first: bool) -> CompletionQuery | None:
     """Return the word to complete at a column; `first` says whether it is the first line."""
     before = line[:column]
-    if first and (found := _COMMAND.match(before)):
-        return CompletionQuery("command", 0, found[1])
-    if found := _FILE.search(before):
-        return CompletionQuery("file", found.start(), found[1])
+    if first and (match := _COMMAND.match(before)):
+        return CompletionQuery("command", 0, match[1])
+    if match := _FILE.search(before):
+        return CompletionQuery("file", match.start(), match[1])
     return None
 
 
-def mention(path: str) -> str:
+def format_mention(path: str) -> str:
     """Return the mention of a file in a prompt."""
     return f'@"{path}"' if re.search(r"[\s\"'`<>]", path) else f"@{path}"
 
@@ -107,17 +105,20 @@ class CompletionPopup(Widget):
         palette = palette_of(self)
         first = self._first
         out = Text(no_wrap=True, overflow="ellipsis")
-        width = max((len(one.label) for one in self.completions[first : first + MAX_ROWS]), default=0)
-        for number, one in enumerate(self.completions[first : first + MAX_ROWS], first):
-            chosen = number == self.selected
+        width = max(
+            (len(completion.label) for completion in self.completions[first : first + MAX_ROWS]), default=0
+        )
+        for number, completion in enumerate(self.completions[first : first + MAX_ROWS], first):
+            is_selected = number == self.selected
             if number > first:
                 out.append("\n")
-            out.append("▸ " if chosen else "  ", palette.accent)
+            out.append("▸ " if is_selected else "  ", palette.accent)
             out.append(
-                clean_line(one.label).ljust(min(width, 40)), palette.strong if chosen else palette.text
+                clean_line(completion.label).ljust(min(width, 40)),
+                palette.strong if is_selected else palette.text,
             )
-            if one.hint:
-                out.append(f"  {clean_line(one.hint)}", palette.muted)
+            if completion.hint:
+                out.append(f"  {clean_line(completion.hint)}", palette.muted)
         return out
 
     @property

@@ -19,8 +19,8 @@ from accord.tui.prompt.completion import (
     CompletionQuery,
     best_completions,
     completion_query,
+    format_mention,
     list_files,
-    mention,
 )
 from accord.tui.prompt.prompt_editor import Editor, PromptHistory
 
@@ -99,8 +99,10 @@ class PromptBox(Vertical):
 
     def attach(self, *attachments: Attachment) -> None:
         """Add attachments."""
-        known = {(one.path, one.text) for one in self.attachments}
-        self.attachments += [one for one in attachments if (one.path, one.text) not in known]
+        known = {(attachment.path, attachment.text) for attachment in self.attachments}
+        self.attachments += [
+            attachment for attachment in attachments if (attachment.path, attachment.text) not in known
+        ]
         self._update_attachments()
 
     def clear(self) -> None:
@@ -116,7 +118,7 @@ class PromptBox(Vertical):
 
     def _update_attachments(self) -> None:
         label = self.query_one("#attachments", Static)
-        label.update("  ".join(f"⊕ {one.name}" for one in self.attachments))
+        label.update("  ".join(f"⊕ {attachment.name}" for attachment in self.attachments))
         label.set_class(bool(self.attachments), "some")
 
     def set_hint(self, text: str) -> None:
@@ -179,17 +181,17 @@ class PromptBox(Vertical):
             self._complete_files(query)
 
     def _matching_commands(self, query: str) -> list[Completion]:
-        known = {command.name: command for command in self._commands()}
+        commands = {command.name: command for command in self._commands()}
         return [
-            Completion(f"/{name} ", f"/{name}", known[name].description, _argument_hint(known[name]))
-            for name in best_completions(known, query)
+            Completion(f"/{name} ", f"/{name}", commands[name].description)
+            for name in best_completions(commands, query)
         ]
 
     def _show_argument_hint(self, text: str) -> None:
         """Show which arguments a command takes."""
-        name, space, rest = text.partition(" ")
+        name, space, arguments = text.partition(" ")
         hint = ""
-        if name.startswith("/") and space and not rest.strip():
+        if name.startswith("/") and space and not arguments.strip():
             hint = next(
                 (_argument_hint(command) for command in self._commands() if command.name == name[1:]), ""
             )
@@ -201,7 +203,7 @@ class PromptBox(Vertical):
             if self._file_worker is None or self._file_worker.is_finished:
                 self._file_worker = self.run_worker(self._read_files, thread=True, exit_on_error=False)
         paths = best_completions(self._files or (), query.text)
-        self.popup.show([Completion(f"{mention(path)} ", path) for path in paths])
+        self.popup.show([Completion(f"{format_mention(path)} ", path) for path in paths])
 
     def _read_files(self) -> None:
         files = list_files(self._cwd)
@@ -224,21 +226,21 @@ class PromptBox(Vertical):
     @on(Editor.Completed)
     def _completed(self, event: Editor.Completed) -> None:
         event.stop()
-        chosen = self.popup.current
-        if event.send and chosen is not None and self.editor.text.strip() == chosen.label:
+        completion = self.popup.current
+        if event.send and completion is not None and self.editor.text.strip() == completion.label:
             self.popup.show([])
             self.editor.send()
         else:
             self._complete()
 
     def _complete(self) -> None:
-        chosen, editor = self.popup.current, self.editor
+        completion, editor = self.popup.current, self.editor
         row, column = editor.cursor_location
         query = completion_query(editor.document[row], column, first=row == 0)
-        if chosen is None or query is None:
+        if completion is None or query is None:
             return
         self._completions_used += 1
-        value = chosen.value
+        value = completion.value
         if value.endswith("/ "):
             value = value[:-1]  # a folder: let the user continue
         editor.replace(value, (row, query.start), (row, column))

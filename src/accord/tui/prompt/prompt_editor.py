@@ -32,7 +32,7 @@ class PromptHistory:
         key = hashlib.sha256(os.path.realpath(cwd).encode("utf-8", "surrogateescape")).hexdigest()[:24]
         self._path = data_dir() / "prompts" / f"{key}.jsonl"
         self._texts: list[str] | None = None
-        self._at = 0
+        self._index = 0
         self._draft = ""
 
     @property
@@ -40,13 +40,13 @@ class PromptHistory:
         """All prompts, oldest first."""
         if self._texts is None:
             self._texts = _read(self._path)
-            self._at = len(self._texts)
+            self._index = len(self._texts)
         return self._texts
 
     @property
     def browsing(self) -> bool:
         """Whether an earlier prompt is shown."""
-        return self._at < len(self.texts)
+        return self._index < len(self.texts)
 
     def add(self, text: str) -> None:
         """Add a sent prompt."""
@@ -59,34 +59,34 @@ class PromptHistory:
 
     def reset(self) -> None:
         """Return to the current text."""
-        self._at = len(self.texts)
+        self._index = len(self.texts)
         self._draft = ""
 
     def older(self, current: str) -> str | None:
         """Return the previous prompt; None at the start."""
         texts = self.texts
-        if self._at == 0 or not texts:
+        if self._index == 0 or not texts:
             return None
-        if self._at == len(texts):
+        if self._index == len(texts):
             self._draft = current
-        self._at -= 1
-        return texts[self._at]
+        self._index -= 1
+        return texts[self._index]
 
     def newer(self) -> str | None:
         """Return the next prompt, finally the current text; None at the end."""
         texts = self.texts
-        if self._at >= len(texts):
+        if self._index >= len(texts):
             return None
-        self._at += 1
-        return self._draft if self._at == len(texts) else texts[self._at]
+        self._index += 1
+        return self._draft if self._index == len(texts) else texts[self._index]
 
     def _write(self, text: str) -> None:
         try:
             private_folder(self._path.parent)
             private_file(self._path)
             if self._path.stat().st_size > _MAX_FILE_BYTES:
-                kept = "".join(json.dumps(one) + "\n" for one in self.texts[-MAX_PROMPTS // 2 :])
-                self._path.write_text(kept, encoding="utf-8")
+                recent = "".join(json.dumps(prompt) + "\n" for prompt in self.texts[-MAX_PROMPTS // 2 :])
+                self._path.write_text(recent, encoding="utf-8")
                 return
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(text) + "\n")

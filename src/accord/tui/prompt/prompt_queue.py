@@ -53,15 +53,15 @@ class PromptQueue(Widget, can_focus=True):
     def render(self) -> Text:
         palette = palette_of(self)
         out = Text(no_wrap=True, overflow="ellipsis")
-        held = self.queue.held
+        paused = self.queue.paused
         for number, draft in enumerate(self.queue.drafts):
-            chosen = self.has_focus and number == self.selected
+            is_selected = self.has_focus and number == self.selected
             if number:
                 out.append("\n")
-            out.append("▸ " if chosen else "· ", palette.accent if chosen else palette.faint)
-            out.append("held  " if held else "next  " if number == 0 else "then  ", palette.faint)
-            out.append(clean_line(draft.line), palette.text if chosen else palette.muted)
-            if chosen:
+            out.append("▸ " if is_selected else "· ", palette.accent if is_selected else palette.faint)
+            out.append("paused  " if paused else "next  " if number == 0 else "then  ", palette.faint)
+            out.append(clean_line(draft.line), palette.text if is_selected else palette.muted)
+            if is_selected:
                 out.append("  Enter edits, x removes", palette.faint)
         return out
 

@@ -57,12 +57,14 @@ class TranscriptFollower:
         self._session = session
         self._view = view
         self._history: History | None = None
-        self._first = 0  # index of the first entry with an item
-        self._shown = 0  # number of entries that were processed
+        self._first_index = 0  # index of the first entry with an item
+        self._processed = 0  # number of entries that were processed
         self._items: dict[int, Item] = {}  # by the id() of the entry
         self._thought: ThoughtItem | None = None
         self._comparisons: set[asyncio.Future[Any]] = set()
-        self._context = ItemContext(session.state.cwd, session.terminals, clock, later=self._compare_later)
+        self._context = ItemContext(
+            session.state.cwd, session.terminals, clock, compare_later=self._compare_later
+        )
         self.rebuild()
         self._context.live = True
 
@@ -71,25 +73,25 @@ class TranscriptFollower:
         self._history = self._session.state.history
         self._thought = None
         self._items.clear()
-        self._shown = self._first = max(len(self._session.state.timeline) - _FIRST_ENTRIES, 0)
+        self._processed = self._first_index = max(len(self._session.state.timeline) - _FIRST_ENTRIES, 0)
         live, self._context.live = self._context.live, False
-        self._view.show([], self._older if self._first else None)
+        self._view.show([], self._older_items if self._first_index else None)
         self._add_new_entries()
         self._context.live = live
 
-    def _older(self) -> list[Item]:
+    def _older_items(self) -> list[Item]:
         """Return items for the next batch of older entries."""
         items: dict[int, Item] = {}
         live, self._context.live = self._context.live, False
-        while self._first and not items:
-            stop, self._first = self._first, max(self._first - _BATCH, 0)
-            for entry in self._session.state.timeline[self._first : stop]:
+        while self._first_index and not items:
+            stop, self._first_index = self._first_index, max(self._first_index - _BATCH, 0)
+            for entry in self._session.state.timeline[self._first_index : stop]:
                 item = self._item(entry)
                 if item is not None:
                     items[id(entry)] = item
         self._context.live = live
         self._items.update(items)
-        if not self._first:
+        if not self._first_index:
             freeze_garbage()
         return list(items.values())
 
@@ -142,10 +144,10 @@ class TranscriptFollower:
 
     def _add_new_entries(self) -> None:
         timeline = self._session.state.timeline
-        if len(timeline) <= self._shown:
+        if len(timeline) <= self._processed:
             return
         new_items: list[Item] = []
-        for entry in timeline[self._shown :]:
+        for entry in timeline[self._processed :]:
             item = self._item(entry)
             if item is not None:
                 self._end_thought()
@@ -153,7 +155,7 @@ class TranscriptFollower:
                 new_items.append(item)
                 if isinstance(item, ThoughtItem):
                     self._thought = item
-        self._shown = len(timeline)
+        self._processed = len(timeline)
         if new_items:
             self._view.add(*new_items)
         if not self._context.live:

@@ -13,10 +13,9 @@ from accord.session import CompactionState, Message, ToolCallState
 from accord.session.history_items import GrowingContent
 from accord.tui.parts.diff_part import DiffPart
 from accord.tui.parts.markdown_part import NotePart
-from accord.tui.parts.message_parts import DrawnThought, PromptPart, StreamingMessage
-from accord.tui.parts.part import DrawnPart
+from accord.tui.parts.message_parts import PromptPart, StreamingMessage, ThoughtPart
+from accord.tui.parts.part import DrawnPart, json_value_text
 from accord.tui.parts.tool_parts import CallPart, OutputPart
-from accord.tui.theme import format_value
 from accord.tui.transcript.transcript_layout import Item, ItemContext
 
 
@@ -31,7 +30,7 @@ def content_text(body: GrowingContent) -> str:
 class MessageItem(Item):
     """A message with one part that can be folded."""
 
-    def __init__(self, message: Message, part: PromptPart | DrawnThought) -> None:
+    def __init__(self, message: Message, part: PromptPart | ThoughtPart) -> None:
         super().__init__()
         self._message = message
         self._part = part
@@ -88,7 +87,7 @@ class ThoughtItem(MessageItem):
     """A thought of the agent."""
 
     def __init__(self, message: Message, context: ItemContext) -> None:
-        self._thought = DrawnThought()
+        self._thought = ThoughtPart()
         self._thought.active = context.live
         self._context = context
         self._started_at = context.clock.now()
@@ -156,7 +155,6 @@ class CallItem(Item):
         self._duration: float | None = None
         self._last_state: Any = None
         self._diffs: dict[tuple[str, int, int], DiffPart] = {}
-        self._outputs: list[OutputPart] = []
         self.refresh()
 
     @property
@@ -176,7 +174,7 @@ class CallItem(Item):
             call.status,
             id(call.content),
             len(call.content),
-            [len(view.text) if view else -1 for view in map(self._view, call.terminal_ids)],
+            [len(view.text) if view else -1 for view in map(self._terminal_view, call.terminal_ids)],
             id(call.raw_output),
         )
         if state != self._last_state:
@@ -212,7 +210,7 @@ class CallItem(Item):
         head.title = one_line(clean_text(call.label), _MAX_TITLE)
         head.locations = self._location_text(head.title)
         head.duration = "" if duration is None or duration < 0.05 else duration_text(duration)
-        head.fold_mark = ("▸" if self.folded else "▾") if call.content or self._raw() else ""
+        head.fold_mark = ("▸" if self.folded else "▾") if call.content or self._raw_text() else ""
         if before == (head.status, head.kind, head.title, head.locations, head.duration, head.fold_mark):
             return False
         head.invalidate()
@@ -221,7 +219,6 @@ class CallItem(Item):
     def _details(self) -> list[DrawnPart]:
         call = self.call
         parts: list[DrawnPart] = []
-        self._outputs = []
         for item in call.content:
             if isinstance(item, Diff):
                 parts.append(self._diff(item))
@@ -229,8 +226,8 @@ class CallItem(Item):
                 parts.append(self._terminal(item.terminal_id))
             elif self._shows_text():
                 parts.append(self._output(block_text(item.content)))
-        if not self.folded and (raw := self._raw()):
-            parts.append(self._output(raw))
+        if not self.folded and (raw_text := self._raw_text()):
+            parts.append(self._output(raw_text))
         return parts
 
     def _shows_text(self) -> bool:
@@ -243,18 +240,20 @@ class CallItem(Item):
         part = self._diffs.get(key)
         if part is None:
             path = short_path(diff.path, self._context.cwd)
-            part = DiffPart(path, before, diff.new_text, later=self._context.later, folded=self.folded)
+            part = DiffPart(
+                path, before, diff.new_text, compare_later=self._context.compare_later, folded=self.folded
+            )
             self._diffs[key] = part
         return part
 
     def _terminal(self, terminal_id: str) -> OutputPart:
-        view = self._view(terminal_id)
+        view = self._terminal_view(terminal_id)
         if view is None:
             return self._output("(unknown terminal)")
         part = self._output(view.text)
         status = view.exit_status
         if status is not None and (status.exit_code or status.signal):
-            part.ending = one_line(
+            part.exit_text = one_line(
                 f"signal {status.signal}" if status.signal else f"exit code {status.exit_code}"
             )
         return part
@@ -262,19 +261,18 @@ class CallItem(Item):
     def _output(self, text: str) -> OutputPart:
         part = OutputPart(text)
         part.folded = self.folded
-        self._outputs.append(part)
         return part
 
-    def _view(self, terminal_id: str) -> Any:
+    def _terminal_view(self, terminal_id: str) -> Any:
         views = self._context.terminals
         return None if views is None else views.get(terminal_id)
 
-    def _raw(self) -> str:
+    def _raw_text(self) -> str:
         """Return the raw input, and the raw output if there is no content."""
         call = self.call
-        parts = [] if not call.raw_input else [f"input {format_value(call.raw_input)}"]
+        parts = [] if not call.raw_input else [f"input {json_value_text(call.raw_input)}"]
         if call.raw_output and not call.content:
-            parts.append(f"output {format_value(call.raw_output)}")
+            parts.append(f"output {json_value_text(call.raw_output)}")
         return "\n".join(parts)
 
     def _location_text(self, title: str) -> str:
@@ -285,7 +283,7 @@ class CallItem(Item):
                 name += f":{location.line}"
             if name not in title and name not in names and os.path.basename(location.path) not in title:
                 names.append(name)
-        more = len(self.call.locations) - _MAX_LOCATIONS
-        if names and more > 0:
-            names.append(f"+{more}")
+        hidden_count = len(self.call.locations) - _MAX_LOCATIONS
+        if names and hidden_count > 0:
+            names.append(f"+{hidden_count}")
         return " ".join(names)

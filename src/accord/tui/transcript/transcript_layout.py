@@ -55,32 +55,32 @@ class HeightIndex:
     @property
     def total(self) -> int:
         """The sum of all heights."""
-        return self._edges()[-1]
+        return self._block_tops()[-1]
 
     def top(self, index: int) -> int:
         """Return the first line of an index; for the length of the list, the total."""
         block = index // _BLOCK
-        return self._edges()[block] + sum(self._heights[block * _BLOCK : index])
+        return self._block_tops()[block] + sum(self._heights[block * _BLOCK : index])
 
     def at(self, line: int) -> int:
         """Return the index for a line, limited to the first and the last."""
-        edges = self._edges()
-        block = min(max(bisect_right(edges, line) - 1, 0), len(self._sums) - 1)
+        tops = self._block_tops()
+        block = min(max(bisect_right(tops, line) - 1, 0), len(self._sums) - 1)
         index, last = block * _BLOCK, len(self._heights) - 1
-        below = edges[block] + self._heights[index]
-        while below <= line and index < last:
+        bottom = tops[block] + self._heights[index]
+        while bottom <= line and index < last:
             index += 1
-            below += self._heights[index]
+            bottom += self._heights[index]
         return index
 
-    def _edges(self) -> list[int]:
+    def _block_tops(self) -> list[int]:
         if self._tops is None:
             self._tops = list(accumulate(self._sums, initial=0))
         return self._tops
 
 
-KEPT_LINES: Final = 1_000
-"""Number of drawn lines that are kept."""
+MAX_CACHED_LINES: Final = 1_000
+"""Drawn lines that are kept in memory."""
 
 
 class Layout:
@@ -91,8 +91,8 @@ class Layout:
         self._width = width
         self._parts: list[DrawnPart] = []
         self._heights = HeightIndex()  # of each part, including its gap
-        self._kept: OrderedDict[int, tuple[DrawnPart, list[Strip]]] = OrderedDict()
-        self._kept_lines = 0
+        self._cached: OrderedDict[int, tuple[DrawnPart, list[Strip]]] = OrderedDict()
+        self._cached_line_count = 0
 
     @property
     def parts(self) -> Sequence[DrawnPart]:
@@ -124,8 +124,8 @@ class Layout:
     def change(self, width: int, palette: "Palette") -> None:
         """Redraw everything for another width or palette."""
         self._width, self._palette = max(width, 10), palette
-        self._kept.clear()
-        self._kept_lines = 0
+        self._cached.clear()
+        self._cached_line_count = 0
         for part in self._parts:
             part.invalidate()
         self.show(list(self._parts))
@@ -147,11 +147,11 @@ class Layout:
         if not self._parts or not 0 <= y < self.height:
             return None
         index = self.at(y)
-        within = y - self.first_line(index)
-        if within < 0:
+        offset = y - self.first_line(index)
+        if offset < 0:
             return None
         drawn = self._drawn(index)
-        return drawn[within] if within < len(drawn) else None
+        return drawn[offset] if offset < len(drawn) else None
 
     def measure(self, index: int) -> int:
         """Draw a part if necessary; return the difference to its estimated height."""
@@ -170,20 +170,20 @@ class Layout:
             height = part.height + self._gap(index)
             if self._heights[index] != height:
                 self._heights[index] = height
-            self._keep(part, drawn)
-        elif id(part) in self._kept:
-            self._kept.move_to_end(id(part))
+            self._cache(part, drawn)
+        elif id(part) in self._cached:
+            self._cached.move_to_end(id(part))
         return drawn
 
-    def _keep(self, part: DrawnPart, drawn: list[Strip]) -> None:
-        before = self._kept.pop(id(part), None)
+    def _cache(self, part: DrawnPart, drawn: list[Strip]) -> None:
+        before = self._cached.pop(id(part), None)
         if before is not None:
-            self._kept_lines -= len(before[1])
-        self._kept[id(part)] = (part, drawn)
-        self._kept_lines += len(drawn)
-        while self._kept_lines > KEPT_LINES and len(self._kept) > 1:
-            _, (oldest, lines) = self._kept.popitem(last=False)
-            self._kept_lines -= len(lines)
+            self._cached_line_count -= len(before[1])
+        self._cached[id(part)] = (part, drawn)
+        self._cached_line_count += len(drawn)
+        while self._cached_line_count > MAX_CACHED_LINES and len(self._cached) > 1:
+            _, (oldest, lines) = self._cached.popitem(last=False)
+            self._cached_line_count -= len(lines)
             if oldest.lines is lines:
                 oldest.lines = None
 
@@ -192,15 +192,15 @@ class Layout:
 
     def _height(self, index: int) -> int:
         part = self._parts[index]
-        known = part.height
-        return self._gap(index) + (max(part.estimate(self._width), 1) if known is None else known)
+        measured = part.height
+        return self._gap(index) + (max(part.estimate(self._width), 1) if measured is None else measured)
 
 
 class ScrollAnchor(NamedTuple):
     """A position that stays on the screen when parts around it change."""
 
     part: "DrawnPart"
-    within: int
+    offset: int
     """Lines of the part above the position, including its gap."""
 
 
@@ -216,13 +216,13 @@ class ItemList:
     def arrange(self, changed: "set[int]") -> None:
         """Update the layout. `changed` contains the id() of each item whose parts may have changed."""
         old, new = self._arranged, self.items
-        least = min(len(old), len(new))
+        min_length = min(len(old), len(new))
         above = 0
-        while above < least and old[above] is new[above] and id(new[above]) not in changed:
+        while above < min_length and old[above] is new[above] and id(new[above]) not in changed:
             above += 1
         below = 0
         while (
-            below < least - above
+            below < min_length - above
             and old[-1 - below] is new[-1 - below]
             and id(new[-1 - below]) not in changed
         ):
@@ -231,12 +231,12 @@ class ItemList:
         parts = [part for item in new[above : len(new) - below] for part in item.parts]
         self._starts = [0, *accumulate(len(item.parts) for item in new)]
         self._arranged = list(new)
-        same = 0  # a growing text keeps its first parts
+        unchanged = 0  # a growing text keeps its first parts
         for before, after in zip(self.layout.parts[start:stop], parts, strict=False):
             if before is not after:
                 break
-            same += 1
-        self.layout.splice(start + same, stop, parts[same:])
+            unchanged += 1
+        self.layout.splice(start + unchanged, stop, parts[unchanged:])
 
     # -- positions --
 
@@ -266,7 +266,7 @@ class ItemList:
         """Return the current line of a position; None if its part was removed."""
         for index, part in enumerate(self.layout.parts):
             if part is anchor.part:
-                return self.layout.top(index) + anchor.within
+                return self.layout.top(index) + anchor.offset
         return None
 
     # -- measuring --
@@ -306,7 +306,7 @@ class ItemContext:
     clock: Clock = SYSTEM_CLOCK
     live: bool = False
     """Whether new entries happen now, so that durations can be measured."""
-    later: Callable[[Any], None] | None = None
+    compare_later: Callable[[Any], None] | None = None
     """Compares a large diff in a thread."""
 
 

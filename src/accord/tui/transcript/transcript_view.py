@@ -41,8 +41,8 @@ def with_selection(strip: Strip, span: tuple[int, int] | None, style: Style) -> 
         return strip
     start, end = span
     end = strip.cell_length if end == -1 else end
-    before, chosen, after = strip.crop(0, start), strip.crop(start, end), strip.crop(end)
-    return Strip.join([before, chosen.apply_style(style), after])
+    before, selected_cells, after = strip.crop(0, start), strip.crop(start, end), strip.crop(end)
+    return Strip.join([before, selected_cells.apply_style(style), after])
 
 
 def selected_text(selection: "Selection", height: int, text_at: Callable[[int], str]) -> str:
@@ -59,12 +59,12 @@ def selected_text(selection: "Selection", height: int, text_at: Callable[[int], 
     return "\n".join(lines)
 
 
-FRAME: Final = 1 / 30
+FRAME_SECONDS: Final = 1 / 30
 """Minimum seconds between two frames."""
 _PAUSE_FACTOR: Final = 3
 """The pause after a frame, as a multiple of the time that it took."""
 
-Older: TypeAlias = Callable[[], Sequence[Item]]
+LoadOlder: TypeAlias = Callable[[], Sequence[Item]]
 """Returns the next older items; empty if there are no more."""
 
 
@@ -95,7 +95,7 @@ class VirtualScroll(ScrollView):
         """Whether to stay at the end."""
         self.palette: Palette = palette_of(self)
         self.item_list: ItemList = ItemList(self.palette)
-        self._older: Older | None = None
+        self._load_older_items: LoadOlder | None = None
         self._changed: dict[int, Item] = {}
         self._needs_layout = False
         self._frame_scheduled = False
@@ -114,14 +114,14 @@ class VirtualScroll(ScrollView):
         self.items.extend(items)
         self._schedule_layout()
 
-    def show(self, items: Sequence[Item], older: Older | None = None) -> None:
-        """Replace all items; load older ones with `older` step by step."""
+    def show(self, items: Sequence[Item], load_older: LoadOlder | None = None) -> None:
+        """Replace all items; load older ones with `load_older` step by step."""
         self.items[:] = items
-        self._older = older
+        self._load_older_items = load_older
         self._changed.clear()
         self._schedule_layout()
-        if older is not None:
-            self.set_timer(FRAME, self._load_older)
+        if load_older is not None:
+            self.set_timer(FRAME_SECONDS, self._load_older)
 
     def changed(self, item: Item) -> None:
         """Refresh an item at the next frame."""
@@ -135,8 +135,8 @@ class VirtualScroll(ScrollView):
 
     def load_all(self) -> None:
         """Load all older items."""
-        while self._older is not None:
-            self._load_batch(self._older)
+        while self._load_older_items is not None:
+            self._load_batch(self._load_older_items)
         self.frame()
 
     @property
@@ -173,7 +173,7 @@ class VirtualScroll(ScrollView):
     def _schedule_frame(self) -> None:
         if not self._frame_scheduled and self.is_attached:
             self._frame_scheduled = True
-            self.set_timer(max(FRAME, self._frame_seconds * _PAUSE_FACTOR), self.frame)
+            self.set_timer(max(FRAME_SECONDS, self._frame_seconds * _PAUSE_FACTOR), self.frame)
 
     def frame(self) -> None:
         """Apply all changes now."""
@@ -198,18 +198,18 @@ class VirtualScroll(ScrollView):
 
     def _load_older(self) -> None:
         """Load a batch of older items, then schedule the next."""
-        if self._older is not None and self.is_attached:
-            self._load_batch(self._older)
+        if self._load_older_items is not None and self.is_attached:
+            self._load_batch(self._load_older_items)
             self.frame()
-            self.set_timer(max(FRAME, self._frame_seconds * _PAUSE_FACTOR), self._load_older)
+            self.set_timer(max(FRAME_SECONDS, self._frame_seconds * _PAUSE_FACTOR), self._load_older)
 
-    def _load_batch(self, older: Older) -> None:
-        items = older()
+    def _load_batch(self, load_older: LoadOlder) -> None:
+        items = load_older()
         if items:
             self.items[:0] = items
             self._needs_layout = True
         else:
-            self._older = None
+            self._load_older_items = None
 
     def _anchor(self) -> ScrollAnchor | None:
         """Return the position at the top of the screen, unless the view follows the end."""
@@ -349,9 +349,9 @@ class TranscriptView(VirtualScroll, can_focus=True):
         self.selected: Item | None = None
         """The item that keys act on."""
 
-    def show(self, items: "Sequence[Item]", older: Older | None = None) -> None:
+    def show(self, items: "Sequence[Item]", load_older: LoadOlder | None = None) -> None:
         self.selected = None
-        super().show(items, older)
+        super().show(items, load_older)
 
     def decorate(self, strip: Strip, line: int) -> Strip:
         if self.selected is not None and self.has_focus and self.item_list.item_at(line) is self.selected:
