@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from accord.wire.remote.address import RemoteLauncher
 
 
-FORMATS: Final[tuple[str, ...]] = ("text", "json", "quiet")
 _MAX_PROMPT_BYTES: Final = 16 * 1024 * 1024
 _STDIN: Final = "-"
 
@@ -127,6 +126,8 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
 
 def parser() -> Parser:
     """Return the parser of the arguments before `--`."""
+    from accord.cli.output import FORMATS
+
     parser = Parser(
         "accord run", "Run one turn of an agent: send a prompt, show what it does, wait for the end."
     )

@@ -416,13 +416,10 @@ class RunJob:
         self._output.finished(result.ended, result.error, self._code)
 
     def _sign_in_hints(self, error: AuthRequired) -> Iterable[str]:
-        if self._arguments.remote is not None:
-            return (
-                f"sign in with {method.name!r} on the machine where the agent runs"
-                for method in error.methods
-            )
-        name = None if self._arguments.command else self._agent.name
-        return sign_in_instructions(error, name, self._agent.launch(self._arguments.cwd))
+        arguments = self._arguments
+        name = None if arguments.command else self._agent.name
+        launch = None if arguments.remote is not None else self._agent.launch(arguments.cwd)
+        return sign_in_instructions(error, name, launch)
 
     def _exit_code(self, result: RunResult) -> int:
         if self._interrupts.count:

@@ -76,5 +76,20 @@ def short_path(path: str, cwd: str) -> str:
     return os.path.relpath(path, cwd) if inside else path
 
 
+def location_text(call: ToolCallState, cwd: str, title: str, *, max_locations: int) -> str:
+    """The first locations of a tool call that its title does not name, separated by spaces."""
+    names: list[str] = []
+    for location in call.locations[:max_locations]:
+        name = one_line(clean_text(short_path(location.path, cwd)))
+        if location.line:
+            name += f":{location.line}"
+        if name not in title and name not in names and os.path.basename(location.path) not in title:
+            names.append(name)
+    hidden_count = len(call.locations) - max_locations
+    if names and hidden_count > 0:
+        names.append(f"+{hidden_count}")
+    return " ".join(names)
+
+
 def _bytes(base64: str) -> str:
     return f"{len(base64) * 3 // 4} bytes"

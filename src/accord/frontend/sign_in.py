@@ -11,8 +11,17 @@ from accord.schema import AuthMethod, AuthMethodTerminal
 from accord.schema.dialects import variables
 
 
-def sign_in_instructions(error: AuthRequired, name: str | None, command: AgentCommand) -> Iterator[str]:
-    """One line for each sign-in method. `name` is the agent's name in `acp.json`, or None."""
+def sign_in_instructions(
+    error: AuthRequired, name: str | None, command: AgentCommand | None
+) -> Iterator[str]:
+    """One line for each sign-in method. `name` is the agent's name in `acp.json`, or None.
+
+    `command` is None for a remote agent.
+    """
+    if command is None:
+        for method in error.methods:
+            yield f"sign in with {method.name!r} on the machine where the agent runs"
+        return
     if not error.methods:
         yield "the agent has no sign-in over ACP; see its documentation (often an API key in the environment)"
         return

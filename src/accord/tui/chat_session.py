@@ -392,13 +392,9 @@ class ChatSession:
         configured_agent = self.configured_agent
         if configured_agent is None:
             return []
-        if self._start.remote is not None:
-            return [
-                f"sign in with {method.name!r} on the machine where the agent runs"
-                for method in error.methods
-            ]
         name = None if self._start.from_command else configured_agent.name
-        return list(sign_in_instructions(error, name, configured_agent.launch(self._start.cwd)))
+        launch = None if self._start.remote is not None else configured_agent.launch(self._start.cwd)
+        return list(sign_in_instructions(error, name, launch))
 
     def _session_choice(self, agent: RemoteAgent, configured_agent: ConfiguredAgent) -> SessionChoice:
         servers = supported_servers(configured_agent.mcp_servers(), agent, self._warn)

@@ -119,14 +119,14 @@ class Dialog(Vertical, can_focus=True):
             return
         remaining = max(self._visible_since, self._typed_at) + PAUSE_SECONDS - self.clock.now()
         if remaining > 0:
-            self._timer = self.clock.call_later(remaining, self._paused)
+            self._timer = self.clock.call_later(remaining, self._pause_elapsed)
         elif self._in_view:
             self._arm()
         else:
             self.suspend()
             self.resume()
 
-    def _paused(self) -> None:
+    def _pause_elapsed(self) -> None:
         self.call_later(self._arm_after_pause)  # after the keys that are already queued
 
     def _arm(self) -> None:

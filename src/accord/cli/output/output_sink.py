@@ -120,6 +120,6 @@ def note_line(text: str, command: str = "run") -> str:
 def error_text(error: AccordError, command: str = "run") -> str:
     """Return an error as lines for stderr, cleaned.
 
-    The last stderr lines of a dead agent follow on own lines.
+    The last stderr lines of a dead agent follow on their own lines.
     """
     return f"accord {command}: {clean_text(str(error)).strip()}\n"

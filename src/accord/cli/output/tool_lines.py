@@ -1,7 +1,6 @@
 """Text lines for tool calls: live while they run, permanent when done, with diffs and command output."""
 
 import difflib
-import os
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from accord.cli.output.terminal_screen import (
     cut_to_width,
 )
 from accord.clock import Clock
-from accord.frontend.display_text import block_text, duration_text, short_path, tool_status
+from accord.frontend.display_text import block_text, duration_text, location_text, short_path, tool_status
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
@@ -125,7 +124,8 @@ def call_line(
     end = f" ({', '.join([*status_words, duration_text(duration)])})"
     start = f"{symbol} {kind} " if kind != "other" else f"{symbol} "
     title = one_line(clean_text(call.label), _MAX_TITLE_LENGTH)
-    locations = _locations(call, cwd, title)
+    locations = location_text(call, cwd, title, max_locations=_MAX_LOCATIONS)
+    locations = f"  {locations}" if locations else ""
     if width is not None:
         available = width - cell_width(start) - cell_width(end)
         title = cut_to_width(title, available)
@@ -191,20 +191,6 @@ def _final_lines(text: str) -> list[str]:
     """Return the lines as a terminal shows them at the end, without overwritten text."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     return clean_text("\n".join(lines)).expandtabs(8).strip("\n").split("\n") if text.strip() else []
-
-
-def _locations(call: ToolCallState, cwd: str, title: str) -> str:
-    names: list[str] = []
-    for location in call.locations[:_MAX_LOCATIONS]:
-        name = one_line(clean_text(short_path(location.path, cwd)))
-        if location.line:
-            name += f":{location.line}"
-        if name not in title and name not in names and os.path.basename(location.path) not in title:
-            names.append(name)
-    hidden_count = len(call.locations) - _MAX_LOCATIONS
-    if names and hidden_count > 0:
-        names.append(f"+{hidden_count}")
-    return f"  {' '.join(names)}" if names else ""
 
 
 class ToolCallDisplay:

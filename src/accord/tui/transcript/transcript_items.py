@@ -3,10 +3,9 @@
 Imported on first use.
 """
 
-import os
 from typing import Any, Final
 
-from accord.frontend.display_text import block_text, duration_text, short_path, tool_status
+from accord.frontend.display_text import block_text, duration_text, location_text, short_path, tool_status
 from accord.safe_text import clean_text, one_line
 from accord.schema import Diff, Terminal, TextContent
 from accord.session import CompactionState, Message, ToolCallState
@@ -208,7 +207,7 @@ class CallItem(Item):
         head.status = tool_status(call)
         head.kind = call.display_kind
         head.title = one_line(clean_text(call.label), _MAX_TITLE)
-        head.locations = self._location_text(head.title)
+        head.locations = location_text(call, self._context.cwd, head.title, max_locations=_MAX_LOCATIONS)
         head.duration = "" if duration is None or duration < 0.05 else duration_text(duration)
         head.fold_mark = ("▸" if self.folded else "▾") if call.content or self._raw_text() else ""
         if before == (head.status, head.kind, head.title, head.locations, head.duration, head.fold_mark):
@@ -274,16 +273,3 @@ class CallItem(Item):
         if call.raw_output and not call.content:
             parts.append(f"output {json_value_text(call.raw_output)}")
         return "\n".join(parts)
-
-    def _location_text(self, title: str) -> str:
-        names: list[str] = []
-        for location in self.call.locations[:_MAX_LOCATIONS]:
-            name = one_line(clean_text(short_path(location.path, self._context.cwd)))
-            if location.line:
-                name += f":{location.line}"
-            if name not in title and name not in names and os.path.basename(location.path) not in title:
-                names.append(name)
-        hidden_count = len(self.call.locations) - _MAX_LOCATIONS
-        if names and hidden_count > 0:
-            names.append(f"+{hidden_count}")
-        return " ".join(names)
