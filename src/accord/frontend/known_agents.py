@@ -1,6 +1,6 @@
 """The catalog of known agents: how to start each, which API keys it needs, and whether it is installed.
 
-The data is in `catalogue.json` next to this file. The check whether an agent is installed runs and fetches
+The data is in `catalog.json` next to this file. The check whether an agent is installed runs and fetches
 nothing.
 """
 
@@ -92,7 +92,7 @@ class _CatalogFile(msgspec.Struct):
 def catalog() -> tuple[KnownAgent, ...]:
     """All known agents, in the order of the file."""
     data = msgspec.json.decode(
-        files("accord.frontend").joinpath("catalogue.json").read_bytes(), type=_CatalogFile
+        files("accord.frontend").joinpath("catalog.json").read_bytes(), type=_CatalogFile
     )
     return tuple(_with_keys(agent, data.keyGroups) for agent in data.agents)
 

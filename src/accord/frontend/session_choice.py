@@ -102,7 +102,7 @@ class SessionChoice:
         count = 0
         try:
             async for info in self.agent.list_sessions(cwd=self.cwd):
-                if _same_directory(info.cwd, self.cwd) and (
+                if same_directory(info.cwd, self.cwd) and (
                     newest is None or _last_used(info) > _last_used(newest)
                 ):
                     newest = info
@@ -137,7 +137,7 @@ def _reason(error: RpcError) -> str:
     return f"{error.message}: {error.data}" if isinstance(error.data, str) else error.message
 
 
-def _same_directory(one: str, other: str) -> bool:
+def same_directory(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 

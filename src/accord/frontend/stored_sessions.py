@@ -1,6 +1,5 @@
 """The stored sessions of one agent: from the agent itself, or from the recordings."""
 
-import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,9 +7,18 @@ from typing import Final, TypeAlias
 
 from accord.client import ClientOptions, RemoteAgent
 from accord.client.remote_agent import PendingAgent
-from accord.errors import AccordError, InvalidParams, NotFound, NotOffered, RpcError, UsageError
+from accord.errors import (
+    AccordError,
+    ConnectionClosed,
+    InvalidParams,
+    NotFound,
+    NotOffered,
+    RpcError,
+    UsageError,
+)
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.recording import RecordedSession, RecordedSessions
+from accord.frontend.session_choice import same_directory
 from accord.frontend.transcript import SessionListEntry, StoredTranscript
 from accord.safe_text import one_line
 from accord.session import SessionState
@@ -113,7 +121,7 @@ class StoredSessions:
         if entry.recorded is None:
             raise problem or UsageError(f"the session {entry.session_id} was not recorded here")
         if problem is not None:
-            self._note(f"{_first_line(problem)}; showing the recording")
+            self._note(f"{_one_line_reason(problem)}; showing the recording")
         return StoredTranscript(entry, repair(self._records.events(entry.recorded)).state, "recorded")
 
     async def fork(self, entry: SessionListEntry) -> str:
@@ -164,7 +172,7 @@ class StoredSessions:
         seen: set[str] = set()
         name = self.name or self.agent.name
         async for info in self.agent.list_sessions(cwd=cwd):
-            if info.session_id in seen or (cwd is not None and not _same_directory(info.cwd, cwd)):
+            if info.session_id in seen or (cwd is not None and not same_directory(info.cwd, cwd)):
                 continue
             seen.add(info.session_id)
             yield SessionListEntry.from_agent(name, info, self._recorded(info.session_id, name))
@@ -202,7 +210,7 @@ class StoredSessions:
         assert self._error is not None
         if not has_recordings:
             raise self._error
-        self._note(f"{_first_line(self._error)}; showing the sessions recorded here")
+        self._note(f"{_one_line_reason(self._error)}; showing the sessions recorded here")
 
     def _ambiguous(self, text: str, matches: Sequence[SessionListEntry]) -> str:
         several_agents = len({entry.agent for entry in matches}) > 1
@@ -240,9 +248,7 @@ async def open_stored_sessions(
         await agent.aclose()
 
 
-def _same_directory(recording: str, other: str) -> bool:
-    return os.path.realpath(recording) == os.path.realpath(other)
-
-
-def _first_line(error: AccordError) -> str:
-    return one_line(str(error).splitlines()[0]) if str(error) else type(error).__name__
+def _one_line_reason(error: AccordError) -> str:
+    """The message of an error in one line, without the stderr lines of the agent."""
+    text = error.message if isinstance(error, ConnectionClosed) else str(error)
+    return one_line(text.splitlines()[0]) if text else type(error).__name__

@@ -50,7 +50,7 @@ OPTIONS: list[dict[str, Any]] = [
     },
 ]  # fmt: skip
 options = copy.deepcopy(OPTIONS)
-ANSWER = """say The loop ends at the last newline, so what stands behind it is never taken. \
+ANSWER = """say The loop ends at the last newline, so it drops the text after it. \
 I would change `take`:
 
 ```python
@@ -58,8 +58,8 @@ def take(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line]
 ```
 
-- keeps what comes behind the last newline
-- leaves **empty** lines out
+- keeps the text after the last newline
+- skips **empty** lines
 """
 ANSWERS = {
     "Why does the parser lose the last line?": [
