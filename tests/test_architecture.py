@@ -43,8 +43,16 @@ def test_a_step_of_a_path_names_an_existing_function(file: str, name: str) -> No
 
 
 def test_every_path_is_described() -> None:
-    assert re.findall(r"^## Path (\d)", PAGE, re.MULTILINE) == ["1", "2", "3", "4"]
+    assert re.findall(r"^## Path (\d)", PAGE, re.MULTILINE) == ["1", "2", "3", "4", "5"]
     assert len(PATH_ROW.findall(PAGE)) >= 40
+
+
+def test_every_file_to_change_exists() -> None:
+    section = PAGE.partition("## Where do I change")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w./-]+/[\w.*-]*)`", section)
+    assert len(named) > 60
+    found = {name for name in named if any(any(base.glob(name)) for base in (ROOT, SOURCE))}
+    assert set(named) - found - {"config.toml", "session/update", "_accord/..."} == set()
 
 
 def test_every_named_module_exists() -> None:

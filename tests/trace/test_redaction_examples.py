@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 from tests.trace.trace_files import entries_in, starts_in
 
+from accord.gateway.access.access_tokens import TOKEN_PATTERN
+from accord.policy.audit_log import redacted
+from accord.policy.sandbox.command_environment import is_credential
 from accord.trace.command_redaction import redact_command
 from accord.trace.message_redaction import has_unique_keys, redact_frame
-from accord.trace.secret_names import is_secret, is_secret_member, pair_kind
+from accord.trace.secret_names import (
+    _PASS_WORDS,
+    _SECRET_ENDINGS,
+    _SECRET_WORDS,
+    is_secret,
+    is_secret_member,
+    pair_kind,
+)
 from accord.trace.tap import FrameRing
 from accord.trace.text_redaction import redact_text
 from accord.trace.trace_format import entry_line, frame_entry, frame_line
@@ -104,6 +114,19 @@ PLAIN_NAMES = [
     "code",
     "state",
 ]
+
+
+@pytest.mark.parametrize("word", sorted(_SECRET_WORDS | _PASS_WORDS | {*_SECRET_ENDINGS}))
+def test_a_value_after_every_secret_word_is_redacted_in_text(word: str) -> None:
+    assert redact_text(f"{word.upper()}={S}") == f"{word.upper()}=[redacted]"
+
+
+def test_a_gateway_token_is_redacted_in_text() -> None:
+    token = f"acc_abcdefgh_{'x-_' * 14}y"
+    assert TOKEN_PATTERN.fullmatch(token)
+    assert redact_text(f"use {token} here") == "use [redacted] here"
+    assert redacted(f"use {token} here") == "use *** here"
+    assert is_credential("X", token)
 
 
 @pytest.mark.parametrize("name", NAMES)

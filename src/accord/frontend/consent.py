@@ -1,4 +1,4 @@
-"""Decide by rules or by the user; remember approvals; the workspace that enforces both.
+"""How `accord run` and `accord chat` answer permission requests, and the workspace that enforces the answers.
 
 An automatic decision only ever picks `allow_once`, and only if the agent offers it. A refusal picks an option
 that rejects. The user sees every option by name, and none is preselected. "Always" lasts as long as the

@@ -34,7 +34,8 @@ _URL_PASSWORD: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
 _KNOWN_KEYS: Final = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
     r"|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"
+    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
+    r"|acc_[a-z0-9]{8}_[\w-]{40,})"
 )
 
 

@@ -82,7 +82,10 @@ _VERSION_1: Final = (
 )
 
 MIGRATIONS: Final[Sequence[Sequence[str]]] = (_VERSION_1,)
-"""The statements that lead from each version to the next. Entries are only ever added."""
+"""The statements that lead from each version to the next. Entries are only ever added.
+
+A new column of `heads` needs a default; `Store.rebuild` computes it for older sessions.
+"""
 
 
 def version_of(connection: Connection) -> int | None:

@@ -23,8 +23,9 @@ from accord.trace.secret_names import (
 _PREFIXES: Final = words(
     "sk- k_live_ k_test_ k_prod_ whsec_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ gl xox xapp- AKIA ASIA AIDA "
     "AROA AIza ya29. GOCSPX- npm_ pypi- hf_ gsk_ xai- pplx- nvapi- r8_ lin_api_ figd_ dckr_pat_ shpat_ "
-    "shpss_ shpca_ SG. hvs. hvb. dop_v1_ ntn_ tvly- AGE-SECRET eyJ eyK"
+    "shpss_ shpca_ SG. hvs. hvb. dop_v1_ ntn_ tvly- AGE-SECRET eyJ eyK acc_"
 )
+"""`_SHAPES` is tried only on texts with one of these: a new shape needs its prefix here."""
 _BARE_PREFIXES: Final = words("AKIA ASIA AIDA AROA AIza")  # prefixes of keys without punctuation
 _MAX_CACHED_LENGTH: Final = 64
 _CHUNK_LENGTH: Final = 8 * 1024
@@ -42,7 +43,7 @@ _SHAPES: Final = re.compile(
     r"|nvapi-[\w\-]{20,}|r8_[A-Za-z0-9]{20,}|lin_api_[A-Za-z0-9]{20,}|figd_[\w\-]{20,}"
     r"|dckr_pat_[\w\-]{16,}|shp(?:at|ss|ca)_[a-fA-F0-9]{16,}"
     r"|SG\.[\w\-]{16,}\.[\w\-]{16,}|hv[sb]\.[\w\-]{16,}|dop_v1_[a-f0-9]{32,}"
-    r"|ntn_[A-Za-z0-9]{30,}|tvly-[\w\-]{16,}"
+    r"|ntn_[A-Za-z0-9]{30,}|tvly-[\w\-]{16,}|acc_[a-z0-9]{8}_[\w\-]{40,}"
     r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|ey[JK][\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]*)?"
     r")"
 )
@@ -126,9 +127,10 @@ def _split_into_chunks(text: str) -> list[str]:
 # -- values after names of secrets
 
 _HINTS: Final = words(
-    "key token secret pass pwd auth cookie cred jwt dsn otp sas pat sig bearer basic env -e -u -user "
+    "key token secret pass pwd auth cookie cred jwt dsn otp sas pat sig bearer basic netrc env -e -u -user "
     "--build-arg"
 )
+"""Named values are searched only in texts with one of these: a new secret name needs a part of it here."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]{0,80}"
 
 # A quoted value ends at its quote, at the end of the line or of the text: a cut-off one is still a secret.

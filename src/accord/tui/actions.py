@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that the user can do. To add a screen, add an entry to `ACTIONS`."""
+    """One thing that the user can do. To add a key or a command of the palette, add it to `ACTIONS`."""
 
     name: str
     """Unique; used in `chat.json` and by `ChatApp.action_do`."""

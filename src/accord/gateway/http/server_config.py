@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """All limits of the HTTP server. Times are seconds on the server's clock."""
+    """Sizes and times (seconds) of the HTTP server. The limits per token are in `resource_limits`."""
 
     hosts: tuple[str, ...] = ("127.0.0.1",)
     """Addresses to listen on; all get the same port."""

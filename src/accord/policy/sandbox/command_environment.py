@@ -145,7 +145,7 @@ _CREDENTIAL_VALUE: Final = re.compile(
     r"|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16}|gh[opsur]_[A-Za-z0-9]{20}|github_pat_|glpat-|xox[abprs]-"
     r"|AKIA[A-Z0-9]{12}"
     r"|ASIA[A-Z0-9]{12}|AIza[A-Za-z0-9_-]{30}|npm_[A-Za-z0-9]{30}|pypi-[A-Za-z0-9_-]{30}|hf_[A-Za-z0-9]{30}"
-    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ)"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ|acc_[a-z0-9]{8}_[A-Za-z0-9_-]{40})"
 )
 
 
