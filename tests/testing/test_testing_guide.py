@@ -12,6 +12,7 @@ import pytest
 import accord
 from accord.testing import (
     FakeClock,
+    ScriptedClient,
     WireFault,
     ask,
     fail,
@@ -67,6 +68,22 @@ async def test_a_scripted_client_rejects_after_its_script_ends(
         assert (tmp_path / "notes.txt").read_text() == "hello"
         assert client.wire.methods("agent").count("session/request_permission") == 2
         assert [update["status"] for update in client.wire.updates("tool_call")] == ["pending", "pending"]
+
+
+async def test_each_recorded_turn_has_only_its_own_text(accord_agent: Any, tmp_path: Path) -> None:
+    command = accord_agent.command([[{"say": ["a", "b"]}], [{"say": ["c"]}]])
+    async with scripted_client(*command) as client:
+        first = await client.prompt("one", cwd=tmp_path)
+        second = await client.prompt("two")
+        assert (first.text, second.text) == ("ab", "c")
+
+
+async def test_a_scripted_client_reports_wrong_use() -> None:
+    with pytest.raises(accord.UsageError, match="not connected"):
+        await ScriptedClient().prompt("hello")
+    for ignored in ({"permissions": ["allow_once"]}, {"workspace": None}):
+        with pytest.raises(accord.UsageError, match="`handlers` replace"):
+            ScriptedClient(handlers=accord.ClientHandlers(), **ignored)  # type: ignore[arg-type]
 
 
 async def test_a_scripted_client_starts_a_program(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.tui.parts.diff_part import DiffPart, DiffRow, compare
-from accord.tui.parts.markdown_part import MarkdownDrawing
+from accord.tui.parts.markdown_part import MarkdownDrawing, NotePart
 from accord.tui.parts.message_parts import StreamingMessage, segments_of
 from accord.tui.parts.part import DrawnPart, strip_of
 from accord.tui.parts.tool_parts import OutputPart, parse_ansi
@@ -167,6 +167,23 @@ def test_folded_output_shows_its_end() -> None:
 
 
 # -- diffs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fence", ["```", "`````"])
+def test_the_fence_around_output_is_removed(fence: str) -> None:
+    part = OutputPart(f"{fence}sh\none\n{fence}\n")
+    assert [strip.text.strip(" │") for strip in part.draw(80, PALETTE)] == ["one"]
+
+
+def test_one_hidden_line_is_counted_in_the_singular() -> None:
+    part = OutputPart("\n".join(map(str, range(9))))
+    assert "… 1 earlier line" in [strip.text.strip(" │") for strip in part.draw(80, PALETTE)]
+
+
+@pytest.mark.parametrize(("text", "details"), [("note", ""), ("note", "a"), ("two\nlines", "a\nb\n")])
+def test_the_estimate_of_a_note_is_its_height(text: str, details: str) -> None:
+    part = NotePart(text, details=details)
+    assert part.estimate(80) == len(part.draw(80, PALETTE))
 
 
 def test_a_diff_has_line_numbers_signs_and_counts() -> None:

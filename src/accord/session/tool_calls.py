@@ -82,8 +82,8 @@ class ToolCallState(Record, omit_defaults=True):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the turn was canceled before the call completed."""
-        return self.mark == "cancelled"
+        """Whether the agent reported the call as canceled, or the turn was canceled before it completed."""
+        return self.status == "cancelled" or self.mark == "cancelled"
 
     @property
     def ended_without_result(self) -> bool:

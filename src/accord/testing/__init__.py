@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         wait_for_cancel,
         write_file,
     )
-    from accord.testing.scripted_client import RecordedTurn, ScriptedClient, scripted_client
+    from accord.testing.scripted_clients import RecordedTurn, ScriptedClient, scripted_client
 
 
 __all__ = [
@@ -82,6 +82,6 @@ __getattr__: Callable[[str], object] = lazy_names(
             "AgentScript ScriptedAgent ScriptedTurn Step ask die fail parse_step plan read_file say send "
             "stop terminal think tool update wait_for_cancel write_file"
         ),
-        "accord.testing.scripted_client": "RecordedTurn ScriptedClient scripted_client",
+        "accord.testing.scripted_clients": "RecordedTurn ScriptedClient scripted_client",
     },
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.testing.model_server import ModelServer
     from accord.testing.raw_peer import RawPeer
     from accord.testing.scripted_agent import AgentScript
-    from accord.testing.scripted_client import ScriptedClient
+    from accord.testing.scripted_clients import ScriptedClient
     from accord.wire.memory_transport import MemoryTransport
 
 
@@ -38,7 +38,7 @@ def accord_wire() -> "Callable[..., tuple[MemoryTransport, RawPeer]]":
 @pytest.fixture
 def accord_client() -> "Callable[..., AbstractAsyncContextManager[ScriptedClient]]":
     """`async with accord_client(agent) as client`: a scripted client that validates the agent's messages."""
-    from accord.testing.scripted_client import scripted_client
+    from accord.testing.scripted_clients import scripted_client
 
     return scripted_client
 

@@ -40,7 +40,7 @@ def test_simse_default_agent_is_used_if_it_names_a_server(folders: ConfigFolders
     folders.write_user_file({"servers": [{"name": "a", "command": "x"}], "defaultAgent": "inside"})
     servers = load(folders.project)
     assert servers.default.name == "accord"
-    assert "'inside' is not one of the servers" in servers.notes[0]
+    assert "'inside' is not an agent of this file" in servers.notes[0]
 
 
 def test_agentao_keys(folders: ConfigFolders, monkeypatch: pytest.MonkeyPatch) -> None:

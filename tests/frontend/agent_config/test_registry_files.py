@@ -102,6 +102,10 @@ def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
             agent({"npx": {"package": "thing@1.2.3"}}, version="1.2"),
             "version: '1.2' is not a version such as 1.2.3",
         ),
+        (
+            agent({"npx": {"package": "thing@1.2.3"}}, version=""),
+            "version: it is empty; it must name the version",
+        ),
         (agent({"npx": {"package": "thing@1.2.3"}}, id="../x"), "id: '../x' is not a valid id"),
         ({"agents": [agent({"npx": {}}), agent({"npx": {}})]}, "agents[1].id: 'thing' appears twice"),
         ({"agents": {}}, "agents: it must be a list"),

@@ -259,7 +259,7 @@ def _read_default(members: dict[str, Any], agent_list: AgentListFile, file: str)
         return None
     if agent_list.is_list and agent.casefold() not in {entry.name.casefold() for entry in agent_list.entries}:
         # In simse, this is an agent inside a server, which the protocol does not have.
-        agent_list.notes.append(f"{file}: defaultAgent: ignored; {agent!r} is not one of the servers")
+        agent_list.notes.append(f"{file}: defaultAgent: ignored; {agent!r} is not an agent of this file")
         return None
     return "defaultAgent", agent
 
@@ -350,17 +350,18 @@ class RegistryAgent:
     description: str
     distribution: dict[str, Any]
     file: str
-    key: str
+    key_prefix: str
+    """The path of keys to the agent in the file, with a final dot."""
 
     def entry(self) -> dict[str, Any]:
         """The entry for `acp.json`. Raises BadAgentConfig if the agent has no package that can be started."""
         for runner in ("npx", "uvx"):
             if runner in self.distribution:
                 return self._package_entry(runner)
-        raise BadAgentConfig(self.file, f"{self.key}distribution", self._archive_hint())
+        raise BadAgentConfig(self.file, f"{self.key_prefix}distribution", self._archive_hint())
 
     def _package_entry(self, runner: str) -> dict[str, Any]:
-        key = f"{self.key}distribution.{runner}"
+        key = f"{self.key_prefix}distribution.{runner}"
         value = self.distribution[runner]
         if not isinstance(value, dict):
             raise BadAgentConfig(self.file, key, "it must be an object with `package`")
@@ -428,20 +429,24 @@ def read_registry(path: Path) -> dict[str, RegistryAgent]:
     return agents
 
 
-def _read_registry_agent(value: Any, file: str, key: str) -> RegistryAgent:
+def _read_registry_agent(value: Any, file: str, key_prefix: str) -> RegistryAgent:
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    id, name, version = (
-        read_text(members.get(name), file, key + name, "the agent") for name in ("id", "name", "version")
-    )
+    id = read_text(members.get("id"), file, f"{key_prefix}id", "the agent")
+    name = read_text(members.get("name"), file, f"{key_prefix}name", "the agent")
+    version = read_text(members.get("version"), file, f"{key_prefix}version", "the version")
     if not _ID.fullmatch(id):
         raise BadAgentConfig(
-            file, f"{key}id", f"{id!r} is not a valid id: use a-z, 0-9 and `-`, and start with a letter"
+            file,
+            f"{key_prefix}id",
+            f"{id!r} is not a valid id: use a-z, 0-9 and `-`, and start with a letter",
         )
     if not _VERSION.fullmatch(version):
-        raise BadAgentConfig(file, f"{key}version", f"{version!r} is not a version such as 1.2.3")
+        raise BadAgentConfig(file, f"{key_prefix}version", f"{version!r} is not a version such as 1.2.3")
     distribution = members.get("distribution")
     if not isinstance(distribution, dict) or not distribution:
-        raise BadAgentConfig(file, f"{key}distribution", "it must be an object with binary, npx or uvx")
+        raise BadAgentConfig(
+            file, f"{key_prefix}distribution", "it must be an object with binary, npx or uvx"
+        )
     description = members.get("description")
-    text = read_text(description, file, f"{key}description", None) if description is not None else ""
-    return RegistryAgent(id, name, version, text, cast("dict[str, Any]", distribution), file, key)
+    text = read_text(description, file, f"{key_prefix}description", None) if description is not None else ""
+    return RegistryAgent(id, name, version, text, cast("dict[str, Any]", distribution), file, key_prefix)

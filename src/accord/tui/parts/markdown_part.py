@@ -284,7 +284,8 @@ class NotePart(DrawnPart):
         return [strip_of(line) for line in lines]
 
     def estimate(self, width: int) -> int:
-        return 1 + self.details.count("\n")
+        lines = 1 + self.text.strip().count("\n")
+        return lines + 1 + self.details.strip("\n").count("\n") if self.details.strip() else lines
 
 
 def warm_up() -> None:

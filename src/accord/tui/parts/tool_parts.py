@@ -29,6 +29,7 @@ KIND_LABELS: Final = {
 }
 """The names of tool kinds on the screen."""
 
+# The keys are the texts of `tool_status`.
 _SIGNS: Final = {
     "pending": "○",
     "in_progress": "●",
@@ -84,8 +85,10 @@ class CallPart(DrawnPart):
 
 _SGR: Final = re.compile(r"\x1b\[([0-9;:]{0,60})m")
 _OPEN, _CLOSE = "\ue000", "\ue001"
-"""Private characters around the number of a color sequence while the text is cleaned."""
-_MARK: Final = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
+"""`clean_text` removes escapes, so each color sequence is replaced by its index between these private
+characters.
+"""
+_PLACEHOLDER: Final = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _ON: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
 _OFF: Final = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 
@@ -93,22 +96,22 @@ _OFF: Final = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("r
 def parse_ansi(text: str) -> list[Text]:
     """Return the lines as a terminal shows them finally, with colors and weights.
 
-    Other escape sequences are removed, and text that a sequence would hide is shown.
+    Other escape sequences are removed; hidden text (SGR 8) stays visible.
     """
     codes: list[str] = []
 
-    def mark_code(match: re.Match[str]) -> str:
+    def replace_code(match: re.Match[str]) -> str:
         codes.append(match[1])
         return f"{_OPEN}{len(codes) - 1}{_CLOSE}"
 
     text = text.replace(_OPEN, "\ufffd").replace(_CLOSE, "\ufffd")
-    marked = _SGR.sub(mark_code, text)
-    cleaned = clean_text("\n".join(map(_after_returns, marked.split("\n")))).expandtabs(8)
+    with_placeholders = _SGR.sub(replace_code, text)
+    cleaned = clean_text("\n".join(map(_after_returns, with_placeholders.split("\n")))).expandtabs(8)
     ansi = _AnsiStyle()
     lines: list[Text] = []
     for line in cleaned.split("\n"):
         out = Text()
-        for number, piece in enumerate(_MARK.split(line)):
+        for number, piece in enumerate(_PLACEHOLDER.split(line)):
             if number % 2:
                 ansi.apply(codes[int(piece)] if int(piece) < len(codes) else "")
             elif piece:
@@ -122,11 +125,11 @@ def _after_returns(line: str) -> str:
     before, returned, last = line.rstrip("\r").rpartition("\r")
     if not returned:
         return line
-    return "".join([match[0] for match in _MARK.finditer(before)]) + last
+    return "".join([match[0] for match in _PLACEHOLDER.finditer(before)]) + last
 
 
 class _AnsiStyle:
-    """The current style."""
+    """Tracks the style set by SGR codes."""
 
     def __init__(self) -> None:
         self._attributes: dict[str, bool] = {}
@@ -181,6 +184,7 @@ FOLDED_LINES: Final = 8
 MAX_LINES: Final = 2_000
 _FOLDED_CHARACTERS: Final = 16 * 1024
 _MAX_LINE: Final = 4_000
+_CLOSING_FENCE: Final = re.compile("`{3,}")
 
 
 class OutputPart(DrawnPart):
@@ -206,13 +210,14 @@ class OutputPart(DrawnPart):
         for line in lines[-max_lines:]:
             line.truncate(_MAX_LINE)
             shown_lines += wrap_cells(line, max(width - 7, 1))
+        # Wrapping can exceed `max_lines`. Unfolded, the wrapped lines are all shown.
         shown_lines = shown_lines[-max_lines:] if self.folded else shown_lines
         hidden_count = len(lines) - min(len(lines), max_lines)
-        out = (
-            [Text(f"… {hidden_count} earlier lines" if not is_cut else "… earlier output", palette.faint)]
-            if hidden_count or is_cut
-            else []
-        )
+        out: list[Text] = []
+        if is_cut:
+            out.append(Text("… earlier output", palette.faint))
+        elif hidden_count:
+            out.append(Text(f"… {hidden_count} earlier line{'s' * (hidden_count > 1)}", palette.faint))
         out += shown_lines
         if self.exit_text:
             out.append(Text(self.exit_text, palette.bad))
@@ -226,8 +231,8 @@ class OutputPart(DrawnPart):
 def without_fence(text: str) -> str:
     """Remove the Markdown fence that agents put around output."""
     lines = text.strip("\n").split("\n")
-    if lines and lines[0].startswith("```"):
+    if lines[0].startswith("```"):
         lines = lines[1:]
-    if lines and lines[-1].strip() == "```":
+    if lines and _CLOSING_FENCE.fullmatch(lines[-1].strip()):
         lines = lines[:-1]
     return "\n".join(lines)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from accord.agent import Agent
 from accord.client import (
     ClientEvent,
@@ -42,14 +44,15 @@ class ScriptedClient:
     """A client of one agent.
 
     `permissions` are the answers to its permission requests in order: the id or kind of an option, or None
-    for `cancelled`. Later requests are rejected.
+    for `cancelled`. Requests after the last answer get `reject_once`, or `cancelled` if it is not offered.
+    `handlers` replace `permissions` and `workspace`; do not pass both.
     """
 
     def __init__(
         self,
         *,
         permissions: Sequence[str | None] = (),
-        workspace: WorkspaceMaker | None = local_workspace,
+        workspace: WorkspaceMaker | UnsetType | None = UNSET,
         handlers: ClientHandlers | None = None,
         options: ClientOptions | None = None,
     ) -> None:
@@ -60,8 +63,13 @@ class ScriptedClient:
         """Scripted answers that matched no offered option."""
         self.session: ClientSession | None = None
         self._scripted_answers = list(permissions)
-        self._handlers = handlers or ClientHandlers(permissions=self._choose_option, workspace=workspace)
+        if handlers is not None and (permissions or workspace is not UNSET):
+            raise UsageError("`handlers` replace `permissions` and `workspace`; pass one or the other")
+        self._handlers = handlers or ClientHandlers(
+            permissions=self._choose_option, workspace=local_workspace if workspace is UNSET else workspace
+        )
         self._options = options
+        self._agent: RemoteAgent | None = None
         self._stack = AsyncExitStack()
 
     async def connect(self, agent: Agent | str, *arguments: str) -> "ScriptedClient":
@@ -75,10 +83,17 @@ class ScriptedClient:
             transport = await spawn([agent, *arguments])
         recording = RecordingTransport(transport, side="client", log=self.wire)
         connected = connect_transport(recording, handlers=self._handlers, options=self._options)
-        self.agent: RemoteAgent = await self._stack.enter_async_context(connected)
+        self._agent = await self._stack.enter_async_context(connected)
         return self
 
-    async def prompt(self, text: Any, *, cwd: str | Path | None = None) -> RecordedTurn:
+    @property
+    def agent(self) -> RemoteAgent:
+        """The connected agent. Raises UsageError before `connect`."""
+        if self._agent is None:
+            raise UsageError("the client is not connected; call `connect` first")
+        return self._agent
+
+    async def prompt(self, prompt: Any, *, cwd: str | Path | None = None) -> RecordedTurn:
         """Send a prompt and return its turn. The first call opens the session."""
         if self.session is None:
             self.session = await self.agent.new_session(str(cwd if cwd is not None else Path.cwd()))
@@ -87,24 +102,34 @@ class ScriptedClient:
                 "the session already has a folder; open another session with `client.agent.new_session`"
             )
         recorded = RecordedTurn()
-        before = len(self.permission_requests)
-        known = set(self.session.state.tool_calls)
-        async for event in self.session.prompt(text):
+        earlier_requests = len(self.permission_requests)
+        earlier_calls = set(self.session.state.tool_calls)
+        earlier_chunks = len(self._message_chunks(self.session.id))
+        async for event in self.session.prompt(prompt):
             recorded.events.append(event)
             if isinstance(event, TurnEnded):
                 recorded.stop_reason = event.raw_reason
-        recorded.permissions = self.permission_requests[before:]
-        recorded.tool_calls = [call for id, call in self.session.state.tool_calls.items() if id not in known]
-        recorded.text = "".join(
-            update["content"].get("text", "") for update in self.wire.updates("agent_message_chunk")
-        )
+        recorded.permissions = self.permission_requests[earlier_requests:]
+        recorded.tool_calls = [
+            call for id, call in self.session.state.tool_calls.items() if id not in earlier_calls
+        ]
+        recorded.text = "".join(self._message_chunks(self.session.id)[earlier_chunks:])
         return recorded
+
+    def _message_chunks(self, session_id: str) -> list[str]:
+        """Return the texts of the agent's messages in the session so far."""
+        return [
+            params["update"]["content"].get("text", "")
+            for params in self.wire.calls("session/update")
+            if params["sessionId"] == session_id
+            and params["update"]["sessionUpdate"] == "agent_message_chunk"
+        ]
 
     async def aclose(self) -> None:
         """Close the connection."""
         await self._stack.aclose()
 
-    def _choose_option(self, request: PermissionRequest) -> PermissionOption | str | None:
+    def _choose_option(self, request: PermissionRequest) -> PermissionOption | None:
         self.permission_requests.append(request)
         scripted = bool(self._scripted_answers)
         wanted = self._scripted_answers.pop(0) if scripted else "reject_once"
