@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from accord.schema.conformance_rules import RULES, rules
+from accord.schema.conformance_rules import RULES, find_rules
 from accord.schema.dialects import DIALECTS
 
 CORE_CHAPTERS = (
@@ -33,13 +33,15 @@ CORE_CHAPTERS = (
 def core_rules() -> set[int]:
     """The stable MUST rules of the chapters that every run has to prove."""
     return {
-        rule.id for chapter in CORE_CHAPTERS for rule in rules(level="MUST", status="stable", chapter=chapter)
+        rule.id
+        for chapter in CORE_CHAPTERS
+        for rule in find_rules(level="MUST", status="stable", chapter=chapter)
     }
 
 
 def client_rules() -> set[int]:
     """The stable rules of a client, including SHOULD rules."""
-    return {rule.id for rule in rules(side="CLIENT", status="stable")}
+    return {rule.id for rule in find_rules(side="CLIENT", status="stable")}
 
 
 def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> set[int]:
@@ -102,7 +104,7 @@ class RuleCoverage:
     def report(self) -> str:
         """One paragraph: how much of the protocol the collected tests prove."""
         core, client = core_rules(), client_rules()
-        in_force = len(rules())
+        in_force = len(find_rules())
         messages = {row.id for row in DIALECTS.values() if row.handled != "behaviour"}
         lines = [
             f"{len(self.proven)} of {in_force} rules in force have a test; "

@@ -14,7 +14,7 @@ from accord.schema.dialects import (
     final_text,
     repair_params,
     repair_result,
-    set_by,
+    set_method_of,
     stop_reason_as_sent,
     variables,
 )
@@ -321,7 +321,7 @@ def test_a_models_object_becomes_a_select_option(method: str):
     got = result_after(method, {"sessionId": "s", "models": models}, 42)
     [option] = read(NewSessionResponse, got).config_options or []
     assert (option.id, option.category, option.current_value) == ("model", "model", "m1")
-    assert set_by(option) == "session/set_model"
+    assert set_method_of(option) == "session/set_model"
     assert got["configOptions"][0]["options"] == [
         {"value": "m1", "name": "M1"},
         {"value": "m2", "name": "M2", "description": "d"},
@@ -344,7 +344,7 @@ def test_an_official_model_option_wins_over_models():
     beside = {"sessionId": "s", "configOptions": [other], "models": {"currentModelId": "m1"}}
     got = result_after("session/new", beside, 42)["configOptions"]
     assert [one["id"] for one in got] == ["auto", "model"]
-    assert set_by(read(NewSessionResponse, result).config_options[0]) is None  # type: ignore[index]
+    assert set_method_of(read(NewSessionResponse, result).config_options[0]) is None  # type: ignore[index]
 
 
 @pytest.mark.dialect(47)

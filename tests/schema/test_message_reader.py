@@ -15,7 +15,7 @@ from tests.schema.test_dialects_safety import JSON
 from accord.errors import BadAnswer, InvalidParams
 from accord.schema.base import Unknown
 from accord.schema.client_requests import PermissionOption
-from accord.schema.dialects import final_text, set_by
+from accord.schema.dialects import final_text, set_method_of
 from accord.schema.message_reader import MessageReader, SplitUpdate
 from accord.schema.methods import METHODS
 
@@ -208,7 +208,7 @@ def test_results_with_extra_members():
     assert (turn.stop_reason, final_text(turn)) == ("end_turn", "all")
     models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]}
     [option] = peer.answer("session/new", {"sessionId": "s", "models": models}).config_options
-    assert set_by(option) == "session/set_model"
+    assert set_method_of(option) == "session/set_model"
     assert peer.rows == [4, 3, 42]
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.session.session_driver import SessionDriver, text
 
 from accord.schema import Content, TextContent
-from accord.session import ToolCallChanged, ToolCallState, text_of
+from accord.session import ToolCallChanged, text_of
 
 
 def content(words: str) -> dict[str, Any]:
@@ -186,11 +186,6 @@ def test_cancelling_marks_open_calls_cancelled() -> None:
 
 
 @pytest.mark.rule(167)
-def test_a_call_with_the_status_cancelled_is_cancelled() -> None:
-    call = ToolCallState("t1", status="cancelled")
-    assert (call.cancelled, call.finished, call.open) == (True, True, False)
-
-
 def test_updates_after_the_cancel_are_still_applied() -> None:
     driver = SessionDriver()
     driver.start_turn()

@@ -42,7 +42,7 @@ from accord.check.findings import (
 )
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, UsageError
-from accord.schema.conformance_rules import rules as rules_where
+from accord.schema.conformance_rules import find_rules
 from accord.trace.trace_steps import at
 
 Progress = Callable[[int, int, str], None]
@@ -270,7 +270,7 @@ _CLIENT_FAULTS: Final[tuple[Fault, ...]] = tuple(fault for fault in FAULTS if fa
 
 def agent_rules() -> list[RuleId]:
     """All rules for agents, in order."""
-    return [SCHEMA, *(rule.id for rule in rules_where(side="AGENT")), *_CLIENT_FAULTS]
+    return [SCHEMA, *(rule.id for rule in find_rules(side="AGENT")), *_CLIENT_FAULTS]
 
 
 async def check_agent(
@@ -379,7 +379,7 @@ def client_cases() -> tuple[ClientCase, ...]:
 
 def client_rules() -> list[RuleId]:
     """All rules for clients, in order."""
-    return [SCHEMA, *(rule.id for rule in rules_where(side="CLIENT")), *FAULTS]
+    return [SCHEMA, *(rule.id for rule in find_rules(side="CLIENT")), *FAULTS]
 
 
 async def check_client(

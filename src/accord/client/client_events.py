@@ -1,4 +1,4 @@
-"""Events beyond the session: agent ended or restarted, sign-in status, terminal output."""
+"""Events that the client adds to those of a session, and the terminal output it keeps for display."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from accord.schema import AuthAccount, AuthStatusResponse, AuthStatusUpdateNotif
 from accord.session import Event
 from accord.workspace.terminals import ExitStatus, OutputBuffer
 
-AuthState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+KnownAuthState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class AuthStatus:
     """Unstable. Whether a user is signed in, as the agent reports it. Base decisions on `state` only."""
 
-    state: AuthState
+    state: KnownAuthState
     """An unfamiliar state of the agent counts as `unknown`."""
     accounts: tuple[AuthAccount, ...] = field(default=(), repr=False)
     """For display only. They are personal data, so the representation leaves them out."""
@@ -27,7 +27,7 @@ def auth_status(response: AuthStatusResponse | AuthStatusUpdateNotification) -> 
     return AuthStatus(_AUTH_STATES.get(response.state, "unknown"), tuple(response.accounts or ()))
 
 
-_AUTH_STATES: Final[dict[str, AuthState]] = {
+_AUTH_STATES: Final[dict[str, KnownAuthState]] = {
     "authenticated": "authenticated",
     "unauthenticated": "unauthenticated",
     "not_required": "not_required",
@@ -106,7 +106,7 @@ ClientEvent: TypeAlias = (
 )
 """The events of a session."""
 
-_TERMINAL_BYTES: Final = 256 * 1024
+_MAX_TERMINAL_BYTES: Final = 256 * 1024
 """The output kept of each terminal."""
 _MAX_TERMINALS: Final = 200
 """Beyond this number, the oldest released terminals are forgotten."""
@@ -120,7 +120,7 @@ class TerminalView:
     command: str = ""
     exit_status: ExitStatus | None = None
     released: bool = False
-    _buffer: OutputBuffer = field(default_factory=lambda: OutputBuffer(_TERMINAL_BYTES), repr=False)
+    _buffer: OutputBuffer = field(default_factory=lambda: OutputBuffer(_MAX_TERMINAL_BYTES), repr=False)
 
     @property
     def text(self) -> str:
@@ -139,7 +139,7 @@ class TerminalViews(dict[str, TerminalView]):
         super().__init__()
         self._publish = publish
 
-    def printed(self, terminal_id: str, text: str) -> None:
+    def add_output(self, terminal_id: str, text: str) -> None:
         """Add output, possibly before `terminal/create` was answered. A workspace calls this."""
         self.view(terminal_id).append(text)
         self._publish(TerminalPrinted(terminal_id, text))

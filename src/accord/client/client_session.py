@@ -23,7 +23,7 @@ from accord.schema import (
     SetSessionModeRequest,
     SystemPrompt,
 )
-from accord.schema.dialects import set_by
+from accord.schema.dialects import set_method_of
 from accord.session import ModeChanged, Picker, SessionState
 from accord.session.session_settings import picker_of_option
 from accord.workspace.roots import Roots
@@ -200,7 +200,7 @@ class ClientSession:
             listed = "True or False" if is_switch else _quoted(choice.value for choice in picker.choices)
             raise UsageError(f"the option {config_id!r} cannot be set to {value!r}; the agent lists {listed}")
         self._core.check_usable()
-        if set_by(option):
+        if set_method_of(option):
             await self._set_model(option, value)
             return
         connection = await self._core.handle.ready()

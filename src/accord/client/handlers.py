@@ -157,7 +157,7 @@ class ClientHandlers:
 def local_workspace(session: "ClientSession") -> LocalWorkspace:
     """The files and terminals of this machine, limited to the roots of the session."""
     return LocalWorkspace(
-        session.roots, terminals=Terminals(session.roots, on_output=session.terminals.printed)
+        session.roots, terminals=Terminals(session.roots, on_output=session.terminals.add_output)
     )
 
 

@@ -25,7 +25,7 @@ from accord.coder.files.session_files import ReadFiles
 from accord.coder.loop import AgentLoop
 from accord.coder.model_history import ModelHistory, TextPart, note_message, user_message
 from accord.coder.models.model import Model, ModelError
-from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, code_block
+from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import Delegate, Delegation, ToolContext
 from accord.errors import InternalError
 from accord.safe_text import one_line
@@ -41,6 +41,7 @@ from accord.schema.content import (
     ToolCallLocation,
     ToolCallStatus,
     ToolKind,
+    code_block,
 )
 from accord.schema.updates import AgentMessageChunk, AgentThoughtChunk
 

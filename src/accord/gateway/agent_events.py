@@ -237,7 +237,7 @@ class AgentEvents:
         if method == CANCEL_REQUEST:
             request_id = members.get("requestId")
             if upstream is not None and isinstance(request_id, int | str):
-                self._gateway.pending_requests.cancel(request_id, upstream)
+                self._gateway.pending_requests.cancel_by_agent(request_id, upstream)
             return
         entry = notification("client", method)
         if upstream is None:
@@ -349,7 +349,7 @@ class GatewayWorkspace:
         """Return the workspace, created on first use."""
         if self._workspace is None:
             self._workspace = LocalWorkspace(
-                self._roots, terminals=Terminals(self._roots, on_output=self.terminals.printed)
+                self._roots, terminals=Terminals(self._roots, on_output=self.terminals.add_output)
             )
         return self._workspace
 

@@ -22,7 +22,7 @@ from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.live_sessions import LiveSession, LiveSessions
 from accord.gateway.methods.method_table import MethodTable
 from accord.gateway.metrics import Metrics
-from accord.gateway.pending_requests import USER_REQUESTS, PendingRequest, PendingRequests
+from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest, PendingRequests
 from accord.gateway.session_log import SessionLogs
 from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
@@ -250,11 +250,11 @@ class Gateway:
         self.overview.notify_changed(session)
 
     def cancel(self, session: LiveSession, reason: str) -> None:
-        """Cancel the running turn and dismiss the pending requests of the session."""
+        """Cancel the running turn and cancel the pending requests of the session."""
         upstream = session.agent.upstream
         if upstream is not None and session.open_at_agent and session.running_turns:
             upstream.notify("session/cancel", encode({"sessionId": session.id}))
-        self.pending_requests.dismiss(session, reason)
+        self.pending_requests.cancel_session_requests(session, reason)
 
     async def remove_session(self, session: LiveSession) -> None:
         """Remove a deleted session and detach its clients."""
@@ -263,7 +263,7 @@ class Gateway:
         self.sessions.forget(session)
 
     def _detach_all(self, session: LiveSession, reason: str) -> None:
-        self.pending_requests.dismiss(session, reason)
+        self.pending_requests.cancel_session_requests(session, reason)
         for client in session.clients:
             self.detach(client, session)
 
@@ -340,14 +340,14 @@ class SessionOverview:
     def is_in_inbox(self, client: GatewayClient, pending: PendingRequest) -> bool:
         """Whether this client may see the request and answer it."""
         session = pending.session
-        if pending.method not in USER_REQUESTS or session is None or client.rights.read_only:
+        if pending.method not in USER_REQUEST_METHODS or session is None or client.rights.read_only:
             return False
         return client.rights.covers(session.agent.name, session.folders)
 
     def on_pending_change(self, pending: PendingRequest, is_pending: bool, reason: str) -> None:
         """Tell the clients that subscribed to the inbox that a request was added or removed."""
         self._gateway.metrics.pending_approvals = sum(
-            1 for other in self._gateway.pending_requests if other.method in USER_REQUESTS
+            1 for other in self._gateway.pending_requests if other.method in USER_REQUEST_METHODS
         )
         if is_pending:
             params = b'{"added":%s}' % pending.inbox_item

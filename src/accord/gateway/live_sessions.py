@@ -143,7 +143,7 @@ class LiveSession:
 
     def record_opened(self, event: SessionOpened) -> None:
         """Record the agent's answer that opened the session."""
-        self.settings.open(event)
+        self.settings.apply_opened(event)
         self.log.append(event)
 
     def record_update(self, notification: SessionNotification, frame: OutgoingFrame) -> bool:
@@ -168,9 +168,9 @@ class LiveSession:
 
     def _record_setting(self, update: object, frame: OutgoingFrame) -> None:
         if isinstance(update, CurrentModeUpdate):
-            self.settings.set_mode(ModeChanged(update.current_mode_id))
+            self.settings.apply_mode(ModeChanged(update.current_mode_id))
         elif isinstance(update, ConfigOptionUpdate):
-            self.settings.set_options(update)
+            self.settings.apply_options(update)
         else:
             if isinstance(update, SessionInfoUpdate):
                 self.title = update.title or (None if update.title is None else self.title)

@@ -1,9 +1,9 @@
 """Requests of agents that wait for a client: permissions, forms, questions. Each is shown to all clients
 that may answer.
 
-A request stays open while no client is attached. It ends with the first valid answer, with its turn or with
-its agent. An invalid answer is ignored; if no other client is left to answer, a permission request is
-cancelled.
+A request ends with the first valid answer, with its turn or with its agent. A user request stays open while
+no client is attached. A client whose answer is invalid is not asked again. After the last one, a permission
+request is canceled and any other request fails.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,9 +43,9 @@ PERMISSION_METHOD: Final = "session/request_permission"
 ELICITATION_METHOD: Final = "elicitation/create"
 AGENTAO_QUESTION_METHOD: Final = "_agentao.cn/ask_user"
 
-USER_REQUESTS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_QUESTION_METHOD)
+USER_REQUEST_METHODS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_QUESTION_METHOD)
 """Requests that a user answers. They stay open until a client attaches."""
-CANCELLED: Final = encode(RequestPermissionResponse(CancelledOutcome()))
+CANCELLED_PERMISSION: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 
 
 class PendingRequest:
@@ -58,8 +58,8 @@ class PendingRequest:
         upstream: Upstream,
         agent_request_id: RequestId,
         method: str,
-        body: bytes,
-        value: Any,
+        raw_params: bytes,
+        params: Any,
     ) -> None:
         self.number: int = number
         """The id of the request to the clients."""
@@ -68,30 +68,29 @@ class PendingRequest:
         self.agent_request_id: RequestId = agent_request_id
         """The id of the agent's request."""
         self.method: str = method
-        self.body: bytes = body
-        self.value: Any = value
+        self.raw_params: bytes = raw_params
+        self.params: Any = params
         self.since: str = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.shown_to: list[GatewayClient] = []
-        self.failure: RpcError | None = None
         self.frame: OutgoingFrame = OutgoingFrame(
             b'{"jsonrpc":"2.0","id":%d,"method":%s%s}'
-            % (number, encode(method), b',"params":' + body if body else b"")
+            % (number, encode(method), b',"params":' + raw_params if raw_params else b"")
         )
 
     @property
-    def stream(self) -> str | None:
-        """The session whose event stream carries it."""
+    def stream_session_id(self) -> str | None:
+        """The id of the session whose event stream carries it."""
         return self.session.id if self.session is not None else None
 
     @property
     def can_wait(self) -> bool:
         """Whether it can wait for a client that attaches later."""
-        return self.method in USER_REQUESTS and self.session is not None
+        return self.method in USER_REQUEST_METHODS and self.session is not None
 
     @property
     def options(self) -> list[PermissionOption]:
         """The options of a permission request."""
-        return self.value.options if isinstance(self.value, RequestPermissionRequest) else []
+        return self.params.options if isinstance(self.params, RequestPermissionRequest) else []
 
     @property
     def inbox_item(self) -> bytes:
@@ -102,15 +101,15 @@ class PendingRequest:
             members |= {"agent": session.agent.name, "sessionId": session.id, "cwd": session.cwd}
             if session.title:
                 members["title"] = session.title
-        return b'%s,"params":%s}' % (encode(members)[:-1], self.body or b"{}")
+        return b'%s,"params":%s}' % (encode(members)[:-1], self.raw_params or b"{}")
 
     def is_for(self, client: "GatewayClient") -> bool:
         """Whether this client can show it and may answer it."""
         if client.rights.read_only:
             return False
-        if isinstance(self.value, ElicitationFormMode):
+        if isinstance(self.params, ElicitationFormMode):
             return client.shows_forms
-        if isinstance(self.value, ElicitationUrlMode):
+        if isinstance(self.params, ElicitationUrlMode):
             return client.opens_urls
         return True
 
@@ -139,35 +138,32 @@ class PendingRequests:
         upstream: Upstream,
         agent_request_id: RequestId,
         method: str,
-        body: bytes,
-        value: Any,
+        raw_params: bytes,
+        params: Any,
         clients: "list[GatewayClient]",
     ) -> None:
         """Add a request and show it to these clients."""
         pending = PendingRequest(
-            next(self._numbers), session, upstream, agent_request_id, method, body, value
+            next(self._numbers), session, upstream, agent_request_id, method, raw_params, params
         )
         if not pending.can_wait and not any(map(pending.is_for, clients)):
-            if method == ELICITATION_METHOD:
-                upstream.answer(agent_request_id, encode(ElicitationCancelAction()))
-            else:
-                upstream.refuse(agent_request_id, MethodNotFound(data={"method": method}))
+            self._answer_cancelled(pending, MethodNotFound(data={"method": method}))
             return
         self._open[pending.number] = pending
         if session is not None:
             session.pending_requests[pending.number] = pending
-            if isinstance(value, RequestPermissionRequest):
-                session.log.append(permission_event(str(pending.number), value))
+            if isinstance(params, RequestPermissionRequest):
+                session.log.append(permission_event(str(pending.number), params))
         for client in clients:
             self.show(pending, client)
-        if method in USER_REQUESTS:
+        if method in USER_REQUEST_METHODS:
             self._on_change(pending, True, "")
 
     def show(self, pending: PendingRequest, client: "GatewayClient") -> None:
         """Show it to one more client that can answer it."""
         if client not in pending.shown_to and pending.is_for(client):
             pending.shown_to.append(client)
-            client.post(pending.frame, pending.stream)
+            client.post(pending.frame, pending.stream_session_id)
 
     def handle_response(
         self, client: "GatewayClient", number: int, result: Raw | None, error: RpcError | None
@@ -180,25 +176,29 @@ class PendingRequests:
             return
         if error is None and result is not None:
             try:
-                body, option = read_answer(pending, client.message_reader, result)
+                raw_result, option = read_answer(pending, client.message_reader, result)
             except (BadAnswer, RpcError) as invalid:
                 error = InternalError(str(invalid))
             else:
                 pending.shown_to.remove(client)
-                self.answer(pending, body, option, by=client)
+                self.answer(pending, raw_result, option, by=client)
                 return
         pending.shown_to.remove(client)
-        pending.failure = error or InternalError("the client's response has neither a result nor an error")
         if not pending.shown_to:
             self._close(pending, "no client could answer")
-            if pending.method == PERMISSION_METHOD:
-                pending.upstream.answer(pending.agent_request_id, CANCELLED)
-                self._log_permission(pending, None)
+            error = error or InternalError("the client's response has neither a result nor an error")
+            if pending.method == ELICITATION_METHOD:
+                pending.upstream.refuse(pending.agent_request_id, error)
             else:
-                pending.upstream.refuse(pending.agent_request_id, pending.failure)
+                self._answer_cancelled(pending, error)
 
     def answer(
-        self, pending: PendingRequest, body: bytes, option: PermissionOption | None, *, by: "GatewayClient"
+        self,
+        pending: PendingRequest,
+        raw_result: bytes,
+        option: PermissionOption | None,
+        *,
+        by: "GatewayClient",
     ) -> None:
         """Answer the agent and withdraw the request from the other clients."""
         self._close(pending, f"answered by {by.rights.name or by.rights.token}")
@@ -209,12 +209,12 @@ class PendingRequests:
             method=pending.method,
             agent=None if session is None else session.agent.name,
             session=None if session is None else session.id,
-            decision=_decision(pending, body, option),
+            decision=_decision(pending, raw_result, option),
         )
-        pending.upstream.answer(pending.agent_request_id, body)
+        pending.upstream.answer(pending.agent_request_id, raw_result)
         self._log_permission(pending, option)
 
-    def cancel(self, agent_request_id: RequestId, upstream: Upstream) -> None:
+    def cancel_by_agent(self, agent_request_id: RequestId, upstream: Upstream) -> None:
         """Close a request that the agent cancelled."""
         for pending in self:
             if pending.agent_request_id == agent_request_id and pending.upstream is upstream:
@@ -222,19 +222,11 @@ class PendingRequests:
                 upstream.refuse(agent_request_id, RequestCancelled())
                 self._log_permission(pending, None)
 
-    def dismiss(self, session: "LiveSession", reason: str) -> None:
-        """Answer everything open in the session as cancelled."""
+    def cancel_session_requests(self, session: "LiveSession", reason: str) -> None:
+        """Answer everything open in the session as canceled."""
         for pending in tuple(session.pending_requests.values()):
-            if pending.method == PERMISSION_METHOD:
-                self._close(pending, reason)
-                pending.upstream.answer(pending.agent_request_id, CANCELLED)
-                self._log_permission(pending, None)
-            elif pending.method == ELICITATION_METHOD:
-                self._close(pending, reason)
-                pending.upstream.answer(pending.agent_request_id, encode(ElicitationCancelAction()))
-            else:
-                self._close(pending, reason)
-                pending.upstream.refuse(pending.agent_request_id, RequestCancelled())
+            self._close(pending, reason)
+            self._answer_cancelled(pending, RequestCancelled())
 
     def close_agent_requests(self, upstream: Upstream, reason: str) -> None:
         """Close the requests of an agent that ended."""
@@ -254,6 +246,16 @@ class PendingRequests:
                         pending.agent_request_id, InternalError("the client disconnected")
                     )
 
+    def _answer_cancelled(self, pending: PendingRequest, error: RpcError) -> None:
+        """Answer a permission request or an elicitation as canceled; refuse any other request."""
+        if pending.method == PERMISSION_METHOD:
+            pending.upstream.answer(pending.agent_request_id, CANCELLED_PERMISSION)
+            self._log_permission(pending, None)
+        elif pending.method == ELICITATION_METHOD:
+            pending.upstream.answer(pending.agent_request_id, encode(ElicitationCancelAction()))
+        else:
+            pending.upstream.refuse(pending.agent_request_id, error)
+
     def _close(self, pending: PendingRequest, reason: str) -> None:
         del self._open[pending.number]
         if pending.session is not None:
@@ -266,7 +268,7 @@ class PendingRequests:
             for client in pending.shown_to:
                 client.post(cancellation, None)
             pending.shown_to.clear()
-        if pending.method in USER_REQUESTS:
+        if pending.method in USER_REQUEST_METHODS:
             self._on_change(pending, False, reason)
 
     def _log_permission(self, pending: PendingRequest, option: PermissionOption | None) -> None:
@@ -277,24 +279,24 @@ class PendingRequests:
 def read_answer(
     pending: PendingRequest, reader: MessageReader, result: Raw
 ) -> tuple[bytes, PermissionOption | None]:
-    """Decode a client's answer: the body for the agent and, for a permission, the chosen option.
+    """Decode a client's answer: the result for the agent and, for a permission, the chosen option.
 
     Raises BadAnswer, RpcError.
     """
     if pending.method == PERMISSION_METHOD:
         return _read_permission(pending, reader, result)
-    entry = request("client", pending.method)
-    if entry is None:
+    method = request("client", pending.method)
+    if method is None:
         return read_untyped(result).body, None
-    return encode(reader.result_reader(entry)(result)), None
+    return encode(reader.result_reader(method)(result)), None
 
 
 def _read_permission(
     pending: PendingRequest, reader: MessageReader, result: Raw
 ) -> tuple[bytes, PermissionOption | None]:
-    outcome = reader.outcome_reader(pending.options)(result)
+    decision = reader.outcome_reader(pending.options)(result)
     chosen_option = next(
-        (option for option in pending.options if option.option_id == outcome.option_id), None
+        (option for option in pending.options if option.option_id == decision.option_id), None
     )
     try:
         response = decoder(RequestPermissionResponse).decode(result)
@@ -302,8 +304,8 @@ def _read_permission(
         response = None
     response_outcome = response.outcome if response is not None else None
     if chosen_option is None:
-        if isinstance(response_outcome, CancelledOutcome) or outcome.rows or outcome.message:
-            return CANCELLED, None
+        if isinstance(response_outcome, CancelledOutcome) or decision.rows or decision.message:
+            return CANCELLED_PERMISSION, None
         raise BadAnswer(f"{PERMISSION_METHOD}: the answer is none of the options that were offered")
     if (
         isinstance(response_outcome, SelectedPermissionOutcome)
@@ -321,12 +323,12 @@ class _ElicitationAction(Struct):
     action: Any = None
 
 
-def _decision(pending: PendingRequest, body: bytes, option: PermissionOption | None) -> str:
+def _decision(pending: PendingRequest, raw_result: bytes, option: PermissionOption | None) -> str:
     """Return the decision in one word, for the audit log."""
     if pending.method == PERMISSION_METHOD:
         return "cancelled" if option is None else option.kind
     try:
-        action = msgspec.json.decode(body, type=_ElicitationAction).action
+        action = msgspec.json.decode(raw_result, type=_ElicitationAction).action
     except msgspec.MsgspecError:
         action = None
     return action if isinstance(action, str) else "answered"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, cast
 
-Side = Literal["AGENT", "CLIENT", "PROXY", "CONDUCTOR"]
+RuleSide = Literal["AGENT", "CLIENT", "PROXY", "CONDUCTOR"]
 Level = Literal["MUST", "SHOULD"]
 Status = Literal["stable", "unstable", "withdrawn"]
 Basis = Literal["D", "S", "J", "R", "I", "Accord"]
@@ -28,7 +28,7 @@ class ConformanceRule(NamedTuple):
 
     id: int
     chapter: str
-    side: Side
+    side: RuleSide
     level: Level | None
     status: Status
     basis: Basis
@@ -80,7 +80,7 @@ def _parse(line: str, chapter: str) -> ConformanceRule:
     return ConformanceRule(
         int(number),
         chapter,
-        cast(Side, side),
+        cast(RuleSide, side),
         None if level == "-" else cast(Level, level),
         cast(Status, status),
         cast(Basis, basis),
@@ -92,19 +92,14 @@ def _parse(line: str, chapter: str) -> ConformanceRule:
 RULES: Final = ConformanceRules()
 
 
-def rule(number: int) -> ConformanceRule:
-    """Return the rule with this number. Raises KeyError for an unknown number."""
-    return RULES[number]
-
-
-def rules(
+def find_rules(
     *,
-    side: Side | None = None,
+    side: RuleSide | None = None,
     level: Level | None = None,
     status: Status | None = None,
     chapter: str | None = None,
 ) -> list[ConformanceRule]:
-    """Return the rules in force that match all filters. Withdrawn rules are included only by `status`."""
+    """Return the rules that match all filters. Withdrawn rules only with `status="withdrawn"`."""
     return [
         item
         for item in RULES.values()

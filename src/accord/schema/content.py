@@ -196,6 +196,16 @@ class Content(Object, tag_field="type", tag="content"):
     content: ContentBlock
 
 
+def code_block(text: str, *, language: str = "") -> Content:
+    """Return text in a Markdown code block whose fence does not occur in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return Content(
+        TextContent(f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
+    )
+
+
 class Diff(Object, tag_field="type", tag="diff"):
     """A change of one file. Without old text, the file is new."""
 

@@ -107,7 +107,7 @@ class History:
     def mark_open(self, mark: Mark) -> None:
         """Mark every tool call that is still open."""
         for call in self.tool_calls.values():
-            call.give_up(mark)
+            call.set_mark(mark)
 
     def chunk(self, chunk: MessageChunk) -> None:
         """Add a chunk of a message."""
@@ -145,7 +145,7 @@ class History:
         """Apply a change of a tool call. Return the event with the resulting call."""
         call, new = self.patch_call(event.patch, announce=event.announce)
         if event.mark:
-            call.give_up(event.mark)
+            call.set_mark(event.mark)
         return ToolCallChanged(event.patch, event.announce, event.mark, copy(call), new)
 
     def patch_call(self, patch: ToolCallUpdate, *, announce: bool = False) -> tuple[ToolCallState, bool]:

@@ -1,7 +1,8 @@
 """Modes and config options, kept consistent, and the pickers made from them.
 
-Config options are the current form. Session modes are shown only if there are no config options. A list of
-models, the oldest form, is converted to a config option that records how to set it.
+Agents report settings as config options (current), session modes (older) or a list of models (oldest). Modes
+are shown only without config options. A model list becomes a config option that records the method that sets
+it.
 """
 
 from typing import Literal, TypeAlias
@@ -57,7 +58,7 @@ class Picker(Struct, frozen=True):
 def picker_of_option(option: SessionConfigOption) -> Picker:
     """Return the picker for one config option."""
     return Picker(
-        source="models" if is_model_list(option) else "config",
+        source="models" if is_converted_model_option(option) else "config",
         id=option.id,
         name=option.name,
         current=option.current_value,
@@ -67,13 +68,15 @@ def picker_of_option(option: SessionConfigOption) -> Picker:
     )
 
 
-def is_model_list(option: SessionConfigOption) -> bool:
+def is_converted_model_option(option: SessionConfigOption) -> bool:
     """Whether the option was converted from a list of models."""
     if not option.meta:
         return False
-    from accord.schema.dialects.json_members import set_by  # on first use: correct agents never need it
+    from accord.schema.dialects.json_members import (
+        set_method_of,  # on first use: correct agents never need it
+    )
 
-    return set_by(option) is not None
+    return set_method_of(option) is not None
 
 
 def picker_of_modes(modes: list[SessionMode], current: str | None) -> Picker:
@@ -126,20 +129,20 @@ class SessionSettings:
     @property
     def pickers(self) -> list[Picker]:
         """The settings that the user can choose."""
-        choices = [picker_of_option(option) for option in self.config_options]
-        if self._modes and all(picker.source != "config" for picker in choices):
-            choices.insert(0, picker_of_modes(self._modes, self.current_mode_id))
-        return choices
+        pickers = [picker_of_option(option) for option in self.config_options]
+        if self._modes and all(picker.source != "config" for picker in pickers):
+            pickers.insert(0, picker_of_modes(self._modes, self.current_mode_id))
+        return pickers
 
-    def open(self, event: SessionOpened) -> None:
+    def apply_opened(self, event: SessionOpened) -> None:
         """Apply the answer that opened the session; omitted members keep their value."""
         if event.modes:
             self._modes = event.modes.available_modes
             self.current_mode_id = event.modes.current_mode_id
         if event.config_options is not UNSET and event.config_options is not None:
-            self._set_options(event.config_options)
+            self._replace_options(event.config_options)
 
-    def set_mode(self, event: ModeChanged) -> None:
+    def apply_mode(self, event: ModeChanged) -> None:
         """Apply a mode change, also to a config option for the mode."""
         self.current_mode_id = event.mode_id
         option = self._mode_option()
@@ -147,11 +150,11 @@ class SessionSettings:
             changed = structs.replace(option, current_value=event.mode_id)
             self.config_options = [changed if other is option else other for other in self.config_options]
 
-    def set_options(self, event: ConfigOptionUpdate) -> None:
+    def apply_options(self, event: ConfigOptionUpdate) -> None:
         """Replace all options."""
-        self._set_options(event.config_options)
+        self._replace_options(event.config_options)
 
-    def complete(self, event: SessionOpened) -> SessionOpened:
+    def with_settings(self, event: SessionOpened) -> SessionOpened:
         """Return the event with all current settings."""
         modes = SessionModeState(current_mode_id=self.current_mode_id or "", available_modes=self._modes)
         return structs.replace(
@@ -160,10 +163,12 @@ class SessionSettings:
             config_options=list(self.config_options),
         )
 
-    def _set_options(self, options: list[SessionConfigOption]) -> None:
+    def _replace_options(self, options: list[SessionConfigOption]) -> None:
         if all(option.category != "model" for option in options):
             # An agent without config options never lists its models again: keep the converted option.
-            options = options + [option for option in self.config_options if is_model_list(option)]
+            options = options + [
+                option for option in self.config_options if is_converted_model_option(option)
+            ]
         self.config_options = options
         option = self._mode_option()
         if option is not None:

@@ -156,7 +156,7 @@ class SessionState:
         Live state is left out: notices, open permission requests, the running turn.
         """
         opened = SessionOpened(self.session_id, self.cwd, list(self.additional_directories))
-        events: list[Event] = [self.settings.complete(opened)]
+        events: list[Event] = [self.settings.with_settings(opened)]
         events += self.history.events()
         if self.commands:
             events.append(AvailableCommandsUpdate(available_commands=list(self.commands)))
@@ -224,7 +224,7 @@ def _opened(state: SessionState, event: SessionOpened) -> Event:
         state.cwd = event.cwd
     if event.additional_directories is not UNSET:
         state.additional_directories = list(event.additional_directories)
-    state.settings.open(event)
+    state.settings.apply_opened(event)
     return event
 
 
@@ -293,8 +293,8 @@ _REDUCERS: dict[type, Reducer] = {
     SessionInfoUpdate: _info,
     UsageUpdate: _usage,
     Notice: _notice,
-    ModeChanged: _settings_reducer(SessionSettings.set_mode),
-    ConfigOptionUpdate: _settings_reducer(SessionSettings.set_options),
+    ModeChanged: _settings_reducer(SessionSettings.apply_mode),
+    ConfigOptionUpdate: _settings_reducer(SessionSettings.apply_options),
     SessionOpened: _opened,
     ReplayStarted: _replay_started,
     ReplayEnded: _replay_ended,

@@ -1,4 +1,4 @@
-"""The state of a tool call, and its terminals as plain text.
+"""The state of a tool call, and the conversion of its terminals to text.
 
 Reports come in any order: a patch for an unknown id creates the call, and a late announcement fills in what
 is missing. A finished call is never reopened.
@@ -14,7 +14,6 @@ from accord.schema import (
     Content,
     Record,
     Terminal,
-    TextContent,
     ToolCall,
     ToolCallChange,
     ToolCallContent,
@@ -24,13 +23,13 @@ from accord.schema import (
     ToolKind,
     UnsetType,
 )
-from accord.schema.content import text_of_blocks
+from accord.schema.content import code_block, text_of_blocks
 
 Mark: TypeAlias = Literal["", "cancelled", "ended_without_result"]
-"""How the client marked a call that has no final status."""
+"""How the client closed a call that had no final status when the turn ended."""
 
-_FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
-_STATUS_RANKS = {"pending": 0, "completed": 2, "failed": 2, "cancelled": 2}
+_FINAL_STATUSES = frozenset({"completed", "failed"})
+_STATUS_RANKS = {"pending": 0, "completed": 2, "failed": 2}
 
 
 def _status_rank(status: str) -> int:
@@ -82,8 +81,8 @@ class ToolCallState(Record, omit_defaults=True):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the agent reported the call as canceled, or the turn was canceled before it completed."""
-        return self.status == "cancelled" or self.mark == "cancelled"
+        """Whether the turn was canceled before the call completed."""
+        return self.mark == "cancelled"
 
     @property
     def ended_without_result(self) -> bool:
@@ -101,7 +100,10 @@ class ToolCallState(Record, omit_defaults=True):
         return [item.terminal_id for item in self.content if isinstance(item, Terminal)]
 
     def apply(self, patch: ToolCallUpdate) -> None:
-        """Apply a patch: omitted keeps, null resets to the default, a value replaces; lists replace whole."""
+        """Apply a patch: omitted keeps, null resets to the default, a value replaces; lists replace whole.
+
+        Messages of protocol version 1 have no nulls here; see `protocol_v1`.
+        """
         if patch.status is not UNSET:
             self._set_status(patch.status or "pending")
         if patch.title is not UNSET:
@@ -123,8 +125,8 @@ class ToolCallState(Record, omit_defaults=True):
     def announce(self, patch: ToolCallUpdate) -> None:
         """Apply the agent's introduction of the call.
 
-        If the call was announced before, or the announcement moves it forward, it is an ordinary patch. If
-        the call is already further on, the announcement only fills in what is missing.
+        Applied as an ordinary patch if the call was announced before or the status moves forward. If the call
+        is further on, only missing members are filled in.
         """
         behind = (
             self.finished
@@ -138,7 +140,7 @@ class ToolCallState(Record, omit_defaults=True):
             self._fill_in(patch)
         self.announced = True
 
-    def give_up(self, mark: Mark) -> None:
+    def set_mark(self, mark: Mark) -> None:
         """Mark the call, unless it has finished or has a mark."""
         if self.open:
             self.mark = mark
@@ -198,7 +200,7 @@ def _none_to_unset(value: Any) -> Any:
     return UNSET if value is None else value
 
 
-ToolCallUpdateT = TypeVar("ToolCallUpdateT", bound=ToolCall | ToolCallChange)
+ToolCallMessageT = TypeVar("ToolCallMessageT", bound=ToolCall | ToolCallChange)
 
 
 def has_terminals(update: ToolCall | ToolCallChange) -> bool:
@@ -206,7 +208,7 @@ def has_terminals(update: ToolCall | ToolCallChange) -> bool:
     return bool(update.content) and any(isinstance(item, Terminal) for item in update.content)
 
 
-def without_terminals(update: ToolCallUpdateT, output_of: Callable[[str], str | None]) -> ToolCallUpdateT:
+def without_terminals(update: ToolCallMessageT, output_of: Callable[[str], str | None]) -> ToolCallMessageT:
     """Replace terminals by text, for a client that cannot show them.
 
     `output_of` returns a terminal's output; None if it is unknown. Then the raw output of the call is used.
@@ -221,18 +223,10 @@ def without_terminals(update: ToolCallUpdateT, output_of: Callable[[str], str | 
         elif (text := output_of(item.terminal_id)) is None:
             has_unknown_terminal = True
         elif text.strip():
-            content.append(code_block(text))
+            content.append(code_block(text.rstrip()))
     if has_unknown_terminal and (output := _raw_output_text(update.raw_output)):
-        content.append(code_block(output))
+        content.append(code_block(output.rstrip()))
     return replace(update, content=content or UNSET)
-
-
-def code_block(text: str) -> Content:
-    """Return the text as a Markdown code block whose fence does not occur in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return Content(TextContent(f"{fence}\n{text.rstrip()}\n{fence}"))
 
 
 def _raw_output_text(raw_output: Any) -> str:

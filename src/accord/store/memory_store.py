@@ -1,4 +1,4 @@
-"""A store in memory, for tests and for programs that keep nothing. A fork copies its source."""
+"""A store in memory, for tests and for programs that do not save sessions. A fork copies its source."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -36,14 +36,14 @@ from accord.store.session_summary import (
 )
 
 _Records: TypeAlias = list[LogRecord]  # `list` names a method below
-_Entries: TypeAlias = dict[str, list[PendingRecord]]
+_Batch: TypeAlias = dict[str, list[PendingRecord]]
 
 
 class _Log(Struct):
-    number: int
+    creation_number: int
     summary: SessionSummary
     records: _Records
-    inherited: int  # the number of records copied from the source of a fork
+    inherited_count: int  # the number of records copied from the source of a fork
 
 
 class SharedMemory:
@@ -114,7 +114,7 @@ class MemoryStore:
         after = None if cursor is None else parse_cursor(query, cursor)
         entries = sorted(
             [
-                (CursorPosition(log.summary.updated, log.number), log.summary)
+                (CursorPosition(log.summary.updated, log.creation_number), log.summary)
                 for log in self._memory.logs.values()
             ],
             key=lambda entry: entry[0],
@@ -142,7 +142,7 @@ class MemoryStore:
     def rebuild(self) -> None:
         self.commit()
         for session_id, log in self._memory.logs.items():
-            first, *others = log.records[log.inherited :]
+            first, *others = log.records[log.inherited_count :]
             summary = first_summary(session_id, first.time, _session_patch(first), log.summary.parent)
             for record in others:
                 summary = updated_summary(summary, record.time, effects_in(_as_group(record)))
@@ -162,7 +162,7 @@ class MemoryStore:
         last = len(log.records)
         seq = last if up_to is None else up_to
         if not 0 <= seq <= last:
-            raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last}")
+            raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last} records")
         patch = fork_patch(log.summary, opening_patch(cwd, "", additional_directories))
         return self._create(session_id, patch, ForkParent(log.summary.session_id, seq), log.records[:seq])
 
@@ -205,7 +205,7 @@ class MemoryStore:
         session_id: str,
         patch: SessionPatch,
         parent: ForkParent | None = None,
-        inherited: _Records | None = None,
+        inherited_records: _Records | None = None,
     ) -> SessionSummary:
         session_id = storable_text(session_id)
         if session_id in self._memory.logs:
@@ -213,7 +213,7 @@ class MemoryStore:
         self._memory.last_number += 1
         time = self._now()
         summary = first_summary(session_id, time, patch, parent)
-        records = inherited or []
+        records = inherited_records or []
         first = LogRecord(len(records) + 1, time, SESSION, encode(patch))
         self._memory.logs[session_id] = _Log(
             self._memory.last_number, summary, [*records, first], len(records)
@@ -225,13 +225,13 @@ class MemoryStore:
         self._log(session_id)
         self._write({storable_text(session_id): [PendingRecord(SESSION, encode(patch), patch)]})
 
-    def _write(self, batch: _Entries) -> None:
+    def _write(self, batch: _Batch) -> None:
         time = self._now()
-        for session_id, entries in batch.items():
+        for session_id, records in batch.items():
             log = self._log(session_id)
-            for entry in entries:
-                log.records.append(LogRecord(len(log.records) + 1, time, entry.kind, entry.data))
-            log.summary = updated_summary(log.summary, time, [entry.effect for entry in entries])
+            for record in records:
+                log.records.append(LogRecord(len(log.records) + 1, time, record.kind, record.data))
+            log.summary = updated_summary(log.summary, time, [record.effect for record in records])
 
     def _require_free(self, session_id: str) -> None:
         lease = self._memory.leases.get(session_id)

@@ -207,7 +207,7 @@ def fork_session(
     last = log_table.branch_last_seq(connection, branch)
     seq = last if up_to is None else up_to
     if not 0 <= seq <= last:
-        raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last}")
+        raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last} records")
     patch = fork_patch(summary, requested)
     return create_session(connection, session_id, time, patch, branch, ForkParent(summary.session_id, seq))
 

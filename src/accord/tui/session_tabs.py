@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from accord.tui.chat_settings import ChatSettings
 
 
-Mark: TypeAlias = Literal["", "busy", "asks", "done", "dead"]
+TabMark: TypeAlias = Literal["", "busy", "asks", "done", "dead"]
 """The mark on the tab of a session."""
 
 _MAX_NOTIFICATION: Final = 120
@@ -81,7 +81,7 @@ class SessionAttention:
             subject = view.status.title or view.status.folder
             self._notify(view.status.agent or "Accord", f"{notice} ({subject})", settings)
 
-    def mark(self, view: "SessionView") -> Mark:
+    def mark(self, view: "SessionView") -> TabMark:
         """Return the mark of a tab."""
         last = self._states.get(id(view), _LastState())
         phase = "" if view.chat_session is None else view.chat_session.phase
@@ -121,7 +121,7 @@ def desktop_notification(environ: Mapping[str, str], title: str, text: str, *, f
     return ""
 
 
-MARKS: Final[dict[Mark, str]] = {"": "", "busy": " …", "asks": " ?", "done": " ●", "dead": " ✗"}
+MARKS: Final[dict[TabMark, str]] = {"": "", "busy": " …", "asks": " ?", "done": " ●", "dead": " ✗"}
 _MIN_TAB_WIDTH: Final = 12
 _MAX_TAB_WIDTH: Final = 32
 
@@ -139,7 +139,7 @@ class Tab:
 
     id: str
     name: str
-    mark: Mark = ""
+    mark: TabMark = ""
     current: bool = False
 
 

@@ -42,7 +42,7 @@ async def test_links_are_not_deleted_or_moved(harness: ToolHarness, project: Pat
         ("delete_file", {"path": "link"}),
         ("move_file", {"source": "link", "destination": "b"}),
     ):
-        assert "is a link; use bash" in await harness.refused(tool, **arguments)
+        assert "is a symbolic link; use the bash tool" in await harness.refused(tool, **arguments)
     assert (project / "link").is_symlink()
     assert (tmp_path / "target").exists()
 

@@ -260,7 +260,7 @@ def test_the_seccomp_filter_refuses_the_listed_calls_on_every_machine(
     name: str, audit: int, ioctl: int, socket: int, keyctl: int
 ):
     pair = socket + (12 if name == "x86_64" else 1)
-    closed = filter_program(families=(1, 2, 10, 16), name=name)
+    closed = filter_program(families=(1, 2, 10, 16), machine_name=name)
     assert verdict(closed, audit, ioctl, 0, 0x5412) == EPERM
     assert verdict(closed, audit, ioctl, 0, 0x541C) == EPERM
     assert verdict(closed, audit, ioctl, 0, (1 << 32) | 0x5412) == EPERM
@@ -270,15 +270,15 @@ def test_the_seccomp_filter_refuses_the_listed_calls_on_every_machine(
     assert [verdict(closed, audit, socket, family) for family in (0, 3, 17, 38, 40)] == [EPERM] * 5
     assert verdict(closed, audit, 425) == ENOSYS
     assert verdict(closed, 0x40000003, 0) == KILL
-    local = filter_program(unix=False, name=name)
+    local = filter_program(unix=False, machine_name=name)
     assert verdict(local, audit, socket, 1) == EPERM
     assert verdict(local, audit, socket, 2) == ALLOW
     assert verdict(local, audit, pair, 1, 1 | 0o2000000) == ALLOW
     assert verdict(local, audit, pair, 1, 2 | 0o2000000) == EPERM
-    offline = filter_program(families=(16,), unix=False, name=name)
+    offline = filter_program(families=(16,), unix=False, machine_name=name)
     assert [verdict(offline, audit, socket, family) for family in (1, 2, 10, 40)] == [EPERM] * 4
     assert verdict(offline, audit, socket, 16) == ALLOW
-    free = filter_program(name=name)
+    free = filter_program(machine_name=name)
     assert verdict(free, audit, 425) == verdict(free, audit, socket, 1) == verdict(free, audit, 0) == ALLOW
     if name == "x86_64":
         assert verdict(free, audit, 0x40000000 | 41, 1) == ENOSYS

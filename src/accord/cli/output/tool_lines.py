@@ -227,7 +227,7 @@ class ToolCallDisplay:
         for call_id, shown_call in list(self._running.items()):
             current = None if self._session is None else self._session.state.tool_calls.get(call_id)
             shown_call.call = copy(current or shown_call.call)
-            shown_call.call.give_up("ended_without_result")
+            shown_call.call.set_mark("ended_without_result")
             lines += self._finish_call(shown_call)
         return lines
 

@@ -18,13 +18,12 @@ import msgspec
 from accord.agent.tool_call_scope import PermissionAnswer
 from accord.agent.turn import Turn
 from accord.clock import SYSTEM_CLOCK, Clock, within
-from accord.coder.tools.tool import code_block
 from accord.errors import AccordError, UsageError
 from accord.policy.rules import Rules, read_permissions
 from accord.policy.trust_store import TrustStore
 from accord.policy.user_answer import read_answer
 from accord.schema.client_requests import PermissionOption
-from accord.schema.content import Content, TextContent, ToolCallContent
+from accord.schema.content import Content, TextContent, ToolCallContent, code_block
 
 FILE_PURPOSES: Final[Mapping[str, str]] = {
     ".accord/permissions.toml": "rules",

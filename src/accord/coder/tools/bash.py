@@ -21,12 +21,11 @@ from accord.coder.tools.tool import (
     ToolFailure,
     ToolOutcome,
     ToolProgress,
-    code_block,
     text_outcome,
 )
 from accord.coder.tools.tool_context import OpenTerminal, ToolContext
 from accord.safe_text import one_line
-from accord.schema.content import Terminal, ToolCallContent
+from accord.schema.content import Terminal, ToolCallContent, code_block
 from accord.workspace.terminals import ExitStatus
 
 _MORE_OUTPUT: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"

@@ -1,6 +1,5 @@
 """`delete_file`: removes a file or an empty folder."""
 
-import os
 import stat
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -19,7 +18,10 @@ from accord.schema.content import ToolCallContent, ToolCallLocation
 
 
 class DeleteFileArguments(ToolArguments):
-    path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
+    path: Annotated[
+        str,
+        Meta(min_length=1, description="The file or empty folder, absolute or from the working folder."),
+    ]
 
 
 async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> PreparedCall:
@@ -55,17 +57,13 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Prepa
     )
 
 
-async def require_existing(file: ResolvedFile, context: ToolContext) -> os.stat_result:
-    """Return the status of an existing file or folder.
-
-    Raises ToolFailure for a link: its target was not checked.
-    """
+async def require_existing(file: ResolvedFile, context: ToolContext) -> None:
+    """Raise ToolFailure if the file does not exist or is a symbolic link, whose target was not checked."""
     status = await context.files.disk.stat(file)
     if status is None:
         raise ToolFailure(f"{file.path} does not exist")
     if stat.S_ISLNK(status.st_mode):
-        raise ToolFailure(f"{file.path} is a link; use bash for it")
-    return status
+        raise ToolFailure(f"{file.path} is a symbolic link; use the bash tool instead")
 
 
 DELETE_FILE: Final = BuiltInTool("delete_file", "delete", "write", DeleteFileArguments, prepare)

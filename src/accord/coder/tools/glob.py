@@ -17,11 +17,10 @@ from accord.coder.tools.tool import (
     Report,
     ToolFailure,
     ToolOutcome,
-    code_block,
 )
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
-from accord.schema.content import ToolCallLocation
+from accord.schema.content import ToolCallLocation, code_block
 
 _WILDCARDS: Final = frozenset("*?[{")
 

@@ -7,9 +7,10 @@ from msgspec import Meta
 from accord.coder.model_history import TextPart
 from accord.coder.shell_jobs import BackgroundJob
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, code_block
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
+from accord.schema.content import code_block
 
 
 class JobArguments(ToolArguments):

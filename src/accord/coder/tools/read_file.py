@@ -15,10 +15,10 @@ from accord.coder.files.text_document import Document, normalize_line_ends
 from accord.coder.files.text_match import number_lines
 from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, code_block
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext, ToolLimits
 from accord.safe_text import one_line
-from accord.schema.content import Content, ImageContent, ToolCallLocation
+from accord.schema.content import Content, ImageContent, ToolCallLocation, code_block
 
 _IMAGE_HEADERS: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -134,13 +134,3 @@ class Tool(Protocol):
 def text_outcome(text: str, *, failed: bool = False, raw: Any = None) -> ToolOutcome:
     """Return an outcome with the same text for the model and the client."""
     return ToolOutcome((TextPart(text),), (Content(TextContent(text)),), raw, failed)
-
-
-def code_block(text: str, *, language: str = "") -> Content:
-    """Return text in a code block. Clients render the text of tool calls as Markdown."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return Content(
-        TextContent(f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
-    )

@@ -72,8 +72,8 @@ def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
         raise NotFound("the request is no longer pending", {"id": params.get("id")})
     if "result" not in params:
         raise InvalidParams("Invalid params: missing `result`")
-    body, option = read_answer(pending, client.message_reader, Raw(encode(params["result"])))
-    gateway.pending_requests.answer(pending, body, option, by=client)
+    raw_result, option = read_answer(pending, client.message_reader, Raw(encode(params["result"])))
+    gateway.pending_requests.answer(pending, raw_result, option, by=client)
     call.answer(b"{}")
 
 

@@ -130,7 +130,7 @@ def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[st
 
 
 def cancel(client: "GatewayClient", call: "ClientCall") -> None:
-    """Cancel the turn, for any attached client, and dismiss its pending requests."""
+    """Cancel the turn, for any attached client, and cancel its pending requests."""
     entry = notification("agent", "session/cancel")
     assert entry is not None
     body, params = client.reader.params(entry, call.params)
@@ -141,7 +141,7 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
             if session.running_turns:
                 session.log.append(TurnCancelling())
             upstream.notify("session/cancel", body)
-        client.gateway.pending_requests.dismiss(session, "the turn was cancelled")
+        client.gateway.pending_requests.cancel_session_requests(session, "the turn was cancelled")
     call.answer(b"{}")  # for clients that send it as a request
 
 

@@ -90,9 +90,9 @@ async def _replay(
         return
     if session.title:
         _send_update(client, session, SessionInfoUpdate(title=session.title))
-    settings = session.settings.complete(SessionOpened(session.id))
+    settings = session.settings.with_settings(SessionOpened(session.id))
     if not session.open_at_agent and settings.modes is UNSET and not settings.config_options:
-        settings = reader.state.settings.complete(SessionOpened(session.id))
+        settings = reader.state.settings.with_settings(SessionOpened(session.id))
     call.answer_value(LoadSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
     for frame in session.current_updates:

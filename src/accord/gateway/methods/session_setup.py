@@ -342,7 +342,7 @@ async def resume(client: "GatewayClient", call: "ClientCall") -> None:
     params: ResumeSessionRequest = call.read_params().value
     gateway = client.gateway
     session = await gateway.run_to_end(_open_for_resume(client, params))
-    settings = session.settings.complete(SessionOpened(session.id))
+    settings = session.settings.with_settings(SessionOpened(session.id))
     call.answer_value(ResumeSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
     for frame in session.current_updates:

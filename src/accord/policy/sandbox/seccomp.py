@@ -1,7 +1,8 @@
-"""The system call filter that both backends use, as a program for the kernel.
+"""The seccomp filter of the bubblewrap and Landlock sandboxes, as BPF bytes.
 
 Mounts and Landlock restrict files. The filter refuses what they do not cover: writing to a terminal's input,
-the kernel's key rings, and some kinds of sockets. All other calls stay allowed.
+the kernel's key rings, performance events, BPF programs and, if sockets are restricted, the forbidden kinds
+of sockets and io_uring. All other calls stay allowed.
 """
 
 import os
@@ -19,7 +20,7 @@ AF_INET6: Final = 10
 AF_NETLINK: Final = 16
 
 _SOCK_DGRAM: Final = 2
-_SOCK_KIND: Final = 0xF
+_SOCK_TYPE_MASK: Final = 0xF
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
 _EPERM: Final = 1
@@ -39,12 +40,12 @@ _AND: Final = 0x54  # and #k
 _IF_EQUAL: Final = 0x15
 _IF_AT_LEAST: Final = 0x35
 _RETURN: Final = 0x06
-_X32: Final = 0x4000_0000
+_X32: Final = 0x4000_0000  # the bit of x32 calls, which x86_64 kernels accept too
 
 
 @dataclass(frozen=True, slots=True)
-class _Machine:
-    audit: int
+class _Architecture:
+    audit_arch: int
     ioctl: int
     socket: int
     socketpair: int
@@ -54,10 +55,10 @@ class _Machine:
     io_uring_setup: int = 425
 
 
-_MACHINES: Final = {
-    "x86_64": _Machine(0xC000_003E, 16, 41, 53, 248, 298, 321),
-    "aarch64": _Machine(0xC000_00B7, 29, 198, 199, 217, 241, 280),
-    "riscv64": _Machine(0xC000_00F3, 29, 198, 199, 217, 241, 280),
+_ARCHITECTURES: Final = {
+    "x86_64": _Architecture(0xC000_003E, 16, 41, 53, 248, 298, 321),
+    "aarch64": _Architecture(0xC000_00B7, 29, 198, 199, 217, 241, 280),
+    "riscv64": _Architecture(0xC000_00F3, 29, 198, 199, 217, 241, 280),
 }
 
 Instruction = tuple[int, int, int, int]
@@ -67,43 +68,48 @@ def machine() -> str | None:
     """Return the name of this machine's instruction set, if a filter exists for it."""
     name = os.uname().machine if sys.platform == "linux" else ""
     supported = sys.byteorder == "little" and struct.calcsize("P") == 8
-    return name if name in _MACHINES and supported else None
+    return name if name in _ARCHITECTURES and supported else None
 
 
 def filter_program(
-    *, families: Collection[int] | None = None, unix: bool = True, name: str | None = None
+    *, families: Collection[int] | None = None, unix: bool = True, machine_name: str | None = None
 ) -> bytes:
     """Return the filter in the kernel's format.
 
-    `families` are the only socket families that may be created; None allows all. Without `unix`, the only
-    local sockets are connected pairs. `name` is the machine, by default this one.
+    `families` are the only socket families that may be created; None allows all. With
+    `unix=False`, a command cannot create Unix sockets, except by `socketpair` (not datagram). `machine_name`
+    is by default this machine.
     """
-    name = name or machine()
-    if name is None:
+    machine_name = machine_name or machine()
+    if machine_name is None:
         raise UsageError("no system call filter is known for this machine")
-    calls = _MACHINES[name]
+    architecture = _ARCHITECTURES[machine_name]
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_IF_EQUAL, 1, 0, calls.audit),
+        (_IF_EQUAL, 1, 0, architecture.audit_arch),
         (_RETURN, 0, 0, _KILL),  # another instruction set has other call numbers
         (_LOAD, 0, 0, _NUMBER),
     ]
-    if name == "x86_64":
+    if machine_name == "x86_64":
         program += [(_IF_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | _ENOSYS)]
     # The kernel reads only the lower half of an ioctl's number, so the filter does too.
-    program += _refuse(calls.ioctl, 1, [_TIOCSTI, _TIOCLINUX])
-    for number in (calls.add_key, calls.add_key + 1, calls.add_key + 2, calls.perf_event_open, calls.bpf):
+    program += _refuse(architecture.ioctl, 1, [_TIOCSTI, _TIOCLINUX])
+    # request_key and keyctl follow add_key.
+    add_key = architecture.add_key
+    for number in (add_key, add_key + 1, add_key + 2, architecture.perf_event_open, architecture.bpf):
         program += _refuse(number)
     if families is not None or not unix:
         # io_uring creates sockets without the filtered call.
-        program += _refuse(calls.io_uring_setup, error=_ENOSYS)
+        program += _refuse(architecture.io_uring_setup, error=_ENOSYS)
     if families is not None:
-        program += _refuse_others(calls.socket, 0, sorted({*families} - (set() if unix else {AF_UNIX})))
+        program += _refuse_others(
+            architecture.socket, 0, sorted({*families} - (set() if unix else {AF_UNIX}))
+        )
     elif not unix:
-        program += _refuse(calls.socket, 0, [AF_UNIX])
+        program += _refuse(architecture.socket, 0, [AF_UNIX])
     if not unix:
         # A pair of datagram sockets can be connected again, to any path.
-        program += _refuse(calls.socketpair, 1, [_SOCK_DGRAM], mask=_SOCK_KIND)
+        program += _refuse(architecture.socketpair, 1, [_SOCK_DGRAM], mask=_SOCK_TYPE_MASK)
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         display_kind,
         final_text,
         official_kind,
-        set_by,
+        set_method_of,
         stop_reason_as_sent,
         variables,
     )
@@ -43,7 +43,7 @@ __all__ = [
     "read_outcome",
     "repair_params",
     "repair_result",
-    "set_by",
+    "set_method_of",
     "stop_reason_as_sent",
     "variables",
 ]
@@ -53,7 +53,8 @@ __getattr__: "Callable[[str], object]" = lazy_names(
     {
         "accord.schema.dialects.dialect_table": "DIALECTS Dialect",
         "accord.schema.dialects.json_members": (
-            "RepairedMessage display_kind final_text official_kind set_by stop_reason_as_sent variables"
+            "RepairedMessage display_kind final_text official_kind set_method_of stop_reason_as_sent "
+            "variables"
         ),
         "accord.schema.dialects.permission_outcome": "PermissionDecision read_outcome",
         "accord.schema.dialects.repairs": "repair_params repair_result",

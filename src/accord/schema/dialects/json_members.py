@@ -192,7 +192,7 @@ def variables(auth_method: Any) -> list[str] | None:
     return names if isinstance(names, list) else None  # pyright: ignore[reportUnknownVariableType]
 
 
-def set_by(config_option: Any) -> str | None:
+def set_method_of(config_option: Any) -> str | None:
     """Return the `session/set_model` call for an option made from a `models` object (row 42)."""
     method = _note(config_option, SET_BY)
     return method if method == "session/set_model" else None

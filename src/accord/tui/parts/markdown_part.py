@@ -119,7 +119,7 @@ class MarkdownDrawing:
 
     def _code(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         language = (node.info or "").split()[0] if (node.info or "").split() else ""
-        return code_block(node.content.rstrip("\n"), language, width, self._palette)
+        return draw_code(node.content.rstrip("\n"), language, width, self._palette)
 
     def _rule(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         return [Text("─" * width, self._palette.faint)]
@@ -184,7 +184,7 @@ class MarkdownDrawing:
             out.append(f" ({target})", self._palette.muted)
 
 
-def code_block(code: str, language: str, width: int, palette: "Palette") -> list[Text]:
+def draw_code(code: str, language: str, width: int, palette: "Palette") -> list[Text]:
     """Return highlighted lines of code with a background, filled to the width."""
     lines: list[Text] = []
     for line in highlight(code, language, palette):

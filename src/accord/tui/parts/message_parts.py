@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import TextCleaner, clean_text
-from accord.tui.parts.markdown_part import MARGIN, MAX_WIDTH, MarkdownPart, code_block
+from accord.tui.parts.markdown_part import MARGIN, MAX_WIDTH, MarkdownPart, draw_code
 from accord.tui.parts.part import DrawnPart, estimate_lines, strip_of, wrap_words
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class CodePart(DrawnPart):
         self.gap = 1 if segment.first else 0
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        lines = code_block(self.text, self.language, min(width - MARGIN, MAX_WIDTH), palette)
+        lines = draw_code(self.text, self.language, min(width - MARGIN, MAX_WIDTH), palette)
         return [strip_of(Text(" " * MARGIN).append_text(line)) for line in lines]
 
     def estimate(self, width: int) -> int:
