@@ -333,10 +333,10 @@ async def test_extension_methods_work_in_both_directions():
 async def test_extension_methods_must_start_with_an_underscore():
     from accord.errors import UsageError
 
-    with pytest.raises(UsageError, match="underscore"):
+    with pytest.raises(UsageError, match="not an extension method; use a name such as `_vendor/name`"):
         ClientHandlers(extensions={"vendor/ask": print})
     async with connected() as (agent, _):
-        with pytest.raises(UsageError, match="underscore"):
+        with pytest.raises(UsageError, match="not an extension method; use a name such as `_vendor/name`"):
             await agent.request("session/set_model", {})
 
 

@@ -222,6 +222,6 @@ def test_a_project_file_is_used_only_when_trusted(harness: RunHarness) -> None:
     (harness.cwd / "acp.json").write_text(json.dumps(file))
     ran = harness.run("hello")
     assert ran.code == 2
-    assert "you have not agreed to this file" in ran.err
+    assert "is not trusted, and it can start programs" in ran.err
     assert harness.run("hello", "--trust", "--format", "quiet").out == "polite: hello\n"
     assert harness.run("hello", "--format", "quiet", *odd_agent("own")).out == "own: hello\n"
