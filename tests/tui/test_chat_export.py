@@ -6,7 +6,7 @@ import pytest
 from tests.tui.chat import Chat, running_chat
 
 from accord.tui.export import MAX_CLIPBOARD, copied_file
-from accord.tui.list_screen import LineScreen, ListScreen
+from accord.tui.list_screen import ListScreen, TextInputScreen
 
 ANSWER = "say Two ways:\n\n```python\nprint(1)\n\nprint(2)\n```\n\nor\n\n```sh\nmake\n```\n"
 
@@ -89,24 +89,24 @@ async def test_the_session_is_exported_to_a_new_file(tmp_path: Path) -> None:
         await chat.send("say Some **bold** words")
         await chat.wait_until(lambda: chat.view.turns == 2)
         await chat.pilot.press("ctrl+s")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, LineScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, TextInputScreen))
         screen = chat.app.screen
-        assert isinstance(screen, LineScreen)
-        assert screen.line.value == str(tmp_path / "fix-the-parser.md")
+        assert isinstance(screen, TextInputScreen)
+        assert screen.text_input.value == str(tmp_path / "fix-the-parser.md")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
         text = (tmp_path / "fix-the-parser.md").read_text()
         assert text.startswith("# Fix: the/parser\n")
         assert "Some **bold** words" in text
         await chat.pilot.press("ctrl+s")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, LineScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, TextInputScreen))
         again = chat.app.screen
-        assert isinstance(again, LineScreen)
-        assert again.line.value == str(tmp_path / "fix-the-parser-2.md")
-        again.line.value = str(tmp_path / "fix-the-parser.md")
+        assert isinstance(again, TextInputScreen)
+        assert again.text_input.value == str(tmp_path / "fix-the-parser-2.md")
+        again.text_input.value = str(tmp_path / "fix-the-parser.md")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: "already exists" in str(again.message.render()))
-        again.line.value = str(tmp_path / "nowhere" / "x.md")
+        again.text_input.value = str(tmp_path / "nowhere" / "x.md")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: "cannot write" in str(again.message.render()))
         await chat.pilot.press("escape")
@@ -118,8 +118,8 @@ async def test_a_title_cannot_move_the_export_out_of_the_folder(tmp_path: Path, 
     async with running_chat(tmp_path) as chat:
         await send_and_wait(chat, f"title {title}")
         await chat.pilot.press("ctrl+s")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, LineScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, TextInputScreen))
         screen = chat.app.screen
-        assert isinstance(screen, LineScreen)
-        assert Path(screen.line.value).parent == tmp_path
-        assert "\x1b" not in screen.line.value
+        assert isinstance(screen, TextInputScreen)
+        assert Path(screen.text_input.value).parent == tmp_path
+        assert "\x1b" not in screen.text_input.value

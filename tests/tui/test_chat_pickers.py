@@ -60,8 +60,10 @@ async def test_typing_filters_the_list_and_esc_clears_the_filter_first(tmp_path:
         screen = await wait_for_list(chat, ValuesScreen)
         await chat.type("lar3")
         await chat.wait_until(lambda: shown(chat) == ["Large 3"])
+        assert "Enter chooses · Esc clears the filter; Esc again closes the list" in chat.screen
         await chat.pilot.press("escape")
         await chat.wait_until(lambda: len(shown(chat)) == 6)
+        await chat.wait_until(lambda: "Enter chooses · Esc closes" in chat.screen)
         assert chat.app.screen is screen
         await chat.pilot.press("escape")
         await wait_closed(chat)

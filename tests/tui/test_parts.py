@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.tui.parts.diff_part import DiffPart, DiffRow, compare
-from accord.tui.parts.markdown_part import MarkdownDrawing, NotePart
+from accord.tui.parts.markdown_part import MarkdownDrawing
 from accord.tui.parts.message_parts import StreamingMessage, segments_of
+from accord.tui.parts.note_part import NotePart
 from accord.tui.parts.part import DrawnPart, strip_of
 from accord.tui.parts.tool_parts import OutputPart, parse_ansi
 from accord.tui.theme import Palette

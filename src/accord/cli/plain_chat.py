@@ -19,7 +19,7 @@ from accord.tui.chat_session import ChatSession
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue, Phase
 
 if TYPE_CHECKING:
-    from accord.tui.parts.markdown_part import Tone
+    from accord.tui.parts.note_part import Tone
 
 
 def run_plain_chat(start: ChatStart) -> int:

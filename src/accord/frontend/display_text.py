@@ -1,8 +1,9 @@
-"""Short texts for display: content blocks, the state of tool calls and turns, durations, paths."""
+"""Short texts for display: content blocks, the state of tool calls and turns, errors, durations, paths."""
 
 import os
 from typing import Final
 
+from accord.errors import ConnectionClosed
 from accord.safe_text import clean_text, one_line
 from accord.schema import (
     AudioContent,
@@ -68,6 +69,12 @@ def turn_status(ended: TurnEnded | None) -> str:
     if ended.stop_reason is None:
         return f"stopped: {one_line(clean_text(ended.raw_reason), 60) or 'no reason given'}"
     return _TURN_STATUS[ended.stop_reason]
+
+
+def error_line(error: Exception) -> str:
+    """Return the first line of an error, without the stderr lines of an agent."""
+    text = error.message if isinstance(error, ConnectionClosed) else str(error)
+    return text.partition("\n")[0] or type(error).__name__
 
 
 def short_path(path: str, cwd: str) -> str:

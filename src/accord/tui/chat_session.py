@@ -58,7 +58,7 @@ from accord.trace import FrameRing, TappedTransport
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue, Phase, SessionDisplay
 
 if TYPE_CHECKING:
-    from accord.tui.parts.markdown_part import Tone
+    from accord.tui.parts.note_part import Tone
     from accord.tui.question_dialogs import DialogHandler
 
 

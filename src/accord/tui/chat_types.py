@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from accord.frontend.agent_config.project_trust import TrustCallback
     from accord.policy.rules import PermissionDefault
     from accord.session import TurnEnded
-    from accord.tui.parts.markdown_part import Tone
+    from accord.tui.parts.note_part import Tone
     from accord.wire.remote.address import RemoteLauncher
 
 

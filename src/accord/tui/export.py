@@ -7,8 +7,9 @@ also written to a file.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from accord.frontend.display_text import error_line
 from accord.paths import data_dir, private_file, private_folder
-from accord.tui.list_screen import ListRow, ListScreen, error_line
+from accord.tui.list_screen import ListRow, ListScreen
 from accord.tui.parts.part import count_text
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def export(app: "ChatApp") -> None:
         new_file_path,
         write_new_file,
     )
-    from accord.tui.list_screen import LineScreen
+    from accord.tui.list_screen import TextInputScreen
 
     session, configured = chat_session.session, chat_session.configured_agent
     entry = SessionListEntry(
@@ -151,7 +152,7 @@ def export(app: "ChatApp") -> None:
         return None
 
     app.push_screen(
-        LineScreen(
+        TextInputScreen(
             "Export the session as Markdown to",
             _suggested_path(app.view.start.cwd, entry.title or session.id),
             write,

@@ -1,4 +1,4 @@
-"""Screens with a filtered list, a single line, or a yes/no question.
+"""Screens with a filtered list, a one-line text input, or a yes/no question.
 
 Imported on first use: it loads Textual.
 """
@@ -19,7 +19,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from accord.errors import ConnectionClosed
 from accord.safe_text import clean_line, one_line
 from accord.tui.parts.part import strip_of
 from accord.tui.theme import palette_of
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CHARACTERS: Final = 400
+_MAX_MESSAGE: Final = 500
 _MIN_WIDTH_FOR_RIGHT: Final = 50
 
 
@@ -116,11 +116,11 @@ class ListRows(ScrollView, can_focus=False):
     class Selected(Message):
         """The selection has changed."""
 
-    def __init__(self, *, empty: str = "No matches") -> None:
+    def __init__(self, *, empty_text: str = "No matches") -> None:
         super().__init__()
         self.rows: Sequence[Any] = ()
         self.selected_index: int = 0
-        self.empty = empty
+        self.empty_text: str = empty_text
 
     # -- selection --
 
@@ -128,8 +128,7 @@ class ListRows(ScrollView, can_focus=False):
         """Show these rows and select one, by default the first."""
         self.rows = rows
         self.selected_index = 0 if index is None else min(max(index, 0), max(len(rows) - 1, 0))
-        if index is None or self._is_heading(self.selected_index):
-            self._skip_headings(1)
+        self._skip_headings(1)
         self._update_size()
         self._scroll_into_view()
         self.refresh()
@@ -190,13 +189,13 @@ class ListRows(ScrollView, can_focus=False):
         base, palette = self.rich_style, palette_of(self)
         index = self.scroll_offset.y + y
         if index >= len(self.rows):
-            text = Text(f"  {self.empty}", palette.muted) if not self.rows and y == 0 else Text()
+            text = Text(f"  {self.empty_text}", palette.muted) if not self.rows and y == 0 else Text()
             return strip_of(text).crop_extend(0, width, base).apply_style(base)
         row = self.rows[index]
         if isinstance(row, Heading):
             line = Text(f"  {one_line(clean_line(row))}", palette.heading)
         else:
-            line = self.line(row, width - 2, palette, index == self.selected_index)
+            line = self.draw_row(row, width - 2, palette, index == self.selected_index)
             line = Text("▸ " if index == self.selected_index else "  ", palette.accent).append_text(line)
         line.truncate(width, overflow="ellipsis")
         strip = strip_of(
@@ -204,7 +203,7 @@ class ListRows(ScrollView, can_focus=False):
         )
         return strip.crop_extend(0, width, base).apply_style(base)
 
-    def line(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
+    def draw_row(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
         """Draw one row."""
         return row_line(row, width, palette, selected)
 
@@ -236,12 +235,6 @@ def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Te
     return line.append(" " * max(gap, 1)).append_text(right) if right else line
 
 
-def error_line(error: Exception) -> str:
-    """Return the first line of an error, without the stderr lines of an agent."""
-    text = error.message if isinstance(error, ConnectionClosed) else str(error)
-    return text.partition("\n")[0] or type(error).__name__
-
-
 class ListScreen(ModalScreen[Any]):
     """A list with a filter. Its result is the value of the chosen row, or None."""
 
@@ -264,7 +257,8 @@ class ListScreen(ModalScreen[Any]):
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
     ]
-    HINT = "Enter chooses · Esc closes"
+    ENTER_HINT: ClassVar[str] = "Enter chooses"
+    KEYS_HINT: ClassVar[str] = "Esc closes"
 
     def __init__(
         self,
@@ -272,29 +266,25 @@ class ListScreen(ModalScreen[Any]):
         rows: Sequence[ListRow] = (),
         *,
         placeholder: str = "Filter",
-        empty: str = "No matches",
+        empty_text: str = "No matches",
     ) -> None:
         super().__init__()
         self.all_rows: Sequence[ListRow] = rows
         self._title = title
-        self.list: ListRows = self.make_rows(empty)
+        self.list: ListRows = ListRows(empty_text=empty_text)
         self.filter_input: Input = Input(placeholder=placeholder, id="filter", compact=True)
         self.message: Static = Static(id="message", markup=False)
-
-    def make_rows(self, empty: str) -> ListRows:
-        """Return the widget that shows the rows."""
-        return ListRows(empty=empty)
 
     def compose(self) -> "ComposeResult":
         with Vertical(id="frame") as frame:
             frame.border_title = clean_line(self._title)
-            frame.border_subtitle = self.HINT
             yield self.filter_input
             yield self.list
             yield self.message
 
     def on_mount(self) -> None:
         self.filter_input.focus()
+        self._show_hint()
         self.show_rows(at_current=True)
 
     # -- rows --
@@ -320,12 +310,18 @@ class ListScreen(ModalScreen[Any]):
     def _filter(self, event: Input.Changed) -> None:
         event.stop()
         self.show_message("")
+        self._show_hint()
         self.show_rows()
+
+    def _show_hint(self) -> None:
+        filter_hint = "Esc clears the filter; Esc again closes the list"
+        keys_hint = filter_hint if self.filter_input.value else self.KEYS_HINT
+        self.query_one("#frame", Vertical).border_subtitle = f"{self.ENTER_HINT} · {keys_hint}"
 
     def show_message(self, text: str, *, bad: bool = False) -> None:
         """Show a line below the list."""
         palette = palette_of(self)
-        self.message.update(Text(clean_line(text)[:500], palette.bad if bad else palette.muted))
+        self.message.update(Text(clean_line(text)[:_MAX_MESSAGE], palette.bad if bad else palette.muted))
 
     # -- choosing --
 
@@ -364,18 +360,18 @@ class ListScreen(ModalScreen[Any]):
             self.dismiss(None)
 
 
-class LineScreen(ModalScreen[None]):
+class TextInputScreen(ModalScreen[None]):
     """Asks for one line of text. `submit` gets it and returns an error message or None."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    LineScreen { align: center middle; }
-    LineScreen > Vertical {
+    TextInputScreen { align: center middle; }
+    TextInputScreen > Vertical {
         width: 90%; max-width: 100; height: auto; padding: 0 1; background: $surface; border: round $primary;
         border-title-color: $primary; border-subtitle-color: $text-muted;
     }
-    LineScreen Input { border: none; height: 1; padding: 0 1; background: $surface; }
-    LineScreen Input:focus { border: none; }
-    LineScreen Static { height: auto; max-height: 3; padding: 0 1; }
+    TextInputScreen Input { border: none; height: 1; padding: 0 1; background: $surface; }
+    TextInputScreen Input:focus { border: none; }
+    TextInputScreen Static { height: auto; max-height: 3; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close", show=False)]
 
@@ -383,23 +379,25 @@ class LineScreen(ModalScreen[None]):
         super().__init__()
         self._title = title
         self._submit = submit
-        self.line: Input = Input(text, compact=True, select_on_focus=False)
+        self.text_input: Input = Input(text, compact=True, select_on_focus=False)
         self.message: Static = Static(markup=False)
 
     def compose(self) -> "ComposeResult":
         with Vertical() as frame:
             frame.border_title = self._title
             frame.border_subtitle = "Enter confirms · Esc closes"
-            yield self.line
+            yield self.text_input
             yield self.message
 
     def on_mount(self) -> None:
-        self.line.focus()
+        self.text_input.focus()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        error = self._submit(event.value) if event.value.strip() else "enter a text, or press Esc to cancel"
+        error = (
+            self._submit(event.value) if event.value.strip() else "enter some text, or press Esc to cancel"
+        )
         if error is None:
             self.dismiss(None)
         else:
@@ -407,7 +405,7 @@ class LineScreen(ModalScreen[None]):
 
 
 class ConfirmScreen(ListScreen):
-    """Asks for confirmation. The harmless answer comes first."""
+    """Asks for confirmation: True, False, or None if closed. The safe answer is first."""
 
     def __init__(self, question: str, yes: str, no: str) -> None:
         super().__init__(question, [ListRow(False, no), ListRow(True, yes)])

@@ -6,6 +6,7 @@ Imported on first use.
 from typing import TYPE_CHECKING, Any, cast
 
 from accord.errors import AccordError, UsageError
+from accord.frontend.display_text import error_line
 from accord.safe_text import clean_line
 from accord.tui.chat_settings import (
     SETTINGS,
@@ -15,7 +16,7 @@ from accord.tui.chat_settings import (
     values_of,
     write_setting,
 )
-from accord.tui.list_screen import ListRow, ListScreen, error_line
+from accord.tui.list_screen import ListRow, ListScreen
 
 if TYPE_CHECKING:
     from accord.client import ClientSession
@@ -107,7 +108,7 @@ class ValuesScreen(SettingScreen):
 class OptionsScreen(SettingScreen):
     """All options with their values. Enter toggles a boolean, or opens the values of a select."""
 
-    HINT = "Enter changes · Esc closes"
+    ENTER_HINT = "Enter changes"
 
     def __init__(self, session: "ClientSession") -> None:
         super().__init__(session, "Agent options", _option_rows(session))
@@ -155,7 +156,7 @@ def _current_label(picker: "Picker") -> str:
 class SettingsScreen(ListScreen):
     """The settings of the user. A choice applies immediately and is written to the file."""
 
-    HINT = "Enter changes · Esc closes"
+    ENTER_HINT = "Enter changes"
 
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__("Settings", _setting_rows(settings))

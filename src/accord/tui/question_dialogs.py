@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from accord.frontend.agent_config.acp_file import AgentConfigFile
     from accord.frontend.agent_config.project_trust import TrustCallback
-    from accord.tui.parts.markdown_part import Tone
+    from accord.tui.parts.note_part import Tone
 
 
 def run_in_foreground(launch: AgentCommand) -> int:

@@ -15,7 +15,6 @@ from textual.message import Message
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
-from accord.tui.parts.markdown_part import freeze_garbage, unfreeze_garbage, warm_up
 from accord.tui.prompt.prompt_box import PromptBox
 from accord.tui.prompt.prompt_editor import Editor
 from accord.tui.prompt.prompt_queue import PromptQueue
@@ -24,6 +23,7 @@ from accord.tui.shell_command import ShellCommands, ShellItem
 from accord.tui.theme import app_of
 from accord.tui.transcript.transcript_layout import NoteItem
 from accord.tui.transcript.transcript_view import TranscriptView
+from accord.tui.warm_up import end_gc_exemption, exempt_from_gc, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from accord.tui.chat_session import ChatSession
     from accord.tui.chat_types import Phase
     from accord.tui.dialog import Dialog
-    from accord.tui.parts.markdown_part import Tone
+    from accord.tui.parts.note_part import Tone
     from accord.tui.transcript.transcript_follower import TranscriptFollower
 
 
@@ -219,7 +219,7 @@ class SessionView(Vertical):
         chat_module: Any = await asyncio.to_thread(import_module, "accord.tui.chat_session")
         dialogs_module: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
         await asyncio.to_thread(import_module, "accord.tui.transcript.transcript_follower")
-        freeze_garbage()
+        exempt_from_gc()
         chat_session = chat_module.ChatSession(
             self.start, self.display_adapter, dialogs_module.DialogHandler(self), self.queue, self.clock
         )
@@ -232,7 +232,7 @@ class SessionView(Vertical):
         await self._shell.aclose()
         if self.chat_session is not None:
             await self.chat_session.aclose()
-        unfreeze_garbage()
+        end_gc_exemption()
 
     # -- questions --
 

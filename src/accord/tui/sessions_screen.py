@@ -14,13 +14,14 @@ from textual.binding import Binding, BindingType
 
 from accord.errors import AccordError, StoreError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, UnknownAgent, leave_out, load
+from accord.frontend.display_text import error_line
 from accord.frontend.recording import RecordedSessions
 from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import SessionListEntry
 from accord.safe_text import clean_line, one_line
 from accord.store import MemoryStore
 from accord.tui.chat_types import ChatStart
-from accord.tui.list_screen import ConfirmScreen, ListRow, ListScreen, error_line
+from accord.tui.list_screen import ConfirmScreen, ListRow, ListScreen
 from accord.tui.session_panels import cut_path, shorten_home
 
 if TYPE_CHECKING:
@@ -276,7 +277,8 @@ def _row(configured: ConfiguredAgent, agents: ConfiguredAgents, group: str) -> L
 class SessionsScreen(ListScreen):
     """Lists earlier sessions: search, resume, fork, delete. Those of this folder come first."""
 
-    HINT = "Enter resumes · Ctrl+F forks · Del deletes · F5 all agents · Esc"
+    ENTER_HINT = "Enter resumes"
+    KEYS_HINT = "Ctrl+F forks · Del deletes · F5 all agents · Esc"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fork", "Fork", show=False, priority=True),
         Binding("delete,ctrl+x", "delete", "Delete", show=False, priority=True),
@@ -284,7 +286,9 @@ class SessionsScreen(ListScreen):
     ]
 
     def __init__(self, app: "ChatApp") -> None:
-        super().__init__("Sessions", placeholder="Search: title, folder, agent, id", empty="No sessions yet")
+        super().__init__(
+            "Sessions", placeholder="Search: title, folder, agent, id", empty_text="No sessions yet"
+        )
         self._chat = app
         self._cwd = app.view.start.cwd
         self._catalog = SessionCatalog(app.views, self.show_message)

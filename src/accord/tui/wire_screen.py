@@ -53,7 +53,7 @@ _KIND_LABELS: Final = {
 class FrameRows(ListRows):
     """One row per message."""
 
-    def line(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
+    def draw_row(self, row: Any, width: int, palette: "Palette", selected: bool) -> Text:
         entry: RingEntry = row
         from_client = entry.sender == "client"
         bad = entry.kind in ("error", "noise", "cut")
@@ -209,7 +209,7 @@ class WireScreen(Screen[None]):
         self._following = True
         self._update_scheduled = False
         self._shown_entry: RingEntry | None = None
-        self.list: FrameRows = FrameRows(empty="No matches")
+        self.list: FrameRows = FrameRows(empty_text="No matches")
         self.filter_input: Input = Input(
             placeholder="Filter: words, -word, > sent, < received, ! failed", id="filter", compact=True
         )

@@ -1,16 +1,14 @@
-"""Markdown and notes as parts, and the warm-up of slow imports."""
+"""Markdown as parts of the transcript."""
 
-import gc
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from accord.safe_text import clean_text
 from accord.tui.parts.part import (
     DrawnPart,
     estimate_lines,
@@ -65,7 +63,7 @@ class MarkdownDrawing:
             "blockquote": self._quote,
             "fence": self._code,
             "code_block": self._code,
-            "hr": self._rule,
+            "hr": self._horizontal_rule,
             "table": self._table,
         }
 
@@ -81,11 +79,11 @@ class MarkdownDrawing:
     ) -> list[Text]:
         lines: list[Text] = []
         for node in nodes:
-            draw = self._blocks.get(node.type)
-            if draw is None or depth > _MAX_DEPTH:
-                drawn = wrap_words(Text(_source(node), self._palette.text), width)
+            draw_block = self._blocks.get(node.type)
+            if draw_block is None or depth > _MAX_DEPTH:
+                drawn = wrap_words(Text(_plain_text(node), self._palette.text), width)
             else:
-                drawn = draw(node, max(width, 8), depth)
+                drawn = draw_block(node, max(width, 8), depth)
             if lines and not tight:
                 lines.append(Text())
             lines += drawn
@@ -121,7 +119,7 @@ class MarkdownDrawing:
         language = (node.info or "").split()[0] if (node.info or "").split() else ""
         return draw_code(node.content.rstrip("\n"), language, width, self._palette)
 
-    def _rule(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
+    def _horizontal_rule(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
         return [Text("─" * width, self._palette.faint)]
 
     def _table(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Text]:
@@ -212,12 +210,12 @@ def _draw_table(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
             wrap_words(row[column], widths[column]) if column < len(row) else [Text()]
             for column in range(columns)
         ]
-        for line in range(max(map(len, cells))):
+        for line_number in range(max(map(len, cells))):
             out = Text()
             for column, cell in enumerate(cells):
                 if column:
                     out.append(" │ ", faint)
-                piece = cell[line].copy() if line < len(cell) else Text()
+                piece = cell[line_number].copy() if line_number < len(cell) else Text()
                 piece.rstrip()
                 if column < columns - 1:
                     piece.append(" " * max(widths[column] - cell_len(piece.plain), 0))
@@ -239,12 +237,12 @@ def _column_widths(natural_widths: list[int], available: int) -> list[int]:
         for column, width in enumerate(widths):
             if width == widest and sum(widths) > available:
                 widths[column] = max(
-                    second, widest - max((sum(widths) - available) // widths.count(widest), 1), 1
+                    second, widest - max((sum(widths) - available) // widths.count(widest), 1)
                 )
     return widths
 
 
-def _source(node: "SyntaxTreeNode") -> str:
+def _plain_text(node: "SyntaxTreeNode") -> str:
     return node.content or "".join(child.content or "" for child in node.walk() if child.type == "text")
 
 
@@ -253,61 +251,3 @@ def _parser() -> Any:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
-
-
-Tone: TypeAlias = Literal["quiet", "good", "warn", "bad"]
-
-_SIGNS: Final[dict[Tone, str]] = {"quiet": "·", "good": "✓", "warn": "!", "bad": "✗"}
-
-
-class NotePart(DrawnPart):
-    """A note of the client, with indented details below it."""
-
-    def __init__(self, text: str, tone: Tone = "quiet", details: str = "") -> None:
-        super().__init__()
-        self.text: str = text
-        self.tone: Tone = tone
-        self.details: str = details
-
-    def draw(self, width: int, palette: "Palette") -> list[Strip]:
-        styles = {"quiet": palette.muted, "good": palette.good, "warn": palette.warn, "bad": palette.bad}
-        style = styles[self.tone]
-        available = min(width - 4, MAX_WIDTH)
-        lines: list[Text] = []
-        for number, line in enumerate(clean_text(self.text).strip().split("\n")):
-            sign = f"  {_SIGNS[self.tone]} " if number == 0 else "    "
-            lines += prefix_lines(wrap_words(Text(line, style), available), Text(sign, style), "    ")
-        for line in clean_text(self.details).strip("\n").split("\n") if self.details.strip() else ():
-            lines += prefix_lines(
-                wrap_words(Text(line, palette.muted), available - 2), Text("    │ ", palette.faint), "    │ "
-            )
-        return [strip_of(line) for line in lines]
-
-    def estimate(self, width: int) -> int:
-        lines = 1 + self.text.strip().count("\n")
-        return lines + 1 + self.details.strip("\n").count("\n") if self.details.strip() else lines
-
-
-def warm_up() -> None:
-    """Import the Markdown parser and the lexers in advance. Blocking: run it in a thread."""
-    from markdown_it import MarkdownIt
-    from pygments.lexers import (
-        find_lexer_class_for_filename,  # pyright: ignore[reportUnknownVariableType]
-        get_lexer_by_name,  # pyright: ignore[reportUnknownVariableType]
-    )
-
-    MarkdownIt("commonmark").parse("warm")
-    find_lexer_class_for_filename("a.py")
-    for name in ("python", "bash", "json", "diff", "typescript"):
-        get_lexer_by_name(name)
-    freeze_garbage()
-
-
-def freeze_garbage() -> None:
-    """Exclude all current objects from garbage collection, which would delay key presses."""
-    gc.freeze()
-
-
-def unfreeze_garbage() -> None:
-    """Include all objects in garbage collection again, after a session has closed."""
-    gc.unfreeze()

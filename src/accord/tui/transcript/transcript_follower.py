@@ -29,7 +29,7 @@ from accord.session import (
     ToolCallState,
 )
 from accord.tui.parts.diff_part import DiffPart
-from accord.tui.parts.markdown_part import Tone, freeze_garbage
+from accord.tui.parts.note_part import Tone
 from accord.tui.transcript.transcript_items import (
     AnswerItem,
     CallItem,
@@ -38,6 +38,7 @@ from accord.tui.transcript.transcript_items import (
     ThoughtItem,
 )
 from accord.tui.transcript.transcript_layout import Item, ItemContext, NoteItem
+from accord.tui.warm_up import exempt_from_gc
 
 if TYPE_CHECKING:
     from accord.clock import Clock
@@ -92,7 +93,7 @@ class TranscriptFollower:
         self._context.live = live
         self._items.update(items)
         if not self._first_index:
-            freeze_garbage()
+            exempt_from_gc()
         return list(items.values())
 
     def apply(self, event: ClientEvent) -> None:

@@ -11,8 +11,8 @@ from accord.schema import Diff, Terminal, TextContent
 from accord.session import CompactionState, Message, ToolCallState
 from accord.session.history_items import GrowingContent
 from accord.tui.parts.diff_part import DiffPart
-from accord.tui.parts.markdown_part import NotePart
 from accord.tui.parts.message_parts import PromptPart, StreamingMessage, ThoughtPart
+from accord.tui.parts.note_part import NotePart
 from accord.tui.parts.part import DrawnPart, json_value_text
 from accord.tui.parts.tool_parts import CallPart, OutputPart
 from accord.tui.transcript.transcript_layout import Item, ItemContext

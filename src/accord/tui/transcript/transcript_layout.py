@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from textual.strip import Strip
 
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.tui.parts.markdown_part import NotePart, Tone
+from accord.tui.parts.note_part import NotePart, Tone
 from accord.tui.parts.part import DrawnPart
 
 if TYPE_CHECKING:
