@@ -42,8 +42,8 @@ from accord.frontend.agent_config.acp_file import add as add_entry
 from accord.frontend.agent_config.acp_file import remove as remove_entry
 from accord.frontend.agent_config.agent_entry import Origin
 from accord.frontend.agent_config.agent_environment import inherited_environment, referenced_variables
-from accord.frontend.agent_config.formats import RegistryAgent, read_registry
 from accord.frontend.agent_config.project_trust import trust_file
+from accord.frontend.agent_config.registry_file import RegistryAgent, read_registry
 from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
 from accord.policy.rules import PERMISSION_DEFAULTS, Rules
 from accord.policy.sandbox.command_environment import is_credential, without_credentials

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from accord.errors import UsageError
 from accord.frontend.agent_config.acp_file import read_content
-from accord.frontend.agent_config.formats import KEYS
+from accord.frontend.agent_config.agent_list_formats import ENTRY_KEYS
 
 SCHEMA: dict[str, Any] = json.loads(
     files("accord.frontend.agent_config").joinpath("acp.schema.json").read_text()
@@ -19,7 +19,7 @@ SCHEMA: dict[str, Any] = json.loads(
 
 def test_the_json_schema_is_valid_and_knows_every_key() -> None:
     Draft202012Validator.check_schema(SCHEMA)
-    assert set(SCHEMA["$defs"]["serverKeys"]["properties"]) >= KEYS
+    assert set(SCHEMA["$defs"]["serverKeys"]["properties"]) >= ENTRY_KEYS
 
 
 def one(**entry: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tests.frontend.agent_config.config_folders import ConfigFolders
 
 import accord.frontend.agent_config
 from accord.frontend.agent_config import load
-from accord.frontend.agent_config.formats import KEYS
+from accord.frontend.agent_config.agent_list_formats import ENTRY_KEYS
 from accord.schema import McpServerHttp
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "agents.md").read_text()
@@ -33,9 +33,9 @@ def test_the_example_file_works_and_every_key_is_documented(folders: ConfigFolde
     assert isinstance(tickets, McpServerHttp)
     assert tickets.headers[0].value == "Bearer x"
     entry = json.loads(block("json"))["servers"]["helper"]
-    assert set(entry) | {"cwd"} == KEYS
+    assert set(entry) | {"cwd"} == ENTRY_KEYS
     table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", GUIDE, re.MULTILINE)
-    assert {key for cell in table for key in re.findall(r"`(\w+)`", cell)} >= KEYS
+    assert {key for cell in table for key in re.findall(r"`(\w+)`", cell)} >= ENTRY_KEYS
 
 
 def test_the_commands_and_names_of_the_guide_exist() -> None:

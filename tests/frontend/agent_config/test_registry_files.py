@@ -8,7 +8,8 @@ import pytest
 from tests.frontend.agent_config.config_folders import write
 
 from accord.frontend.agent_config.acp_file import read_content
-from accord.frontend.agent_config.formats import BadAgentConfig, read_registry
+from accord.frontend.agent_config.config_values import BadAgentConfig
+from accord.frontend.agent_config.registry_file import read_registry
 
 
 def agent(distribution: Any, **more: Any) -> dict[str, Any]:

@@ -11,21 +11,18 @@ from typing import Any, Final, cast
 
 from accord.errors import UsageError
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry, Origin, read_mcp_servers
-from accord.frontend.agent_config.formats import (
-    AgentListEntry,
-    AgentListFile,
+from accord.frontend.agent_config.agent_list_formats import AgentListEntry, AgentListFile, read_agent_list
+from accord.frontend.agent_config.config_values import (
     BadAgentConfig,
-    read_agent_list,
     read_count,
     read_env,
+    read_json,
     read_text,
     read_texts,
 )
 from accord.frontend.agent_config.jsonc import (
-    BadJson,
     append_item,
     edit_lock,
-    parse,
     read_bytes,
     remove_member,
     replace_file,
@@ -87,13 +84,7 @@ def read_file(path: Path, origin: Origin) -> AgentConfigFile | None:
 def read_content(path: Path, content: bytes, origin: Origin) -> AgentConfigFile:
     """Read the content of a file. Raises BadAgentConfig or BadRules."""
     file = str(path)
-    try:
-        value = parse(content.decode("utf-8-sig")).value
-    except UnicodeDecodeError:
-        raise BadAgentConfig(file, "", "it is not UTF-8 text") from None
-    except BadJson as error:
-        raise BadAgentConfig(file, "", f"it is not JSON: {error}") from None
-    agent_list = read_agent_list(value, file)
+    agent_list = read_agent_list(read_json(content, file), file)
     folder = str(path.absolute().parent)
     agents = tuple(_EntryReader(file, folder, entry, origin).read() for entry in agent_list.entries)
     mcp = read_mcp_servers(agent_list.mcp_servers, file, "mcpServers", folder)

@@ -23,7 +23,7 @@ from accord.frontend.agent_config.agent_environment import (
     environment_changes,
     expand_references,
 )
-from accord.frontend.agent_config.formats import BadAgentConfig, read_env, read_text, read_texts
+from accord.frontend.agent_config.config_values import BadAgentConfig, read_env, read_text, read_texts
 from accord.frontend.known_agents import BUILT_IN, BUILT_IN_KEYS, KnownAgent, find_known_agent, known_agent_of
 from accord.policy.rules import PermissionDefault, Rules
 from accord.schema import EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio

@@ -12,7 +12,7 @@ from pathlib import Path
 from accord.errors import UsageError
 from accord.frontend.agent_config.acp_file import AgentConfigFile, project_file, read_file, user_file
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry, built_in, from_catalog
-from accord.frontend.agent_config.formats import BadAgentConfig
+from accord.frontend.agent_config.config_values import BadAgentConfig
 from accord.frontend.agent_config.project_trust import TrustCallback, refuse
 from accord.frontend.known_agents import BUILT_IN, canonical_name, catalog, find_known_agent, known_agent_of
 from accord.policy.trust_store import TrustStore
