@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.check.idle_clock import idle_clock
 from tests.check.model_agent.launcher import SCRIPT, ModelLauncher
+from tests.check.model_agent.state import Message, Session
+from tests.check.model_agent.state import options as model_options
 
 from accord.check.check_run import (
     AGENT_UNTESTED,
@@ -61,6 +63,29 @@ async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
     assert set(others) == {"66", *map(str, AGENT_UNTESTED)}, others
     report = await check_agent(ModelLauncher(lacks=LACKS[66]), [66], CheckOptions(script=SCRIPT, jobs=1))
     assert [finding.verdict for finding in report.findings] == ["pass"]
+
+
+@pytest.mark.parametrize("rule", [None, 215, 217])
+async def test_an_agent_with_only_boolean_options_is_checked(
+    rule: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def booleans(session: Session, *, boolean: bool) -> list[Message]:
+        second = {"type": "boolean", "id": "quiet", "name": "Quiet", "currentValue": False}
+        return [*model_options(session, boolean=True)[-1:], second] if boolean else []
+
+    monkeypatch.setattr("tests.check.model_agent.sessions.options", booleans)
+    async with idle_clock() as clock:
+        launcher = ModelLauncher(rule)
+        check_options = CheckOptions(script=SCRIPT, jobs=1, clock=clock)
+        initialize_result = await initialize_agent(launcher, tmp_path / "first", check_options)
+        run = agent_run(launcher, tmp_path, SCRIPT, initialize_result, check_options)
+        notes = await run.run_cases([case for case in agent_cases() if case.name == "options"])
+    outcomes = {note.rule: note.outcome for note in notes.entries}
+    expected: dict[Any, str] = dict.fromkeys((212, 215, 217, 220), "pass")
+    expected |= dict.fromkeys((213, 214, 219), "not applicable")
+    if rule is not None:
+        expected[rule] = "fail"
+    assert {id: outcomes.get(id) for id in expected} == expected
 
 
 def test_every_rule_has_a_case_or_a_reason_why_not() -> None:

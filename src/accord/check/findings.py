@@ -196,13 +196,18 @@ class RuleNotes:
             self.add_pass(rule, reason)
 
     def judge(
-        self, rule: RuleId, passed: bool, pass_reason: str, fail_reason: str, frames: Iterable[Evidence] = ()
+        self,
+        rule: RuleId,
+        passed: bool,
+        pass_reason: str,
+        fail_reason: str,
+        evidence: Iterable[Evidence] = (),
     ) -> bool:
         """Note a pass or a failure, each with its reason; returns `passed`."""
         if passed:
-            self.add_pass(rule, pass_reason, frames)
+            self.add_pass(rule, pass_reason, evidence)
         else:
-            self.add_fail(rule, fail_reason, frames)
+            self.add_fail(rule, fail_reason, evidence)
         return passed
 
     def for_rule(self, rule: RuleId) -> list[RuleNote]:

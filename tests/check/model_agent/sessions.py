@@ -293,7 +293,7 @@ class Sessions:
                 return {"configOptions": self.settings_of(session)["configOptions"]}
             raise ErrorResponse(-32603 if self.breaks(387) else -32602)
         values = [one.get("value") for one in option.get("options", [])]
-        if option["id"] != "level" and params["value"] not in values:
+        if option["id"] not in ("level", "fast") and params["value"] not in values:
             raise ErrorResponse(-32603 if self.breaks(387) else -32602)
         if self.breaks(219) and "type" in params:
             raise ErrorResponse(-32602)

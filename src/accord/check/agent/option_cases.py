@@ -1,4 +1,7 @@
-"""Cases: modes, config options, commands, plans, providers, updates that need a capability."""
+"""Cases: modes, config options, commands, plans, providers, updates that need a capability.
+
+Cases without `judge` only produce traffic for the passive rules.
+"""
 
 from typing import Any, Final
 
@@ -75,37 +78,49 @@ async def set_modes(fixture: AgentFixture) -> None:
 
 async def _check_unknown_value(
     fixture: AgentFixture, agent: AgentUnderTest, rule: int, method: str, params: dict[str, Any]
-) -> CallAnswer:
+) -> None:
     answer = await agent.call(method, params)
     failure = f"{method} with an unknown value returned {answer.summary}"
     if fixture.notes.judge(rule, not answer.ok, "unknown values are refused", failure, answer.evidence):
-        failure = f"{method} with `nope` gave {answer.summary}; expected -32602"
+        failure = f"{method} with an unknown value returned {answer.summary}; expected -32602"
         fixture.notes.judge(
             387, answer.code == -32602, "unknown values give -32602", failure, answer.evidence
         )
-    return answer
 
 
 async def set_options(fixture: AgentFixture) -> None:
     agent, session, session_result = await _open_session(fixture)
     options = listed(session_result, "configOptions")
     select = next((one for one in options if at(one, "type") == "select" and option_values(one)), None)
-    if select is None:
+    boolean = next((one for one in options if at(one, "type") == "boolean"), None)
+    if select is not None:
+        await _set_select(fixture, agent, session, options, select)
+    elif boolean is not None:
+        for rule in (213, 214, 219):
+            fixture.notes.add_not_applicable(rule, "it has no select options")
+        await _set_boolean(fixture, agent, session, options, boolean)
+    else:
         for rule in (212, 213, 214, 215, 216, 217, 219, 220):
             fixture.notes.add_not_applicable(rule, "it has no options to choose from")
         return
+    # Rule 217, a passive rule, checks the options that a client without the capability gets.
+    await _open_session(fixture, capabilities_without("session.configOptions"))
+    if boolean is None:
+        fixture.notes.add_not_applicable(217, "it has no boolean options")
+
+
+async def _set_select(
+    fixture: AgentFixture, agent: AgentUnderTest, session: str, options: list[Any], select: Any
+) -> None:
     method, id = "session/set_config_option", at(select, "id")
     params = {"sessionId": session, "configId": id, "value": at(select, "currentValue")}
     plain_answer = await agent.call(method, params)
     typed_answer = await agent.call(method, {**params, "type": "_check"})
     for answer in (plain_answer, typed_answer):
-        failure = f"{'an unknown type and ' if answer is typed_answer else ''}a text gave {answer.summary}"
-        fixture.notes.judge(219, answer.ok, "a select takes a text", failure, answer.evidence)
-        if answer.ok:
-            ids = {at(one, "id") for one in listed(answer.result, "configOptions")}
-            missing = {at(one, "id") for one in options} - ids
-            failure = f"{len(ids)} of {len(options)} options come back"
-            fixture.notes.judge(215, not missing, "the complete list", failure, answer.evidence)
+        sent = "an unknown type and a string" if answer is typed_answer else "a string"
+        failure = f"{sent} returned {answer.summary}"
+        fixture.notes.judge(219, answer.ok, "a select accepts a string", failure, answer.evidence)
+        _check_complete_list(fixture, options, answer)
     await _check_unknown_value(fixture, agent, 220, method, {**params, "configId": "nope"})
     await _check_unknown_value(fixture, agent, 220, method, {**params, "value": "nope"})
     after = await agent.call(method, params)
@@ -118,13 +133,23 @@ async def set_options(fixture: AgentFixture) -> None:
         fixture.notes.judge(
             220, value == params["value"], "refused values change nothing", failure, after.evidence
         )
-    await _check_boolean_options(fixture, any(at(one, "type") == "boolean" for one in options))
 
 
-async def _check_boolean_options(fixture: AgentFixture, has_booleans: bool) -> None:
-    await _open_session(fixture, capabilities_without("session.configOptions"))
-    if not has_booleans:
-        fixture.notes.add_not_applicable(217, "it has no boolean options")
+async def _set_boolean(
+    fixture: AgentFixture, agent: AgentUnderTest, session: str, options: list[Any], boolean: Any
+) -> None:
+    method, value = "session/set_config_option", at(boolean, "currentValue")
+    params = {"sessionId": session, "configId": at(boolean, "id"), "type": "boolean", "value": value}
+    _check_complete_list(fixture, options, await agent.call(method, params))
+    await _check_unknown_value(fixture, agent, 220, method, {**params, "configId": "nope"})
+
+
+def _check_complete_list(fixture: AgentFixture, options: list[Any], answer: CallAnswer) -> None:
+    if answer.ok:
+        ids = {at(one, "id") for one in listed(answer.result, "configOptions")}
+        missing = {at(one, "id") for one in options} - ids
+        failure = f"{len(ids)} of {len(options)} options come back"
+        fixture.notes.judge(215, not missing, "the complete list", failure, answer.evidence)
 
 
 async def agent_changes_mode(fixture: AgentFixture) -> None:
@@ -136,8 +161,8 @@ async def agent_changes_mode(fixture: AgentFixture) -> None:
     update = next(iter(turn.updates("current_mode_update")), None)
     failure = "the mode changed without a current_mode_update"
     named = update is not None and isinstance(update.update.get("currentModeId"), str)
-    frames = [update.evidence] if update else turn.answer.evidence
-    fixture.notes.judge(210, named, "a mode change is sent", failure, frames)
+    evidence = [update.evidence] if update else turn.answer.evidence
+    fixture.notes.judge(210, named, "a mode change is sent", failure, evidence)
 
 
 async def slash_commands(fixture: AgentFixture) -> None:
@@ -160,24 +185,24 @@ async def slash_commands(fixture: AgentFixture) -> None:
 
 
 async def plan_updates(fixture: AgentFixture) -> None:
-    """Once with a client that supports `plan_update`, once without."""
+    """Run the action with a client that lacks `plan`, then with one that supports `plan_update`."""
     turns: list[AgentTurn] = []
     for capabilities in (capabilities_without("plan"), None):
         agent, session, _ = await _open_session(fixture, capabilities)
         turns.append(await fixture.run_action(agent, session, "plan"))
-    limited, full = turns
-    if not full.updates("plan_update"):
+    limited_turn, full_turn = turns
+    if not full_turn.updates("plan_update"):
         for rule in (284, 285):
             fixture.notes.add_not_applicable(rule, "it does not send plan_update")
         return
-    plans = limited.updates("plan")
+    plans = limited_turn.updates("plan")
     failure = "without `plan` at the client no plan is shown"
     fixture.notes.judge(
         285,
         bool(plans),
         "without `plan` at the client it sends `plan`",
         failure,
-        limited.answer.evidence,
+        limited_turn.answer.evidence,
     )
 
 
@@ -214,26 +239,28 @@ async def _run_with_and_without(
 ) -> tuple[AgentTurn, AgentTurn]:
     """Run the action with a client that has the capability, then with one that lacks it."""
     agent, session = await fixture.open_session()
-    full = await fixture.run_action(agent, session, action)
+    full_turn = await fixture.run_action(agent, session, action)
     if not any(line.kind in kinds for line in agent.lines):
         raise CaseUnavailable(f"the agent sent no {kinds[0]}")
-    limited, session = await fixture.open_session(capabilities_without(missing))
-    return full, await fixture.run_action(limited, session, action)
+    limited_agent, session = await fixture.open_session(capabilities_without(missing))
+    return full_turn, await fixture.run_action(limited_agent, session, action)
 
 
 async def optional_notices(fixture: AgentFixture) -> None:
-    full, limited = await _run_with_and_without(fixture, "notice", "session.notices", "notice")
-    failure = f"with a notice, the turn returned {full.answer.summary}"
+    full_turn, limited_turn = await _run_with_and_without(fixture, "notice", "session.notices", "notice")
+    failure = f"with a notice, the turn returned {full_turn.answer.summary}"
     fixture.notes.judge(
         289,
-        full.answer.ok,
+        full_turn.answer.ok,
         "the turn succeeds without a reaction to the notice",
         failure,
-        full.answer.evidence,
+        full_turn.answer.evidence,
     )
-    has_text = bool(limited.text.strip())
+    has_text = bool(limited_turn.text.strip())
     failure = "a client without notices gets no text"
-    fixture.notes.judge(313, has_text, "a client without notices gets text", failure, limited.answer.evidence)
+    fixture.notes.judge(
+        313, has_text, "a client without notices gets text", failure, limited_turn.answer.evidence
+    )
 
 
 async def optional_compactions(fixture: AgentFixture) -> None:
@@ -243,9 +270,9 @@ async def optional_compactions(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, session, "compact")
     if not any(line.kind == "compaction_update" for line in agent.lines):
         raise CaseUnavailable("the agent sent no compaction_update")
-    limited, session = await fixture.open_session(capabilities_without("session.compaction"))
-    await fixture.run_action(limited, session, "talk")
-    await fixture.run_action(limited, session, "compact")
+    limited_agent, session = await fixture.open_session(capabilities_without("session.compaction"))
+    await fixture.run_action(limited_agent, session, "talk")
+    await fixture.run_action(limited_agent, session, "compact")
 
 
 async def optional_subagents(fixture: AgentFixture) -> None:
@@ -322,7 +349,7 @@ async def _check_provider(fixture: AgentFixture, agent: AgentUnderTest, id: str)
     echoed = [
         line for line in agent.lines[since:] if line.sender == "agent" and _SECRET.encode() in line.data
     ]
-    failure = "the headers come back"
+    failure = "providers/list returned the headers"
     fixture.notes.judge(300, not echoed, "headers stay secret", failure, [line.evidence for line in echoed])
     answer = await agent.call("providers/disable", {"providerId": id})
     provider = await _find_provider(agent, id)
