@@ -217,7 +217,7 @@ async def report_capabilities(turn: Turn) -> None:
         client.takes_boolean_options,
         client.shows_notices,
         client.shows_compaction,
-        client.shows_plans,
+        client.shows_several_plans,
         client.shows_subagents,
     ]
     await turn.say(f"{sum(able)} of {len(able)}")

@@ -253,3 +253,18 @@ async def test_cancelling_a_session_answers_the_permission_requests_of_its_subag
         assert (await peer.answer_to(asked))["result"] == {"outcome": {"outcome": "cancelled"}}
         peer.reply(prompt, {"stopReason": "cancelled"})
         await turn.end()
+
+
+@pytest.mark.rule(165)
+async def test_cancelling_a_session_answers_the_permission_requests_of_subagents_of_subagents():
+    async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
+        turn = EventCollector(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
+        peer.update("kid", "subagent_update", sessionId="grandkid", state={"state": "running"})
+        asked = peer.ask("session/request_permission", question() | {"sessionId": "grandkid"})
+        await settle()
+        session.cancel()
+        assert (await peer.answer_to(asked))["result"] == {"outcome": {"outcome": "cancelled"}}
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await turn.end()

@@ -12,11 +12,9 @@ from msgspec import UNSET
 
 from accord.agent.agent_session import AgentSessionCore, OpeningRequest
 from accord.agent.capabilities import (
-    OpeningResponse,
     advertise,
     check_prompt,
     check_session_request,
-    session_response,
     unknown_session,
 )
 from accord.agent.client import LOG, Client, ClientPeer
@@ -54,9 +52,12 @@ from accord.schema.session_requests import (
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
+    LoadSessionResponse,
     NewSessionRequest,
     NewSessionResponse,
+    OpeningResponse,
     ResumeSessionRequest,
+    ResumeSessionResponse,
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
@@ -125,7 +126,7 @@ class BuiltinMethods:
         if isinstance(result, NewSessionResponse | ForkSessionResponse):
             session.session.id = result.session_id
         session_id = session.session.id  # the handler may have set another one
-        response = session_response(session, result)
+        response = _session_response(session, result)
         previous = self.sessions.get(session_id)
         # Before the next `await`: messages behind this request must find the session.
         self.sessions[session_id] = session
@@ -277,6 +278,30 @@ class BuiltinMethods:
         from accord.agent.client_services import dispatch_mcp_notification
 
         dispatch_mcp_notification(self._peer, params)
+
+
+def _session_response(core: AgentSessionCore, result: OpeningResponse | None) -> OpeningResponse:
+    """Return the response that opens a session, with the modes and options that the handler set."""
+    session, options = core.session, core.options
+    if result is not None:
+        if result.modes:
+            options.offer_modes(result.modes)
+        if result.config_options:
+            options.offer_options(result.config_options)
+    members: dict[str, Any] = {
+        "modes": options.modes or UNSET,
+        "config_options": options.for_client() or UNSET,
+        "meta": UNSET if result is None else result.meta,
+    }
+    match session.request:
+        case LoadSessionRequest():
+            return LoadSessionResponse(**members)
+        case ResumeSessionRequest():
+            return ResumeSessionResponse(**members)
+        case ForkSessionRequest():
+            return ForkSessionResponse(session.id, **members)
+        case _:
+            return NewSessionResponse(session.id, **members)
 
 
 def _opening_method(params: OpeningRequest) -> str:

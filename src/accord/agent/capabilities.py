@@ -5,11 +5,11 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from accord.agent.agent_session import AgentSessionCore, OpeningRequest
+from accord.agent.agent_session import OpeningRequest
 from accord.errors import InvalidParams, NotFound, UsageError
 from accord.schema.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from accord.schema.initialize import (
@@ -35,20 +35,8 @@ from accord.schema.initialize import (
     SessionTitleCapabilities,
 )
 from accord.schema.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse
-from accord.schema.session_requests import (
-    ForkSessionRequest,
-    ForkSessionResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    NewSessionResponse,
-    ResumeSessionRequest,
-    ResumeSessionResponse,
-    SystemPrompt,
-)
+from accord.schema.session_requests import SystemPrompt
 
-OpeningResponse: TypeAlias = (
-    NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
-)
 T = TypeVar("T", bound=Struct)
 
 _REQUIRED_TOGETHER: Final = (
@@ -60,14 +48,14 @@ _REQUIRED_TOGETHER: Final = (
 class AgentFeatures(Struct, frozen=True, kw_only=True):
     """What an agent accepts beyond what its handlers show."""
 
+    # Prompt content besides text and links.
     image: bool = False
     audio: bool = False
     embedded_context: bool = False
-    """Prompt content besides text and links."""
+    # MCP servers besides those that the agent starts itself (`mcp_acp` is unstable).
     mcp_http: bool = False
     mcp_sse: bool = False
     mcp_acp: bool = False
-    """MCP servers besides those that the agent starts itself (`mcp_acp` is unstable)."""
     additional_directories: bool = False
     """Sessions with more than one directory."""
     system_prompt: Literal["append", "override"] | None = None
@@ -101,7 +89,7 @@ def advertise(served: Container[str], accepts: AgentFeatures) -> AgentCapabiliti
             else UNSET,
             resume=if_served("session/resume", SessionResumeCapabilities),
             close=if_served("session/close", SessionCloseCapabilities),
-            system_prompt=_system_prompt(accepts),
+            system_prompt=_system_prompt_capability(accepts),
             fork=if_served("session/fork", SessionForkCapabilities),
             archive=if_served("session/archive", SessionArchiveCapabilities),
             status=if_served("session/status", SessionStatusCapabilities),
@@ -115,7 +103,7 @@ def advertise(served: Container[str], accepts: AgentFeatures) -> AgentCapabiliti
     )
 
 
-def _system_prompt(accepts: AgentFeatures) -> SessionSystemPromptCapabilities | UnsetType:
+def _system_prompt_capability(accepts: AgentFeatures) -> SessionSystemPromptCapabilities | UnsetType:
     if accepts.system_prompt is None:
         return UNSET
     if accepts.system_prompt == "append":
@@ -125,7 +113,7 @@ def _system_prompt(accepts: AgentFeatures) -> SessionSystemPromptCapabilities | 
 
 
 def check_complete(served: Container[str]) -> None:
-    """Check that no method is missing whose capability covers several methods."""
+    """Raise UsageError if only some methods of a shared capability have handlers."""
     for methods in _REQUIRED_TOGETHER:
         present = [method for method in methods if method in served]
         if present and len(present) < len(methods):
@@ -144,14 +132,14 @@ def check_session_request(request: OpeningRequest, accepts: AgentFeatures) -> No
     """Raise InvalidParams if a request to open a session asks for something the agent does not support."""
     if not os.path.isabs(request.cwd):
         raise InvalidParams(f"cwd is not absolute: {request.cwd!r}")
-    roots = request.additional_directories or []
-    for root in roots:
-        if not os.path.isabs(root):
-            raise InvalidParams(f"additionalDirectories: not an absolute path: {root!r}")
-    if roots and not accepts.additional_directories:
+    directories = request.additional_directories or []
+    for directory in directories:
+        if not os.path.isabs(directory):
+            raise InvalidParams(f"additionalDirectories: not an absolute path: {directory!r}")
+    if directories and not accepts.additional_directories:
         raise InvalidParams("additionalDirectories: this agent supports only one directory")
     for server in request.mcp_servers or []:
-        _check_server(server, accepts)
+        _check_mcp_server(server, accepts)
     if request.system_prompt:
         _check_system_prompt(request.system_prompt, accepts)
 
@@ -169,39 +157,17 @@ def check_prompt(blocks: Sequence[ContentBlock], accepts: AgentFeatures) -> None
                 raise InvalidParams(f"prompt: this agent does not support {kind.__name__}")
 
 
-def _check_server(server: McpServer, accepts: AgentFeatures) -> None:
+def _check_mcp_server(server: McpServer, accepts: AgentFeatures) -> None:
     feature = _MCP_FEATURES.get(type(server))
     if feature is not None and not feature[1](accepts):
         raise InvalidParams(f"mcpServers: this agent does not support {feature[0]} servers: {server.name!r}")
 
 
 def _check_system_prompt(prompt: SystemPrompt, accepts: AgentFeatures) -> None:
-    modes = {"append": ("append",), "override": ("append", "override")}.get(accepts.system_prompt or "", ())
-    if prompt.mode not in modes:
+    prompt_modes = {"append": ("append",), "override": ("append", "override")}.get(
+        accepts.system_prompt or "", ()
+    )
+    if prompt.mode not in prompt_modes:
         raise InvalidParams(f"systemPrompt: this agent does not support the mode {prompt.mode!r}")
     if not prompt.content or not all(isinstance(block, TextContent) for block in prompt.content):
         raise InvalidParams("systemPrompt: needs at least one block, and only text blocks")
-
-
-def session_response(core: AgentSessionCore, result: OpeningResponse | None) -> OpeningResponse:
-    """Return the response that opens a session, with the modes and options that the handler set."""
-    session, options = core.session, core.options
-    if result is not None:
-        if result.modes:
-            options.offer_modes(result.modes)
-        if result.config_options:
-            options.offer_options(result.config_options)
-    members: dict[str, Any] = {
-        "modes": options.modes or UNSET,
-        "config_options": options.for_client() or UNSET,
-        "meta": UNSET if result is None else result.meta,
-    }
-    match session.request:
-        case LoadSessionRequest():
-            return LoadSessionResponse(**members)
-        case ResumeSessionRequest():
-            return ResumeSessionResponse(**members)
-        case ForkSessionRequest():
-            return ForkSessionResponse(session.id, **members)
-        case _:
-            return NewSessionResponse(session.id, **members)

@@ -99,7 +99,7 @@ class Client:
         return bool((session := self.capabilities.session) and session.compaction)
 
     @property
-    def shows_plans(self) -> bool:
+    def shows_several_plans(self) -> bool:
         """Unstable. Whether the client shows several plans."""
         return bool(self.capabilities.plan)
 

@@ -74,7 +74,7 @@ class Turn:
 
     @property
     def command(self) -> tuple[str, str] | None:
-        """The slash command at the start of the prompt and its argument; None if it is not on offer."""
+        """The slash command and its argument; None if the prompt starts with no offered command."""
         text = next((block.text for block in self.blocks if isinstance(block, TextContent)), "")
         name, rest = (*text.split(None, 1), "", "")[:2]
         if name.startswith("/") and name[1:] in self.session.command_names:
@@ -106,6 +106,7 @@ class Turn:
     def say_now(self, content: str | ContentBlock) -> None:
         """Append to the answer without waiting."""
         core = self._core
+        # Within a message `check_writable` is not called: `close` resets `chunk_type`.
         if core.chunk_type is not AgentMessageChunk and not core.start_message(AgentMessageChunk):
             return
         chunk = AgentMessageChunk(content_block(content), core.message_id)
@@ -121,6 +122,7 @@ class Turn:
     def think_now(self, content: str | ContentBlock) -> None:
         """Append to the reasoning without waiting."""
         core = self._core
+        # Within a message `check_writable` is not called: `close` resets `chunk_type`.
         if core.chunk_type is not AgentThoughtChunk and not core.start_message(AgentThoughtChunk):
             return
         chunk = AgentThoughtChunk(content_block(content), core.message_id)
@@ -171,12 +173,12 @@ class Turn:
 
     async def remove_plan(self, id: str) -> None:
         """Unstable. Remove one of several plans."""
-        update = self._core.plans.remove(id, separate=self.client.shows_plans)
+        update = self._core.plans.remove(id, separate=self.client.shows_several_plans)
         if update is not None:
             await self.update(update)
 
     async def _put_plan(self, plan: PlanItems | PlanMarkdown | PlanFile) -> None:
-        await self.update(self._core.plans.put(plan, separate=self.client.shows_plans))
+        await self.update(self._core.plans.put(plan, separate=self.client.shows_several_plans))
 
     # -- tools --
 
@@ -278,32 +280,32 @@ class Turn:
 
     async def usage(self, used: int, size: int, *, cost: Cost | tuple[float, str] | None = None) -> None:
         """Report the used tokens of the context window."""
-        if self._core.writable():
+        if self._core.check_writable():
             await self.session.usage(used, size, cost=cost)
 
     async def commands(self, commands: Iterable[Command]) -> None:
         """Replace the slash commands on offer."""
-        if self._core.writable():
+        if self._core.check_writable():
             await self.session.commands(commands)
 
     async def title(self, title: str | None) -> None:
         """Set the title of the session; None removes it."""
-        if self._core.writable():
+        if self._core.check_writable():
             await self.session.title(title)
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
         """Show a notice. A client without notices gets a separate message."""
-        if self._core.writable():
+        if self._core.check_writable():
             await self.session.notice(title, description, severity=severity)
 
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode of the session and notify the client."""
-        if self._core.writable():
+        if self._core.check_writable():
             await self.session.set_mode(mode_id)
 
     async def set_option(self, config_id: str, value: str | bool) -> None:
         """Change a config option of the session and notify the client."""
-        if self._core.writable():
+        if self._core.check_writable():
             await self.session.set_option(config_id, value)
 
     def compaction(self) -> Compaction:
@@ -319,10 +321,10 @@ class Turn:
 class TurnCore:
     """The state of a turn that its `Turn`, its tool calls and its task share."""
 
-    def __init__(self, core: AgentSessionCore, request: PromptRequest) -> None:
-        self.peer: ClientPeer = core.peer
-        self.session: AgentSession = core.session
-        self.plans: PlanReporter = core.plans
+    def __init__(self, session_core: AgentSessionCore, request: PromptRequest) -> None:
+        self.peer: ClientPeer = session_core.peer
+        self.session: AgentSession = session_core.session
+        self.plans: PlanReporter = session_core.plans
         self.cancelled: bool = False
         self.chunk_type: type[AgentMessageChunk | AgentThoughtChunk] | None = None
         """The type of the current message. None: the next chunk starts a new message."""
@@ -339,32 +341,32 @@ class TurnCore:
         if self._state != "live":
             raise UsageError("the turn has ended; its prompt is already answered")
 
-    def writable(self) -> bool:
+    def check_writable(self) -> bool:
         """Whether output is sent. Output of an abandoned turn is dropped; after an answer it is an error."""
         if self._state == "answered":
             self.require_live()
         return self._state == "live"
 
     def start_message(self, chunk_type: type[AgentMessageChunk | AgentThoughtChunk]) -> bool:
-        if not self.writable():
+        if not self.check_writable():
             return False
         self.chunk_type = chunk_type
         self.message_id = self.session.new_message_id()
         return True
 
     def push(self, update: SessionUpdate) -> None:
-        if self.writable():
+        if self.check_writable():
             self.chunk_type = None
             self.session.push(update)
 
     def start_call(self, call: ToolCall, close: Callable[[], None]) -> None:
         """Announce a tool call; `close` ends it if it is still open at the end of the turn."""
-        if self.writable():
+        if self.check_writable():
             self.push(call)
             self._open_calls[call.tool_call_id] = close
 
     def change_call(self, change: ToolCallChange) -> None:
-        if self.writable():
+        if self.check_writable():
             self.session.push(change)
 
     def end_call(self, change: ToolCallChange) -> None:
@@ -375,7 +377,7 @@ class TurnCore:
     async def ask_permission(
         self, tool_call: ToolCallUpdate, options: Sequence[PermissionOption] | None, timeout: float | None
     ) -> PermissionAnswer:
-        if not self.writable():
+        if not self.check_writable():
             return PermissionAnswer()
         offered = ALLOW_OR_REJECT if options is None else options
         return await ask_permission(self.peer, self.session.id, tool_call, offered, timeout)
@@ -391,24 +393,24 @@ class TurnCore:
 class TurnTask:
     """Runs the prompt handler in a task of its own and answers the prompt exactly once."""
 
-    def __init__(self, session: AgentSessionCore, request: PromptRequest) -> None:
-        self._core = core = TurnCore(session, request)
+    def __init__(self, session_core: AgentSessionCore, request: PromptRequest) -> None:
+        self._core = core = TurnCore(session_core, request)
         self.turn: Turn = core.turn
         loop = asyncio.get_running_loop()
         self.answered: asyncio.Future[None] = loop.create_future()
         """Done when the response is queued."""
         self._ended: asyncio.Future[None] = loop.create_future()
-        self._peer = session.peer
-        self._work: asyncio.Task[HandlerResult] | None = None
+        self._peer = session_core.peer
+        self._handler_task: asyncio.Task[HandlerResult] | None = None
 
     async def run(
         self, function: Callable[[Turn], Awaitable[HandlerResult] | HandlerResult]
     ) -> PromptResponse:
         """Run the handler and return the response. Canceling this cancels the turn; it still returns."""
-        self._work = asyncio.get_running_loop().create_task(_call(function, self.turn))
-        self._work.add_done_callback(lambda _: self._end())
+        self._handler_task = asyncio.get_running_loop().create_task(_call(function, self.turn))
+        self._handler_task.add_done_callback(lambda _: self._end())
         if self._core.cancelled:
-            self._work.cancel()
+            self._handler_task.cancel()
         while not self._ended.done():
             try:
                 await asyncio.wait((self._ended,))
@@ -416,15 +418,18 @@ class TurnTask:
                 self.cancel()
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
-        return self._finish(self._work)
+        return self._close_and_respond(self._handler_task)
 
     def cancel(self) -> None:
-        """Cancel the handler, once: a second cancellation would disturb its cleanup. Bounded."""
-        if self._core.cancelled or (self._work is not None and self._work.done()):
+        """Cancel the handler, once: a second cancellation would disturb its cleanup.
+
+        The prompt is answered after `cancel_grace` seconds at the latest.
+        """
+        if self._core.cancelled or (self._handler_task is not None and self._handler_task.done()):
             return
         self._core.cancelled = True
-        if self._work is not None:
-            self._work.cancel()
+        if self._handler_task is not None:
+            self._handler_task.cancel()
         timer = self._peer.clock.call_later(self._peer.cancel_grace, self._end)
         self._ended.add_done_callback(lambda _: timer.cancel())
 
@@ -432,25 +437,27 @@ class TurnTask:
         if not self._ended.done():
             self._ended.set_result(None)
 
-    def _finish(self, work: "asyncio.Task[HandlerResult]") -> PromptResponse:
-        if not work.done():
+    def _close_and_respond(self, handler_task: "asyncio.Task[HandlerResult]") -> PromptResponse:
+        if not handler_task.done():
             LOG.warning(
                 "a canceled turn of session %s does not stop; answered without it", self.turn.session.id
             )
             self._core.close(abandoned=True)
-            self._peer.adopt(work)
+            self._peer.adopt(handler_task)
             return PromptResponse("cancelled")
         self._core.close()
-        if work.cancelled():
+        if handler_task.cancelled():
             return PromptResponse("cancelled")
-        error = work.exception()
+        error = handler_task.exception()
         if error is not None and not (self._core.cancelled or isinstance(error, RpcError)):
             LOG.error("the turn of session %s failed", self.turn.session.id, exc_info=error)
         if self._core.cancelled:
-            return PromptResponse("cancelled", usage=UNSET if error is not None else _usage(work.result()))
+            return PromptResponse(
+                "cancelled", usage=UNSET if error is not None else _usage(handler_task.result())
+            )
         if error is not None:
             raise error
-        return _response(work.result())
+        return _response(handler_task.result())
 
 
 async def _call(function: Callable[[Turn], Any], turn: Turn) -> HandlerResult:

@@ -221,7 +221,7 @@ class AgentHandle:
             session.listeners.put(event)
         self.put_event(event)
         for session in self.sessions:
-            if session.parent is None and session.lost is None:
+            if session.parent is None and session.lost_reason is None:
                 await reattach(self, session, connection)
 
     # -- events ----------------------------------------------------------------------------------------------

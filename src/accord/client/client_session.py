@@ -109,7 +109,7 @@ class ClientSession:
     @property
     def lost(self) -> str | None:
         """Why the session could not be reopened after a restart of the agent; None if it was not lost."""
-        return self._core.lost
+        return self._core.lost_reason
 
     # -- turns -----------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class ClientSession:
         If the turn fails, the error is raised after the last event. Leaving the iteration cancels the turn.
         """
         core = self._core
-        blocks = core.check_prompt(prompt)
+        blocks = core.prepare_prompt(prompt)
         turns: list[PromptTurn] = []
 
         async def start() -> EventQueue[ClientEvent]:
@@ -136,7 +136,7 @@ class ClientSession:
 
     async def ask(self, prompt: Prompt) -> TurnResult:
         """Run a turn and return the agent's answer."""
-        turn = await self._core.start_turn(self._core.check_prompt(prompt))
+        turn = await self._core.start_turn(self._core.prepare_prompt(prompt))
         try:
             await turn.wait()
         finally:

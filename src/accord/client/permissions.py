@@ -74,7 +74,7 @@ def reject_all(request: PermissionRequest) -> PermissionChoice:
 def allow_reads(request: PermissionRequest) -> PermissionChoice:
     """Allow `read` and `search` calls once; refuse all others."""
     if request.official_kind in READ_ONLY_KINDS:
-        return request.option("allow_once") or reject_all(request)
+        return allow_all(request)
     return reject_all(request)
 
 
@@ -89,8 +89,8 @@ class PendingPermissions:
     Several can be open at once. Each is answered exactly once. If the handler raises, the request is refused.
     """
 
-    def __init__(self, session: "SessionCore") -> None:
-        self._session = session
+    def __init__(self, core: "SessionCore") -> None:
+        self._core = core
         self._numbers = count(1)
         self._dismissals: set[asyncio.Future[None]] = set()
 
@@ -102,25 +102,25 @@ class PendingPermissions:
 
     async def answer(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
         """Answer one request of the agent with the decision of the client's handler."""
-        session = self._session
+        core = self._core
         permission_id = str(next(self._numbers))
-        event = session.publish(permission_event(permission_id, params))
+        event = core.publish(permission_event(permission_id, params))
         call = event.call if isinstance(event, PermissionAsked) else None
         if call is None:
             call = ToolCallState(params.tool_call.tool_call_id)
-        request = PermissionRequest(session.session, call, params)
+        request = PermissionRequest(core.session, call, params)
         option: PermissionOption | None = None
         try:
-            if session.state.turn != "cancelling":
+            if core.state.turn != "cancelling":
                 option = _chosen_option(params.options, await self._decide(request))
         finally:
-            session.publish(PermissionAnswered(permission_id, option))
+            core.publish(PermissionAnswered(permission_id, option))
         if option is None:
             return RequestPermissionResponse(CancelledOutcome())
         return RequestPermissionResponse(SelectedPermissionOutcome(option.option_id))
 
     async def _decide(self, request: PermissionRequest) -> PermissionChoice:
-        handle = self._session.handle
+        handle = self._core.handle
         try:
             choice = handle.handlers.permissions(request)
             if inspect.isawaitable(choice):
@@ -132,7 +132,7 @@ class PendingPermissions:
 
     async def _unless_dismissed(self, choice: Awaitable[PermissionChoice]) -> PermissionChoice:
         dismissal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = self._session.handle.start_task(_await(choice))
+        task = self._core.handle.start_task(_await(choice))
         self._dismissals.add(dismissal)
         try:
             await asyncio.wait((task, dismissal), return_when=asyncio.FIRST_COMPLETED)
@@ -145,7 +145,7 @@ class PendingPermissions:
 def _chosen_option(options: list[PermissionOption], choice: object) -> PermissionOption | None:
     """The offered option that a handler chose, or None for everything else.
 
-    If several options share an id, that id selects none of them: a refusal could be read as an approval.
+    An id shared by several options selects none: the agent could read a refusal as an approval.
     """
     if isinstance(choice, PermissionOption):
         choice = choice.option_id

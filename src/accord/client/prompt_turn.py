@@ -131,7 +131,7 @@ class PromptTurn:
         except AccordError as error:
             self._end(turn_failed(error), error)
         except asyncio.CancelledError:
-            # Cancelled by `fail` or by the shutdown of the event loop: no response will be read.
+            # Canceled by `fail` or by the shutdown of the event loop: no response will be read.
             error = ConnectionClosed("the turn was given up before it was answered")
             self._end(turn_failed(error), error)
             raise

@@ -24,21 +24,18 @@ from accord.schema import (
     CancelNotification,
     ContentBlock,
     ForkSessionRequest,
-    ForkSessionResponse,
     LoadSessionRequest,
-    LoadSessionResponse,
     McpServer,
     NewSessionRequest,
-    NewSessionResponse,
     PromptRequest,
     ResumeSessionRequest,
-    ResumeSessionResponse,
     SessionUpdate,
     SubagentUpdate,
     SystemPrompt,
     Unknown,
     UnsetType,
 )
+from accord.schema.session_requests import OpeningResponse
 from accord.session import Event, SessionState, TurnCancelling, TurnEnded, TurnStarted
 from accord.session.protocol_v1 import session_opened_event
 from accord.workspace.roots import Roots
@@ -47,11 +44,6 @@ if TYPE_CHECKING:
     from accord.client.agent_handle import AgentHandle
 
 AnyPath: TypeAlias = str | os.PathLike[str]
-
-OpenResponse: TypeAlias = (
-    NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
-)
-"""The responses that open a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +80,32 @@ class SessionSetup:
         agent_connection.require_roots(self.additional_directories, capabilities)
         agent_connection.require_system_prompt(self.system_prompt, capabilities)
 
-    def new(self) -> NewSessionRequest:
+    def new_request(self) -> NewSessionRequest:
         """The parameters of `session/new`."""
-        return NewSessionRequest(self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET)
+        return NewSessionRequest(
+            self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
+        )
 
-    def load(self, session_id: str) -> LoadSessionRequest:
+    def load_request(self, session_id: str) -> LoadSessionRequest:
         """The parameters of `session/load`."""
         return LoadSessionRequest(
-            session_id, self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET
+            session_id, self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
         )
 
-    def resume(self, session_id: str) -> ResumeSessionRequest:
+    def resume_request(self, session_id: str) -> ResumeSessionRequest:
         """The parameters of `session/resume`."""
         return ResumeSessionRequest(
-            session_id, self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET
+            session_id, self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
         )
 
-    def fork(self, session_id: str) -> ForkSessionRequest:
+    def fork_request(self, session_id: str) -> ForkSessionRequest:
         """The parameters of `session/fork`."""
         return ForkSessionRequest(
-            session_id, self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET
+            session_id, self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
         )
 
     @property
-    def _roots(self) -> list[str] | UnsetType:
+    def _directories(self) -> list[str] | UnsetType:
         return list(self.additional_directories) if self.additional_directories else UNSET
 
 
@@ -138,7 +132,8 @@ class SessionCore:
         self.parent: SessionCore | None = parent
         self.state: SessionState = SessionState(session_id, setup.cwd, setup.additional_directories)
         self.terminals: TerminalViews = TerminalViews(self._terminal_printed)
-        self.lost: str | None = None
+        self.lost_reason: str | None = None
+        """Why the session could not be reopened after a restart of the agent; None if it was not lost."""
         self.closed: bool = False
         self.replaying: bool = False
         self.open_requests: int = 0
@@ -149,7 +144,7 @@ class SessionCore:
         self.workspace: SessionWorkspace = SessionWorkspace(self)
         self._roots: Roots | None = None
         self.session: ClientSession = ClientSession(self)
-        """The handle that the application uses."""
+        """The public object that the application uses."""
 
     @property
     def busy(self) -> bool:
@@ -163,8 +158,8 @@ class SessionCore:
     @property
     def children(self) -> "list[SessionCore]":
         """The open child sessions that this session announced."""
-        children = map(self.handle.sessions.find, self.state.history.subagents)
-        return [child for child in children if child is not None and child.parent is self]
+        cores = map(self.handle.sessions.find, self.state.history.subagents)
+        return [core for core in cores if core is not None and core.parent is self]
 
     @property
     def roots(self) -> Roots:
@@ -184,8 +179,10 @@ class SessionCore:
             raise NotOffered(
                 f"{self.id!r} is a child session, which the client can only watch; use its parent"
             )
-        if self.lost is not None:
-            raise UsageError(f"the session {self.id!r} was lost when the agent was restarted: {self.lost}")
+        if self.lost_reason is not None:
+            raise UsageError(
+                f"the session {self.id!r} was lost when the agent was restarted: {self.lost_reason}"
+            )
         if self.closed:
             raise UsageError(
                 f"the session {self.id!r} is closed; open it again with load_session or resume_session"
@@ -193,7 +190,7 @@ class SessionCore:
 
     # -- turns -----------------------------------------------------------------------------------------------
 
-    def check_prompt(self, prompt: Prompt) -> list[ContentBlock]:
+    def prepare_prompt(self, prompt: Prompt) -> list[ContentBlock]:
         """The content blocks of a prompt. Raises an error if the prompt cannot be sent now."""
         self.check_usable()
         if self.turn is not None and not self.turn.cancelling:
@@ -233,8 +230,7 @@ class SessionCore:
             return
         self.handle.connection.notify("session/cancel", CancelNotification(self.id))
         self.publish(TurnCancelling())
-        for session in (self, *self.children):
-            session.permissions.dismiss()
+        self._dismiss_permissions()
         turn.cancel()
 
     def _cancel_child(self, parent: "SessionCore") -> None:
@@ -242,7 +238,13 @@ class SessionCore:
         if announced is None or not announced.may_cancel:
             raise NotOffered(f"the child session {self.id!r} cannot be canceled: it does not offer that")
         self.handle.connection.notify("session/cancel", CancelNotification(self.id))
+        self._dismiss_permissions()
+
+    def _dismiss_permissions(self) -> None:
+        """Dismiss the permission requests of this session and of all sessions below it."""
         self.permissions.dismiss()
+        for child in self.children:
+            child._dismiss_permissions()
 
     def turn_ended(self, turn: PromptTurn, event: TurnEnded) -> None:
         """End the turn here. `PromptTurn` calls this once."""
@@ -253,7 +255,7 @@ class SessionCore:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def open(self, setup: SessionSetup, response: OpenResponse) -> None:
+    def open(self, setup: SessionSetup, response: OpeningResponse) -> None:
         """Apply the agent's response to a request that opened the session, or opened it again."""
         self.setup = setup
         self._roots = None

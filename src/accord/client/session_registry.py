@@ -104,14 +104,14 @@ async def new_session(handle: "AgentHandle", setup: SessionSetup) -> SessionCore
     """Call `session/new`."""
     connection = await _checked_connection(handle, "session/new", setup)
     read = _register_new(handle, connection, "session/new", setup)
-    return await connection.call("session/new", setup.new(), read=read)
+    return await connection.call("session/new", setup.new_request(), read=read)
 
 
 async def fork_session(handle: "AgentHandle", source: str, setup: SessionSetup) -> SessionCore:
     """Call `session/fork`. Unstable."""
     connection = await _checked_connection(handle, "session/fork", setup)
     read = _register_new(handle, connection, "session/fork", setup)
-    return await connection.call("session/fork", setup.fork(source), read=read, key=source)
+    return await connection.call("session/fork", setup.fork_request(source), read=read, key=source)
 
 
 async def load_session(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> SessionCore:
@@ -158,7 +158,7 @@ async def reattach(handle: "AgentHandle", session: SessionCore, connection: Init
         session.listeners.put(event)
         handle.put_event(event)
         return
-    session.lost = reason
+    session.lost_reason = reason
     lost = SessionLost(session.id, reason)
     session.listeners.put(lost)
     handle.put_event(lost)
@@ -172,7 +172,7 @@ async def _checked_connection(
     connection = await handle.ready()
     agent_connection.require_method(method, connection.capabilities)
     setup.check(connection.capabilities)
-    agent_connection.require_valid("session/new", setup.new())
+    agent_connection.require_valid("session/new", setup.new_request())
     return connection
 
 
@@ -218,7 +218,11 @@ async def _load(session: SessionCore, connection: InitializedConnection, setup: 
     session.publish(ReplayStarted())
     try:
         await connection.streaming_call(
-            "session/load", setup.load(session.id), read=read, key=session.id, suspended=lambda: session.busy
+            "session/load",
+            setup.load_request(session.id),
+            read=read,
+            key=session.id,
+            suspended=lambda: session.busy,
         )
     finally:
         if session.replaying:
@@ -240,5 +244,9 @@ async def _resume(session: SessionCore, connection: InitializedConnection, setup
         return response
 
     await connection.streaming_call(
-        "session/resume", setup.resume(session.id), read=read, key=session.id, suspended=lambda: session.busy
+        "session/resume",
+        setup.resume_request(session.id),
+        read=read,
+        key=session.id,
+        suspended=lambda: session.busy,
     )

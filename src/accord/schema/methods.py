@@ -16,6 +16,9 @@ from accord.schema.initialize import AgentCapabilities, ClientCapabilities
 # listed twice: `mcp/message` is a request to the client and a notification to the agent, `proxy/successor` is
 # both kinds.
 
+AGENTAO_SET_MODEL: Final = "_agentao.cn/set_model"
+AGENTAO_ASK_USER: Final = "_agentao.cn/ask_user"
+
 Side: TypeAlias = Literal["agent", "client", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]
 

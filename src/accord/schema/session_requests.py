@@ -329,6 +329,12 @@ class ForkSessionResponse(Object):
     config_options: Opt[Items[SessionConfigOption] | None] = UNSET
 
 
+OpeningResponse: TypeAlias = (
+    NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
+)
+"""The responses that open a session."""
+
+
 @unstable
 class ArchiveSessionRequest(Object):
     """Unstable. Close the session and hide it from the default list."""

@@ -57,7 +57,7 @@ class OwnedTasks:
     ) -> None:
         """Wait for these tasks, or for all tasks and those they start. The current task does not count.
 
-        After the grace `before_cancel` is called and the unfinished tasks are cancelled. Tasks that have not
+        After the grace `before_cancel` is called and the unfinished tasks are canceled. Tasks that have not
         finished when the grace has passed again are abandoned.
         """
         awaited = self._tasks if tasks is None else set(tasks)

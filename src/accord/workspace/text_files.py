@@ -117,7 +117,7 @@ class PathSlot:
     async def run(self, work: Work[T]) -> T:
         """Run the work in a thread.
 
-        A cancelled caller returns immediately and sets the event of the work. The slot lasts until the work
+        A canceled caller returns immediately and sets the event of the work. The slot lasts until the work
         has ended, so that a late write cannot overwrite the next one.
         """
         stop = threading.Event()
