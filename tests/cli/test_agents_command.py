@@ -168,6 +168,14 @@ def test_an_agent_is_added_shown_and_removed(harness: AgentsHarness) -> None:
     assert harness.written == {"servers": {}}
 
 
+def test_add_and_remove_print_no_control_characters_of_a_path(harness: AgentsHarness) -> None:
+    folder = harness.project / "red\x1b[31m"
+    (folder / ".git").mkdir(parents=True)
+    options = ("--project", "--cwd", str(folder))
+    assert "\x1b" not in harness.agents("add", "helper", *options, "--", "mine")
+    assert "\x1b" not in harness.agents("remove", "helper", *options)
+
+
 def test_a_known_agent_is_added_with_the_command_that_works_here(harness: AgentsHarness) -> None:
     assert harness.agents("add", "codex", code=2).startswith("codex is not installed; `npm install -g")
     harness.install("npx")
@@ -204,7 +212,7 @@ def test_an_agent_is_added_from_a_registry_file(harness: AgentsHarness) -> None:
     (harness.project / "agent.json").write_text(json.dumps(agent))
     listed = harness.agents("list", "--registry", "registry.json")
     assert row(listed, "thing") == ["thing", "1.2.3", "by", "npx", "Thing:", "d"]
-    assert row(listed, "other") == ["other", "1.2.3", "not", "here", "Thing:", "d"]
+    assert row(listed, "other") == ["other", "1.2.3", "no", "package", "Thing:", "d"]
     harness.agents("add", "thing", "--registry", "registry.json", "--env", "B=2")
     entry = {
         "command": "npx",

@@ -10,11 +10,12 @@ from tests.agent.agent_client import Client, connected_client, make_agent
 from accord.agent import Agent, AgentOptions, Turn
 from accord.coder.tools.tool import ToolFailure
 from accord.coder.tools.tool_context import UserQuestion
-from accord.coder.user_questions import METHOD, asks_for_secret, question_asker, read_answer
+from accord.coder.user_questions import asks_for_secret, question_asker, read_answer
+from accord.schema.methods import AGENTAO_ASK_USER
 from accord.testing import FakeClock
 
 FORMS = {"elicitation": {"form": {}}}
-ANNOUNCED = {"_meta": {METHOD: True}}
+ANNOUNCED = {"_meta": {AGENTAO_ASK_USER: True}}
 
 
 def asking_agent(
@@ -111,14 +112,14 @@ async def test_declined_form_is_not_followed_by_the_extension(reply: Any) -> Non
         id = client.prompt(await client.new_session())
         client.raw.reply(await client.asked("elicitation/create"), reply)
         assert await answers_read(client, id) == [None]
-    assert METHOD not in client.methods()
+    assert AGENTAO_ASK_USER not in client.methods()
 
 
 async def test_failed_form_is_followed_by_the_extension() -> None:
     async with connected_client(asking_agent(WHICH), capabilities={**FORMS, **ANNOUNCED}) as client:
         id = client.prompt(await client.new_session())
         client.raw.refuse(await client.asked("elicitation/create"), -32603)
-        client.raw.reply(await client.asked(METHOD), {"answer": "green"})
+        client.raw.reply(await client.asked(AGENTAO_ASK_USER), {"answer": "green"})
         assert await answers_read(client, id) == ["green"]
 
 
@@ -129,17 +130,17 @@ async def test_failed_form_is_followed_by_the_extension() -> None:
     "meta",
     [
         {},
-        {METHOD: True},
-        {METHOD: {}},
-        {"_agentao.cn/extensions": [{"method": METHOD, "description": "asks"}]},
-        {"_agentao.cn/extensions": [METHOD]},
+        {AGENTAO_ASK_USER: True},
+        {AGENTAO_ASK_USER: {}},
+        {"_agentao.cn/extensions": [{"method": AGENTAO_ASK_USER, "description": "asks"}]},
+        {"_agentao.cn/extensions": [AGENTAO_ASK_USER]},
     ],
 )
 async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> None:
     async with connected_client(asking_agent(CHOICE), capabilities={"_meta": meta}) as client:
         session = await client.new_session()
         id = client.prompt(session)
-        question_request = await client.asked(METHOD)
+        question_request = await client.asked(AGENTAO_ASK_USER)
         assert question_request["params"] == {
             "sessionId": session,
             "question": "Which colour?",
@@ -150,33 +151,35 @@ async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> N
 
 
 async def test_client_that_disables_the_extension_is_not_asked() -> None:
-    async with connected_client(asking_agent(WHICH), capabilities={"_meta": {METHOD: False}}) as client:
+    async with connected_client(
+        asking_agent(WHICH), capabilities={"_meta": {AGENTAO_ASK_USER: False}}
+    ) as client:
         assert await answers_read(client, client.prompt(await client.new_session())) == [None]
-    assert METHOD not in client.methods()
+    assert AGENTAO_ASK_USER not in client.methods()
 
 
 async def test_client_without_the_extension_is_asked_once_per_connection() -> None:
     async with connected_client(asking_agent(WHICH, WHICH)) as client:
         id = client.prompt(await client.new_session())
-        client.raw.refuse(await client.asked(METHOD), -32601)
+        client.raw.refuse(await client.asked(AGENTAO_ASK_USER), -32601)
         assert await answers_read(client, id) == [None, None]
         another = await client.new_session()
         assert await answers_read(client, client.prompt(another)) == [None, None]
-    assert client.methods().count(METHOD) == 1
+    assert client.methods().count(AGENTAO_ASK_USER) == 1
 
 
 async def test_error_of_an_unannounced_extension_counts_as_unsupported() -> None:
     async with connected_client(asking_agent(WHICH, WHICH)) as client:
         id = client.prompt(await client.new_session())
-        client.raw.refuse(await client.asked(METHOD), -32603)
+        client.raw.refuse(await client.asked(AGENTAO_ASK_USER), -32603)
         assert await answers_read(client, id) == [None, None]
 
 
 async def test_announced_extension_is_used_again_after_an_error() -> None:
     async with connected_client(asking_agent(WHICH, WHICH), capabilities=ANNOUNCED) as client:
         id = client.prompt(await client.new_session())
-        client.raw.refuse(await client.asked(METHOD), -32603)
-        client.raw.reply(await client.asked(METHOD), {"answer": "green"})
+        client.raw.refuse(await client.asked(AGENTAO_ASK_USER), -32603)
+        client.raw.reply(await client.asked(AGENTAO_ASK_USER), {"answer": "green"})
         assert await answers_read(client, id) == [None, "green"]
 
 
@@ -215,7 +218,7 @@ def test_answer_formats_are_read_and_other_values_are_ignored(answer: Any, read:
 async def test_very_long_answer_is_truncated() -> None:
     async with connected_client(asking_agent(WHICH)) as client:
         id = client.prompt(await client.new_session())
-        client.raw.reply(await client.asked(METHOD), {"answer": "red " * 100_000})
+        client.raw.reply(await client.asked(AGENTAO_ASK_USER), {"answer": "red " * 100_000})
         [answer] = await answers_read(client, id)
         assert len(answer) < 25_000
         assert answer.startswith("red")
@@ -224,7 +227,9 @@ async def test_very_long_answer_is_truncated() -> None:
 # -- timeouts and cancellation -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("capabilities", "method"), [(FORMS, "elicitation/create"), (ANNOUNCED, METHOD)])
+@pytest.mark.parametrize(
+    ("capabilities", "method"), [(FORMS, "elicitation/create"), (ANNOUNCED, AGENTAO_ASK_USER)]
+)
 async def test_timeout_withdraws_the_question_and_skips_others_in_the_turn(
     capabilities: dict[str, Any], method: str
 ) -> None:
@@ -251,7 +256,9 @@ async def test_timeout_withdraws_the_question_and_skips_others_in_the_turn(
         assert await answers_read(client, id) == ["back", "x"]
 
 
-@pytest.mark.parametrize(("capabilities", "method"), [(FORMS, "elicitation/create"), (ANNOUNCED, METHOD)])
+@pytest.mark.parametrize(
+    ("capabilities", "method"), [(FORMS, "elicitation/create"), (ANNOUNCED, AGENTAO_ASK_USER)]
+)
 async def test_cancelling_the_turn_withdraws_the_question(capabilities: dict[str, Any], method: str) -> None:
     async with connected_client(asking_agent(WHICH, seconds=None), capabilities=capabilities) as client:
         session = await client.new_session()
@@ -320,5 +327,5 @@ async def test_choice_between_options_is_not_a_request_for_a_secret() -> None:
     question = UserQuestion("What is your password?", ("I will set it myself", "skip the login"))
     async with connected_client(asking_agent(question)) as client:
         id = client.prompt(await client.new_session())
-        client.raw.reply(await client.asked(METHOD), {"answer": "skip the login"})
+        client.raw.reply(await client.asked(AGENTAO_ASK_USER), {"answer": "skip the login"})
         assert await answers_read(client, id) == ["skip the login"]

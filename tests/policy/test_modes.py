@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.policy.project import Project, always, granted
 
-from accord.policy import DESCRIPTIONS, MODES, ActionRequest, Grants, category_of
+from accord.policy import MODE_DESCRIPTIONS, MODES, ActionRequest, Grants, category_of
 
 # The columns: read, write, command, command in the sandbox, external tool, read-only external tool, read
 # outside, write outside, secret, fetch from a new host, leave plan mode.
@@ -38,7 +38,7 @@ def test_each_mode_decides_each_category(project: Project, mode: str):
 
 
 def test_every_mode_has_a_description():
-    assert set(DESCRIPTIONS) == set(MODES) == set(TABLE)
+    assert set(MODE_DESCRIPTIONS) == set(MODES) == set(TABLE)
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_rule_violations_are_marked(tmp_path: Path):
         "a prompt while a turn is running (rule 171)",
         "'zzz' was not offered (rule 197)",
         "$.extra: unknown member (rule 42)",
-        "a cancelled turn ends with 'end_turn' (rule 161)",
+        "a canceled turn ends with 'end_turn' (rule 161)",
         "a second response to 4 (rule 11)",
         "session/new was never answered (rule 11)",
         "fs/read_text_file was never answered (rule 12)",
@@ -275,7 +275,7 @@ def test_a_cancelled_turn_with_another_stop_reason_is_marked(tmp_path: Path):
     prompt = builder.prompt("s1", "hi")
     builder.notify("client", "session/cancel", {"sessionId": "s1"})
     builder.answer("agent", prompt, {"stopReason": "end_turn"})
-    assert "! a cancelled turn ends with 'end_turn' (rule 161)" in re.sub(
+    assert "! a canceled turn ends with 'end_turn' (rule 161)" in re.sub(
         " +", " ", trace("show", builder.write(tmp_path / "t")).stdout
     )
 

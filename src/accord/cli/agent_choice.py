@@ -50,7 +50,7 @@ def choose_agent(
         name=shlex.join(command),
         origin="user",
         command=command,
-        place="the command after `--`",
+        config_location="the command after `--`",
         folder=os.getcwd(),
         cwd=os.getcwd(),
         mcp=tuple(mcp_servers.values()),
@@ -77,7 +77,7 @@ def configured_remote_agent(launcher: RemoteLauncher) -> ConfiguredAgent:
 
     It gets no MCP servers of this machine: it could not start them, and would see keys.
     """
-    return ConfiguredAgent(name=str(launcher), origin="user", command=(), place="--url")
+    return ConfiguredAgent(name=str(launcher), origin="user", command=(), config_location="--url")
 
 
 def _check_untrusted_file(file: AgentConfigFile, name: str | None, default: str) -> None:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     from accord.coder.coding_agent import serve
     from accord.coder.resources import CoderOptions
 
-    serve(CoderOptions(model=model, mode=mode, resume=resume, store=store, log=log, strict=strict))
+    serve(CoderOptions(model=model, mode=mode, resume=resume, store=store, trace_file=log, strict=strict))
     return 0
 
 

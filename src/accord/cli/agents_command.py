@@ -55,7 +55,7 @@ _ORIGIN_LABELS: Final[dict[str, str]] = {
     "built-in": "built in",
     "user": "yours",
     "project": "project",
-    "catalogue": "known",
+    "catalogue": "known",  # a published value of `list --json`: do not change the spelling
 }
 _MAX_SUGGESTIONS: Final = 3
 
@@ -80,7 +80,7 @@ def registry_rows(path: Path) -> list[tuple[str, ...]]:
         try:
             state = f"by {agent.entry()['command']}"
         except UsageError:
-            state = "not here"
+            state = "no package"
         description = f"{agent.name}: {agent.description}" if agent.description else agent.name
         rows.append(("", agent.id, agent.version, state, visible(description)))
     return rows
@@ -128,7 +128,7 @@ def _list(arguments: Sequence[str]) -> int:
         ]
     known_rows = [
         (" ", agent.name, visible(agent.description), _state(agent), _command_text(agent))
-        for agent in agents.others
+        for agent in agents.known_only
     ]
     print_table([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
     print(f"\n{_config_files(agents)}")
@@ -165,20 +165,17 @@ def _find(agents: ConfiguredAgents, name: str) -> ConfiguredAgent:
 
 def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple[str, str]]:
     """Yield the lines of `show` as labels and texts. Secrets are hidden; the texts are not cleaned yet."""
-    untrusted = agents.untrusted_file is not None and agent in agents.untrusted_file.agents
     yield "name", agent.name + (" (default)" if agent.name == agents.default.name else "")
-    yield (
-        "from",
-        (agent.place or _ORIGIN_LABELS[agent.origin]) + (" (not trusted, ignored)" if untrusted else ""),
-    )
+    source = agent.config_location or _ORIGIN_LABELS[agent.origin]
+    yield "from", f"{source} (not trusted, ignored)" if _is_untrusted(agent, agents) else source
     if agent.description:
         yield "description", agent.description
     yield "command", _command_text(agent)
-    state = _state(agent)
-    yield "state", state if (path := agent.installed()) is None else f"{state}: {path}"
+    state, path = _state(agent), agent.installed()
+    yield "state", state if path is None else f"{state}: {path}"
     known_agent = agent.known
-    if known_agent is not None and path is None and not agent.command:
-        yield "to install", known_agent.install_hint
+    if install_hint := _install_hint(agent):
+        yield "to install", install_hint
     if known_agent is not None and known_agent.remark:
         yield "remark", known_agent.remark
     if agent.cwd is not None:
@@ -186,7 +183,8 @@ def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple
     for name, value in agent.env.items():
         yield "env", f"{name} is removed" if value is None else f"{name}={_hide_secret(name, value)}"
     if agent.keys:
-        yield "your keys", ", ".join(sorted(_keys_set(agent))) or f"none of {', '.join(agent.keys)} is set"
+        available = ", ".join(sorted(_available_keys(agent)))
+        yield "your keys", available or f"none of {', '.join(agent.keys)} is set"
     for label, seconds in (("timeout", agent.timeout), ("start-up", agent.startup)):
         if seconds is not None:
             yield label, f"{seconds:g} s"
@@ -209,6 +207,7 @@ def _rule_lines(label: str, rules: Rules) -> Iterable[tuple[str, str]]:
 
 
 def _state(agent: ConfiguredAgent) -> str:
+    """Return the state as one or two words. They are published values of `show --json`."""
     if agent.installed() is None:
         return "missing"
     if agent.origin == "built-in":
@@ -220,31 +219,42 @@ def _command_text(agent: ConfiguredAgent) -> str:
     """Return the command line of an agent, installed or not, safe to print."""
     if agent.origin == "built-in":
         return "accord agent"
+    return visible(shlex.join(_command(agent)))
+
+
+def _command(agent: ConfiguredAgent) -> tuple[str, ...]:
+    """Return the command of an agent, installed or not."""
     try:
-        return visible(shlex.join(agent.program()))
+        return agent.start_command()
     except NeverStarted:
-        return "" if agent.known is None else shlex.join(agent.known.command)
+        return agent.known.command if agent.known is not None else ()
+
+
+def _install_hint(agent: ConfiguredAgent) -> str:
+    """Say how to install a known agent that is missing; empty for all others."""
+    known_agent = agent.known
+    if known_agent is None or agent.command or agent.installed() is not None:
+        return ""
+    return known_agent.install_hint
+
+
+def _is_untrusted(agent: ConfiguredAgent, agents: ConfiguredAgents) -> bool:
+    return agents.untrusted_file is not None and agent in agents.untrusted_file.agents
 
 
 def _agent_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, Any]:
-    known_agent = agent.known
-    try:
-        command = list(agent.program())
-    except NeverStarted:
-        command = list(known_agent.command) if known_agent is not None else []
-    path = agent.installed()
     members: dict[str, Any] = {
         "name": agent.name,
         "from": agent.origin,
         "default": agent.name == agents.default.name,
-        "installed": path,
-        "command": command,
+        "installed": agent.installed(),
+        "command": list(_command(agent)),
         "description": agent.description,
     }
-    if path is None and known_agent is not None and not agent.command:
-        members["howToGet"] = known_agent.install_hint
-    if agent.place:
-        members["place"] = agent.place
+    if install_hint := _install_hint(agent):
+        members["howToGet"] = install_hint
+    if agent.config_location:
+        members["place"] = agent.config_location
     return members
 
 
@@ -252,13 +262,13 @@ def _details_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str,
     """Return everything that `show` prints, with the keys of `acp.json`. Secrets are hidden."""
     details: dict[str, Any] = {
         "state": _state(agent),
-        "trusted": not (agents.untrusted_file is not None and agent in agents.untrusted_file.agents),
+        "trusted": not _is_untrusted(agent, agents),
         "remark": agent.known.remark if agent.known is not None and agent.known.remark else None,
         "cwd": agent.cwd,
         "env": {
             name: None if value is None else _hide_secret(name, value) for name, value in agent.env.items()
         },
-        "keysSet": sorted(_keys_set(agent)),
+        "keysSet": sorted(_available_keys(agent)),
         "timeoutMs": None if agent.timeout is None else round(agent.timeout * 1000),
         "startupTimeoutMs": None if agent.startup is None else round(agent.startup * 1000),
         "maxRestarts": agent.max_restarts,
@@ -286,10 +296,15 @@ def _rules_json(rules: Rules | None) -> dict[str, Any] | None:
 
 
 def _hide_secret(name: str, value: str) -> str:
-    return "***" if is_credential(name, value) and not referenced_variables([value]) else value
+    return "***" if _is_plain_credential(name, value) else value
 
 
-def _keys_set(agent: ConfiguredAgent) -> set[str]:
+def _is_plain_credential(name: str, value: str) -> bool:
+    """Whether the value is a credential itself, not a reference to a variable."""
+    return is_credential(name, value) and not referenced_variables([value])
+
+
+def _available_keys(agent: ConfiguredAgent) -> set[str]:
     """Return the names of the agent's key variables that are set in this environment."""
     return set(inherited_environment(os.environ, agent.keys)) - set(without_credentials(os.environ))
 
@@ -373,7 +388,7 @@ def _add(arguments: Sequence[str]) -> int:
     change = add_entry(path, origin, name, entry, default=options.default, replace=options.replace)
     if origin == "project":
         _keep_trust(change)
-    print(f"{name} added to {path}: {_entry_command(entry)}")
+    print(f"{visible(name)} added to {visible(str(path))}: {_entry_command(entry)}")
     return 0
 
 
@@ -414,7 +429,7 @@ def _remove(arguments: Sequence[str]) -> int:
     change = remove_entry(path, origin, options.name)
     if origin == "project":
         _keep_trust(change)
-    print(f"{options.name} removed from {path}")
+    print(f"{visible(options.name)} removed from {visible(str(path))}")
     return 0
 
 
@@ -422,29 +437,32 @@ def _new_entry(options: Namespace, command: list[str]) -> tuple[str, dict[str, A
     if options.registry is not None:
         if command:
             raise UsageError("--registry and a command after `--` exclude each other; use one of them")
-        agent = _registry_agent(Path(options.registry).expanduser(), options.name)
-        return agent.id, agent.entry()
+        registry_agent = _registry_agent(Path(options.registry).expanduser(), options.name)
+        return registry_agent.id, registry_agent.entry()
     if options.name is None:
         raise UsageError("missing name; use `accord agents add NAME -- COMMAND ...`")
     if command:
-        return options.name, {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
+        return options.name, _command_entry(command)
     if options.name.casefold() == BUILT_IN:
         return BUILT_IN, {}
-    agent = find_known_agent(options.name)
-    if agent is None:
+    known_agent = find_known_agent(options.name)
+    if known_agent is None:
         raise UsageError(
             f"unknown agent {options.name!r}; "
             f"use `accord agents add {shlex.quote(options.name)} -- COMMAND ...`"
         )
-    start_command = agent.command
-    if agent.executable() is None:
-        runner = agent.runner_command
+    start_command = known_agent.command
+    if known_agent.executable() is None:
+        runner = known_agent.runner_command
         if runner is None or shutil.which(runner[0]) is None:
-            raise UsageError(f"{agent.id} is not installed; {agent.install_hint}")
+            raise UsageError(f"{known_agent.id} is not installed; {known_agent.install_hint}")
         start_command = runner
-    return agent.id, {"command": start_command[0]} | (
-        {"args": list(start_command[1:])} if start_command[1:] else {}
-    )
+    return known_agent.id, _command_entry(start_command)
+
+
+def _command_entry(command: Sequence[str]) -> dict[str, Any]:
+    program, *args = command
+    return {"command": program, "args": args} if args else {"command": program}
 
 
 def _registry_agent(path: Path, name: str | None) -> RegistryAgent:
@@ -468,7 +486,7 @@ def _entry_settings(options: Namespace) -> dict[str, Any]:
         name, equals, value = assignment.partition("=")
         if not name or not equals:
             raise UsageError(f"--env {assignment!r} is not NAME=VALUE")
-        if options.project and is_credential(name, value) and not referenced_variables([value]):
+        if options.project and _is_plain_credential(name, value):
             raise UsageError(
                 f"--env {name} is a key and must not be in a project's file; use --env '{name}=${{{name}}}'"
             )
@@ -500,7 +518,7 @@ def _keep_trust(change: ConfigChange) -> None:
 
 def _entry_command(entry: dict[str, Any]) -> str:
     if "command" not in entry:
-        return "uses its known command"
+        return "default command"
     return visible(shlex.join([entry["command"], *entry.get("args", [])]))
 
 

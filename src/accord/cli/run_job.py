@@ -40,7 +40,6 @@ from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReac
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.consent import Consent, permission_workspace
-from accord.frontend.forms import ASK_USER
 from accord.frontend.recording import Recorder, SessionRecording
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
 from accord.frontend.sign_in import sign_in_instructions
@@ -54,6 +53,7 @@ from accord.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
+from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import ModeChanged, PermissionAsked, TurnCancelling, TurnEnded, TurnStarted
 
 MAX_NOTES: Final = 20
@@ -337,7 +337,7 @@ class RunJob:
             urls=self._forms.address,
             # Never called: it makes the agent list its terminal methods, for `accord agents login`.
             login=run_in_terminal,
-            extensions={ASK_USER: self._forms.question},
+            extensions={AGENTAO_ASK_USER: self._forms.question},
         )
 
     def _options(self) -> ClientOptions:
@@ -348,7 +348,7 @@ class RunJob:
                 strict=self._arguments.strict,
                 observer=self._observe,
                 restart=RestartPolicy(),
-                features=ClientFeatures(meta={"accord": {"extensions": [ASK_USER]}}),
+                features=ClientFeatures(meta={"accord": {"extensions": [AGENTAO_ASK_USER]}}),
             )
         )
 

@@ -241,8 +241,8 @@ def served_agents(
             raise UsageError(f"agent {agent.name!r} is named twice; name it once")
         if "/" in agent.name or not agent.name.isprintable():
             raise UsageError(
-                f"agent name {agent.name!r} ({agent.place or 'command line'}) cannot be part of a URL; "
-                "use a name without /"
+                f"agent name {agent.name!r} ({agent.config_location or 'command line'}) cannot be part of "
+                "a URL; use a name without /"
             )
         names_so_far.add(agent.name)
     return served

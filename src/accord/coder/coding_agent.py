@@ -16,21 +16,23 @@ from accord.coder.resources import REFUSED_MEMBERS, CoderOptions, CoderResources
 from accord.errors import InvalidParams
 from accord.schema.content import PromptResponse
 from accord.schema.initialize import InitializeRequest, InitializeResponse
+from accord.schema.methods import AGENTAO_ASK_USER, AGENTAO_SET_MODEL
 from accord.wire.transport import Transport
 
 if TYPE_CHECKING:
     from accord.coder.session_lifecycle import SessionLifecycle
     from accord.schema.session_requests import ListSessionsRequest, ListSessionsResponse
 
-SET_MODEL: Final = "_agentao.cn/set_model"
-ASK_USER: Final = "_agentao.cn/ask_user"
 EXTENSIONS: Final = "_agentao.cn/extensions"
 
 META: Final[dict[str, Any]] = {
-    "accord": {"extensions": [SET_MODEL], "asks": [ASK_USER]},
+    "accord": {"extensions": [AGENTAO_SET_MODEL], "asks": [AGENTAO_ASK_USER]},
     EXTENSIONS: [
-        {"method": SET_MODEL, "description": "Think with another model: {sessionId, model} gives {model}"},
-        {"method": ASK_USER, "description": "The agent asks the user: {sessionId, question} gives {answer}"},
+        {"method": AGENTAO_SET_MODEL, "description": "Use another model: {sessionId, model} gives {model}"},
+        {
+            "method": AGENTAO_ASK_USER,
+            "description": "The agent asks the user: {sessionId, question} gives {answer}",
+        },
     ],
 }
 """The extension methods, for the `_meta` of the capabilities."""
@@ -49,21 +51,21 @@ def serve(options: CoderOptions) -> None:
 
 async def _serve(agent: Agent, resources: CoderResources) -> None:
     try:
-        await agent.serve_stdio(strict=resources.options.strict, wrap=_wrapping(resources))
+        await agent.serve_stdio(strict=resources.options.strict, wrap=_transport_wrapper(resources))
     finally:
         await resources.aclose()
 
 
-def _wrapping(resources: CoderResources) -> Callable[[Transport], Transport]:
-    """Wraps the stdio transport: trace all frames if asked to, and commit the log before frames are sent."""
+def _transport_wrapper(resources: CoderResources) -> Callable[[Transport], Transport]:
+    """Return a function that wraps transports: trace frames if a file is set; commit before sends."""
 
     def wrap(transport: Transport) -> Transport:
         from accord.store.commit_transport import CommitTransport
 
-        if resources.options.log is not None:
+        if resources.options.trace_file is not None:
             from accord.trace import record_to_file
 
-            transport = record_to_file(transport, resources.options.log, by="accord agent")
+            transport = record_to_file(transport, resources.options.trace_file, by="accord agent")
         return CommitTransport(transport, resources)
 
     return wrap
@@ -106,7 +108,7 @@ def coding_agent(resources: CoderResources) -> Agent:
     agent.prompt(service.prompt)
     agent.set_mode(service.set_mode)
     agent.set_config_option(service.set_config_option)
-    agent.on(SET_MODEL)(service.set_model)
+    agent.on(AGENTAO_SET_MODEL)(service.set_model)
     return agent
 
 
@@ -169,11 +171,11 @@ class _Service:
         values: dict[str, Any] = cast(dict[str, Any], params) if isinstance(params, dict) else {}
         session_id, model = values.get("sessionId"), values.get("model")
         if not isinstance(session_id, str) or not isinstance(model, str) or not model.strip():
-            raise InvalidParams(f"{SET_MODEL} needs sessionId and model, both strings")
+            raise InvalidParams(f"{AGENTAO_SET_MODEL} needs sessionId and model, both strings")
         session = call.connection.sessions.get(session_id)
         if session is None:
             from accord.agent.capabilities import unknown_session
 
             raise unknown_session(session_id)
-        name = await set_model(session.data, model, notify=True)
-        return {"model": name.name}
+        model_name = await set_model(session.data, model, notify=True)
+        return {"model": model_name.name}

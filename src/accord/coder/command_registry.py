@@ -36,8 +36,8 @@ from accord.coder.slash_commands import (
     USAGE,
     BuiltInCommand,
     CommandReply,
+    McpPromptCommand,
     ModelPrompt,
-    PromptCommand,
     SlashCommand,
     prompt_with_attachments,
 )
@@ -47,9 +47,6 @@ from accord.safe_text import one_line
 
 if TYPE_CHECKING:
     from accord.coder.session_runtime import SessionRuntime
-
-__all__ = ["CommandRegistry", "CommandReply", "ModelPrompt", "SlashCommand"]
-
 
 _PLACEHOLDER: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
 
@@ -66,27 +63,24 @@ def fill_prompt(prompt: str, text: str) -> str:
     prompt. A backslash before the dollar sign keeps it.
     """
     words = _split_arguments(text)
-    has_placeholders = False
 
     def replacement(match: re.Match[str]) -> str:
-        nonlocal has_placeholders
         if match["escaped"]:
             return match[0][1:]
-        has_placeholders = True
         if match["all"]:
             return text
         number = int(match["number"])
         return words[number - 1] if number <= len(words) else ""
 
     filled = _PLACEHOLDER.sub(replacement, prompt)
-    return filled if has_placeholders or not text else f"{filled}\n\n{text}"
+    return filled if has_placeholder(prompt) or not text else f"{filled}\n\n{text}"
 
 
 def _split_arguments(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        return text.split()  # a single quote is an apostrophe
+        return text.split()  # an unmatched quote, such as an apostrophe
 
 
 _FRONT_MATTER: Final = re.compile(
@@ -96,7 +90,7 @@ _FRONT_MATTER_LINE: Final = re.compile(r"(?P<key>[A-Za-z][\w-]*)[ \t]*:[ \t]*(?P
 _LINE_LIMIT: Final = 200
 
 
-class CommandFile(NamedTuple):
+class ParsedCommandFile(NamedTuple):
     """The parsed content of a command file."""
 
     description: str
@@ -104,7 +98,7 @@ class CommandFile(NamedTuple):
     prompt: str
 
 
-def parse_command_file(text: str) -> CommandFile:
+def parse_command_file(text: str) -> ParsedCommandFile:
     """Parse a command file. The front matter may set `description` and `argument-hint`.
 
     Without a description the first line of the prompt is used.
@@ -115,7 +109,7 @@ def parse_command_file(text: str) -> CommandFile:
     prompt = text[front_matter.end() :] if front_matter else text
     prompt = prompt.strip()
     first_line = next((line.strip(" #*\t") for line in prompt.splitlines() if line.strip(" #*\t")), "")
-    return CommandFile(
+    return ParsedCommandFile(
         clean_line(values.get("description", ""), _LINE_LIMIT) or clean_line(first_line, _LINE_LIMIT),
         clean_line(values.get("argument-hint", ""), _LINE_LIMIT) or None,
         prompt,
@@ -133,9 +127,9 @@ def _front_matter_values(front_matter: str) -> dict[str, str]:
     return values
 
 
-SUFFIX: Final = ".md"
-FILE_BYTES: Final = 64 * 1024
-FILE_LIMIT: Final = 200
+_SUFFIX: Final = ".md"
+_MAX_FILE_BYTES: Final = 64 * 1024
+_MAX_FILES: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 _UNTRUSTED: Final = "A command of this project that you have not trusted yet: you are asked before it is used"
@@ -155,7 +149,7 @@ class FileCommand:
     name: str
     display_path: str
     """The path, for display."""
-    file: CommandFile
+    file: ParsedCommandFile
     untrusted: ProjectFile | None = None
     """The file, if the user has to trust it first."""
 
@@ -191,15 +185,15 @@ def user_commands(folder: Path) -> Iterator[FileCommand | str]:
     except OSError as error:
         yield f"`{folder}`: {error.strerror or error}"
         return
-    names = [name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
-    for name in names[:FILE_LIMIT]:
+    names = [name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
+    for name in names[:_MAX_FILES]:
         display_path = one_line(str(folder / name))
         try:
             yield _parse_command(name, display_path, _read_content(folder / name))
         except UnusableCommandFile as problem:
             yield f"`{display_path}`: {problem}"
-    if len(names) > FILE_LIMIT:
-        yield f"`{folder}`: only the first {FILE_LIMIT} files are read"
+    if len(names) > _MAX_FILES:
+        yield f"`{folder}`: only the first {_MAX_FILES} files are read"
 
 
 def project_commands(cwd: str) -> Iterator[FileCommand | str]:
@@ -217,9 +211,9 @@ def project_commands(cwd: str) -> Iterator[FileCommand | str]:
 
 
 def _parse_command(
-    file: str, display_path: str, content: bytes, untrusted: ProjectFile | None = None
+    file_name: str, display_path: str, content: bytes, untrusted: ProjectFile | None = None
 ) -> FileCommand:
-    name = file.removesuffix(SUFFIX)
+    name = file_name.removesuffix(_SUFFIX)
     if not _NAME.fullmatch(name):
         raise UnusableCommandFile("its name may only have letters, digits, `-` and `_`, 64 at most")
     try:
@@ -238,13 +232,13 @@ def _read_content(path: Path) -> bytes:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnusableCommandFile("it is not a regular file")
-            content = os.read(descriptor, FILE_BYTES + 1)
+            content = os.read(descriptor, _MAX_FILE_BYTES + 1)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise UnusableCommandFile(error.strerror or str(error)) from None
-    if len(content) > FILE_BYTES:
-        raise UnusableCommandFile(f"it has more than {FILE_BYTES:,} bytes")
+    if len(content) > _MAX_FILE_BYTES:
+        raise UnusableCommandFile(f"it has more than {_MAX_FILE_BYTES:,} bytes")
     return content
 
 
@@ -265,10 +259,10 @@ class CommandRegistry:
         """Read the command files."""
         cwd = self._runtime.session.agent_session.cwd
         user, project = await asyncio.to_thread(_read_commands, cwd)
-        self.problems = [command for command in (*user, *project) if isinstance(command, str)]
+        self.problems = [item for item in (*user, *project) if isinstance(item, str)]
         owners = {command.name: "the agent's own" for command in BUILT_IN}
-        self._user_commands = list(self._with_free_names(user, owners, "yours"))
-        self._project_commands = list(self._with_free_names(project, owners, "the project's"))
+        self._user_commands = list(self._with_free_names(_commands_in(user), owners, "yours"))
+        self._project_commands = list(self._with_free_names(_commands_in(project), owners, "the project's"))
 
     def offered(self) -> list[OfferedCommand]:
         """The commands as the client is told about them."""
@@ -292,7 +286,7 @@ class CommandRegistry:
             command.name.casefold() for command in (*BUILT_IN, *self._user_commands, *self._project_commands)
         }
         servers = self._runtime.session.mcp
-        prompts = [PromptCommand(prompt) for prompt in servers.prompts] if servers is not None else []
+        prompts = [McpPromptCommand(prompt) for prompt in servers.prompts] if servers is not None else []
         groups: list[tuple[str, Sequence[SlashCommand]]] = [
             ("Commands", BUILT_IN),
             ("Your own", self._user_commands),
@@ -305,11 +299,9 @@ class CommandRegistry:
         return [(title, commands) for title, commands in groups if commands]
 
     def _with_free_names(
-        self, commands: Sequence[FileCommand | str], owners: dict[str, str], owner: str
+        self, commands: Sequence[FileCommand], owners: dict[str, str], owner: str
     ) -> Iterator[FileCommand]:
         for command in commands:
-            if isinstance(command, str):
-                continue
             name = command.name.casefold()  # /Help beside /help would be confusing
             if name in owners:
                 self.problems.append(
@@ -322,3 +314,7 @@ class CommandRegistry:
 
 def _read_commands(cwd: str) -> tuple[list[FileCommand | str], list[FileCommand | str]]:
     return list(user_commands(config_dir() / "commands")), list(project_commands(cwd))
+
+
+def _commands_in(items: Sequence[FileCommand | str]) -> list[FileCommand]:
+    return [item for item in items if not isinstance(item, str)]

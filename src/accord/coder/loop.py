@@ -12,11 +12,11 @@ from typing import Final
 
 from accord.coder.model_history import ModelHistory, UserMessage, note_message, text_of, tool_uses_of
 from accord.coder.models.model import (
+    AnswerDraft,
     Effort,
     Model,
     ModelError,
     ModelRequest,
-    PartialAnswer,
     RequestUsage,
     Retrying,
     Stopped,
@@ -41,9 +41,8 @@ class AgentLoop:
     history: ModelHistory
     tool_runner: ToolRunner
     system: str
-    notes: Callable[[], Awaitable[Sequence[UserMessage]]]
-    """Notes for the model before its next request, such as a new mode or instructions for a folder it read.
-    """
+    collect_notes: Callable[[], Awaitable[Sequence[UserMessage]]]
+    """Returns notes for the model before a request, such as a new mode or instructions for a folder."""
     max_requests: int
     """The maximum number of model requests."""
     effort: Effort | None = None
@@ -59,19 +58,19 @@ class AgentLoop:
     """The last text of the model."""
 
     async def run(self) -> StopReason:
-        """Run to the end. Raises ModelError. A cancelled run leaves a valid history."""
+        """Run to the end. Raises ModelError. A canceled run leaves a valid history."""
         for _ in range(self.max_requests):
-            answer = await self._answer()
+            answer = await self._next_answer()
             self.last_text = text_of(answer.message) or self.last_text
             if answer.reason in ("refusal", "max_tokens"):
                 if answer.reason == "refusal" and answer.refusal_text:
                     await self.output.say(answer.refusal_text)
                 return answer.reason
-            uses = tool_uses_of(answer.message)
-            if not uses:
+            tool_uses = tool_uses_of(answer.message)
+            if not tool_uses:
                 return "end_turn"
-            await self.tool_runner.run_calls(uses, self.output, self._repeated_calls, self.history.add)
-            if self._repeated_calls.ignores_warnings:
+            await self.tool_runner.run_calls(tool_uses, self.output, self._repeated_calls, self.history.add)
+            if self._repeated_calls.limit_reached:
                 await self.output.notice(
                     "Stopped: the model repeats the same call",
                     "It ignored the warnings. Describe what it should do instead.",
@@ -84,10 +83,10 @@ class AgentLoop:
         """The next model request."""
         return ModelRequest(self.system, self.history.repaired(), self.tool_runner.specs(), self.effort)
 
-    async def _answer(self) -> Stopped:
+    async def _next_answer(self) -> Stopped:
         """Get one answer and add it to the history. Compacts and retries if the request is too large."""
-        overflows = 0
-        self.history.add(*await self.notes())
+        attempts = 0
+        self.history.add(*await self.collect_notes())
         request = self.request()
         if await self.compact_if_needed(request, False):
             request = self.request()
@@ -95,10 +94,10 @@ class AgentLoop:
             try:
                 return await self._stream_answer(request)
             except ModelError as error:
-                overflows += 1
+                attempts += 1
                 if (
                     error.kind != "context_full"
-                    or overflows > COMPACTION_RETRIES
+                    or attempts > COMPACTION_RETRIES
                     or error.partial_answer is not None
                 ):
                     raise
@@ -107,7 +106,7 @@ class AgentLoop:
                 request = self.request()
 
     async def _stream_answer(self, request: ModelRequest) -> Stopped:
-        draft = PartialAnswer()
+        draft = AnswerDraft()
         try:
             async with aclosing(self.model.stream(request)) as events:
                 async for event in events:

@@ -42,7 +42,7 @@ class CoderOptions(Struct, frozen=True, kw_only=True):
     """The session that the first `session/new` continues: an id, or True for the newest one of its folder."""
     store: "Path | Store | None" = None
     """The session store: a file, or a store of the embedding program."""
-    log: "Path | None" = None
+    trace_file: "Path | None" = None
     """The trace file for all frames on the wire."""
     strict: bool = False
     """Judge messages as sent: do not repair dialects."""

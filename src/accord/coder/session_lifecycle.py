@@ -324,7 +324,7 @@ def _check_same_folder(agent_session: AgentSession, summary: SessionSummary) -> 
 
 @contextmanager
 def _closed_on_failure(journal: Journal) -> Generator[Journal]:
-    """Close the journal if the block fails or is cancelled, so that other processes can use the session."""
+    """Close the journal if the block fails or is canceled, so that other processes can use the session."""
     try:
         yield journal
     except BaseException:

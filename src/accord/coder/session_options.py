@@ -10,7 +10,7 @@ from accord.coder.models.model import EFFORTS, Effort
 from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import AvailableModel, UnknownModel, missing_key
 from accord.errors import AuthRequired, InvalidParams
-from accord.policy.request import DESCRIPTIONS, MODES, Mode
+from accord.policy.request import MODE_DESCRIPTIONS, MODES, Mode
 from accord.schema.session_requests import (
     SessionConfigOption,
     SessionConfigSelect,
@@ -40,7 +40,7 @@ MODEL_LIMIT: Final = 300
 
 def modes(current: Mode) -> SessionModeState:
     """The available modes."""
-    available = [SessionMode(mode, _MODE_NAMES[mode], DESCRIPTIONS[mode]) for mode in MODES]
+    available = [SessionMode(mode, _MODE_NAMES[mode], MODE_DESCRIPTIONS[mode]) for mode in MODES]
     return SessionModeState(current, available)
 
 

@@ -168,7 +168,7 @@ class SessionRuntime:
 
         tool_runner = self.tool_runner(context, excluded_tools)
 
-        async def notes() -> list[UserMessage]:
+        async def collect_notes() -> list[UserMessage]:
             return await self.prompt_builder.notes(tool_runner) if is_session else []
 
         return AgentLoop(
@@ -177,7 +177,7 @@ class SessionRuntime:
             history=history,
             tool_runner=tool_runner,
             system=self.prompt_builder.text,
-            notes=notes,
+            collect_notes=collect_notes,
             max_requests=max_requests,
             effort=session.effort,
             on_usage=on_usage,
@@ -282,7 +282,7 @@ class SessionRuntime:
             return
         project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=["rules"])
         await ask_trust(project, trust_asker(turn), clock=self.session.clock)
-        self.project = project  # set last: if the turn is cancelled at the question, the next turn asks again
+        self.project = project  # set last: if the turn is canceled at the question, the next turn asks again
         rules = project.rules()
         if rules is not None:
             self.gate.policy = Policy(self.gate.policy.user, rules)
@@ -344,7 +344,7 @@ async def _run_turn(turn: Turn, session: CoderSession, usage: UsageTotal) -> Sto
 
 
 def _keep_cancelled_prompt(turn: Turn, session: CoderSession) -> None:
-    """Keep a prompt that was cancelled before the model saw it: the user may refer to it."""
+    """Keep a prompt that was canceled before the model saw it: the user may refer to it."""
     from accord.coder.context.user_prompt import parts_of
     from accord.coder.loop import TURN_CANCELLED
 

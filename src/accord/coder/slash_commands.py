@@ -15,7 +15,7 @@ from accord.coder.context.user_prompt import parts_of
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import Tool
 from accord.errors import AccordError, RpcError
-from accord.policy.request import DESCRIPTIONS, MODES, Mode
+from accord.policy.request import MODE_DESCRIPTIONS, MODES, Mode
 from accord.safe_text import one_line
 from accord.schema.content import ContentBlock, TextContent
 from accord.schema.session_requests import SessionConfigSelect, SessionConfigSelectOption
@@ -77,10 +77,7 @@ class BuiltInCommand:
 
 async def prompt_with_attachments(text: str, turn: Turn, runtime: "SessionRuntime") -> ModelPrompt:
     """A prompt for the model: this text, with everything attached to the user's prompt."""
-    model = await runtime.model()
-    return ModelPrompt(
-        (TextPart(text), *parts_of(_attached_blocks(turn.blocks), sees_images=model.sees_images))
-    )
+    return ModelPrompt((TextPart(text), *await attachments(turn, runtime)))
 
 
 async def attachments(turn: Turn, runtime: "SessionRuntime") -> tuple[Part, ...]:
@@ -113,7 +110,7 @@ async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> Comma
         return CommandReply("Nothing was compacted: there is nothing to leave out.")
     if turn.client.shows_compaction:
         return CommandReply(f"Context compacted: {describe_compaction(result)}.")
-    # The notice above says what was done.
+    # compact_now has sent a notice with the details.
     return CommandReply("The conversation continues from there.")
 
 
@@ -184,7 +181,7 @@ def _server_line(state: "ServerState") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptCommand:
+class McpPromptCommand:
     """A prompt of an MCP server as a slash command."""
 
     prompt: "McpPrompt"
@@ -225,9 +222,9 @@ async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
     if mode is None:
         return CommandReply(f"There is no mode `{one_line(text, 60)}`; the modes are {', '.join(MODES)}.")
     if mode == current:
-        return CommandReply(f"The mode is `{mode}` already.")
+        return CommandReply(f"The mode is already `{mode}`.")
     await _change_mode(mode, turn, runtime)
-    return CommandReply(f"The mode is `{mode}` now. {DESCRIPTIONS[mode]}")
+    return CommandReply(f"The mode is `{mode}` now. {MODE_DESCRIPTIONS[mode]}")
 
 
 async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply | ModelPrompt:
@@ -237,8 +234,8 @@ async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
         await _change_mode("plan", turn, runtime)
     if text:
         return await prompt_with_attachments(text, turn, runtime)
-    now = "now" if changed else "already"
-    return CommandReply(f"The mode is `plan` {now}. {DESCRIPTIONS['plan']} Describe what to plan.")
+    state = "The mode is `plan` now." if changed else "The mode is already `plan`."
+    return CommandReply(f"{state} {MODE_DESCRIPTIONS['plan']} Describe what to plan.")
 
 
 async def _change_mode(mode: Mode, turn: Turn, runtime: "SessionRuntime") -> None:
@@ -256,7 +253,8 @@ def _find_mode(name: str) -> Mode | None:
 def _mode_list(current: Mode) -> str:
     lines = ["Modes (the current one is marked):", ""]
     lines += [
-        f"- `{mode}`{' **(current)**' if mode == current else ''}: {DESCRIPTIONS[mode]}" for mode in MODES
+        f"- `{mode}`{' **(current)**' if mode == current else ''}: {MODE_DESCRIPTIONS[mode]}"
+        for mode in MODES
     ]
     return "\n".join([*lines, "", "Choose one with `/mode name`."])
 
@@ -265,7 +263,7 @@ MODE: Final = BuiltInCommand("mode", "Show the modes, or change to another one",
 PLAN: Final = BuiltInCommand("plan", "Change to plan mode", "what to plan", run_plan)
 
 
-SHOWN_MODELS: Final = 60
+_MAX_LISTED_MODELS: Final = 60
 
 
 async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
@@ -282,7 +280,7 @@ async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     except RpcError as error:
         return CommandReply(f"The model stays `{previous}`: {one_line(error.message, 500)}")
     if name == previous:
-        return CommandReply(f"The model is `{name}` already.")
+        return CommandReply(f"The model is already `{name}`.")
     return CommandReply(f"The model is `{name}` now.")
 
 
@@ -295,11 +293,11 @@ def _model_choices(turn: Turn) -> list[SessionConfigSelectOption]:
 
 def _model_list(current: str, choices: list[SessionConfigSelectOption]) -> str:
     lines = ["Models (the current one is marked):", ""]
-    for choice in choices[:SHOWN_MODELS]:
+    for choice in choices[:_MAX_LISTED_MODELS]:
         mark = " **(current)**" if choice.value == current else ""
         lines.append(f"- `{choice.value}`{mark}")
-    if len(choices) > SHOWN_MODELS:
-        lines.append(f"- and {len(choices) - SHOWN_MODELS} more")
+    if len(choices) > _MAX_LISTED_MODELS:
+        lines.append(f"- and {len(choices) - _MAX_LISTED_MODELS} more")
     lines += ["", "Choose one with `/model provider:name`; names that are not listed work as well."]
     return "\n".join(lines)
 
@@ -309,7 +307,7 @@ MODEL: Final = BuiltInCommand(
 )
 
 
-SHOWN_TOOLS: Final = 100
+_MAX_LISTED_TOOLS: Final = 100
 _CATEGORY_TITLES: Final = {
     "read-only": "Read-only",
     "write": "Changing files",
@@ -323,7 +321,7 @@ async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     await runtime.sandbox.ensure_ready()
     tools = runtime.tools()
     mode = runtime.session.mode
-    lines = [f"Mode `{mode}`: {DESCRIPTIONS[mode]}", ""]
+    lines = [f"Mode `{mode}`: {MODE_DESCRIPTIONS[mode]}", ""]
     for category, title in _CATEGORY_TITLES.items():
         if category_tools := [tool for tool in tools.values() if tool.category == category]:
             lines.append(f"- {title}: {_tool_names(category_tools)}")
@@ -331,15 +329,15 @@ async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     lines += [f"- {one_line(line, 500)}" for line in runtime.sandbox.details()]
     if rules := _rules_summary(runtime):
         lines += ["", rules]
-    if runtime.project is not None and (unused := runtime.project.warnings()):
-        lines += ["", "Not used:", "", *(f"- {one_line(line, 500)}" for line in unused)]
+    if runtime.project is not None and (warnings := runtime.project.warnings()):
+        lines += ["", "Project files:", "", *(f"- {one_line(line, 500)}" for line in warnings)]
     return CommandReply("\n".join(lines))
 
 
 def _tool_names(tools: Iterable[Tool]) -> str:
     names = [f"`{tool.name}`" for tool in tools]
-    more = f" and {len(names) - SHOWN_TOOLS} more" if len(names) > SHOWN_TOOLS else ""
-    return ", ".join(names[:SHOWN_TOOLS]) + more
+    more = f" and {len(names) - _MAX_LISTED_TOOLS} more" if len(names) > _MAX_LISTED_TOOLS else ""
+    return ", ".join(names[:_MAX_LISTED_TOOLS]) + more
 
 
 def _rules_summary(runtime: "SessionRuntime") -> str:

@@ -123,8 +123,8 @@ class RepeatedCalls:
             self._call, self._result, self._count = call, digest, 1
 
     @property
-    def ignores_warnings(self) -> bool:
-        """Whether the model ignored all warnings."""
+    def limit_reached(self) -> bool:
+        """Whether the model ignored `WARNING_LIMIT` warnings."""
         return self.warnings >= WARNING_LIMIT
 
 

@@ -20,8 +20,8 @@ from accord.coder.tools.tool_context import AskUser, UserQuestion
 from accord.errors import AccordError, MethodNotFound, RpcError
 from accord.safe_text import one_line
 from accord.schema.client_requests import ElicitationPropertySchema, ElicitationSchema, StringPropertySchema
+from accord.schema.methods import AGENTAO_ASK_USER
 
-METHOD: Final = "_agentao.cn/ask_user"
 OTHER_OPTION: Final = "Something else"
 """An extra option beside the given ones: a required choice with a text field works in every client."""
 
@@ -81,18 +81,18 @@ class _QuestionAsker:
         announced = _announces_method(
             client.capabilities.meta or {}, client.info.meta or {} if client.info else {}
         )
-        if announced is False or METHOD in client.unsupported_methods:
+        if announced is False or AGENTAO_ASK_USER in client.unsupported_methods:
             return None
         params: dict[str, Any] = {"sessionId": self._turn.session.id, "question": question.text}
         if question.options:
             params["options"] = list(question.options)
         try:
-            return read_answer(await client.request(METHOD, params), question.options)
+            return read_answer(await client.request(AGENTAO_ASK_USER, params), question.options)
         except MethodNotFound:
             return None  # the client object remembers that
         except RpcError:
             if announced is None:
-                client.unsupported_methods.add(METHOD)
+                client.unsupported_methods.add(AGENTAO_ASK_USER)
             return None
         except AccordError:
             return None
@@ -203,11 +203,11 @@ def _find_mentions(value: Any, depth: int) -> list[bool]:
     if isinstance(value, dict):
         mentions: list[bool] = []
         for name, inner in cast("dict[Any, Any]", value).items():
-            if name == METHOD:
+            if name == AGENTAO_ASK_USER:
                 mentions.append(inner is not False and inner is not None)
             else:
                 mentions += _find_mentions(inner, depth - 1)
         return mentions
     if isinstance(value, list):
         return [mention for inner in cast("list[Any]", value) for mention in _find_mentions(inner, depth - 1)]
-    return [True] if value == METHOD else []
+    return [True] if value == AGENTAO_ASK_USER else []

@@ -61,7 +61,6 @@ def _choice_value(typed: str, choices: Sequence[tuple[str, str]]) -> str:
 
 # -- `_agentao.cn/ask_user`: an extension of some agents for a plain question to the user --------------------
 
-ASK_USER: Final = "_agentao.cn/ask_user"
 UNAVAILABLE: Final = "(user unavailable)"
 """The answer that means: no user is present."""
 

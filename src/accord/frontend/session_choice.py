@@ -23,6 +23,7 @@ from accord.errors import (
 )
 from accord.frontend.recording import RecordedSessions
 from accord.schema import McpServer, McpServerHttp, McpServerSse, SessionInfo
+from accord.schema.methods import AGENTAO_SET_MODEL
 from accord.session import Picker
 from accord.session.session_settings import picker_of_modes
 
@@ -152,7 +153,6 @@ def _last_used(info: SessionInfo) -> float:
 
 # -- settings ------------------------------------------------------------------------------------------------
 
-SET_MODEL: Final = "_agentao.cn/set_model"
 
 _SWITCH_VALUES: Final = {
     "true": True,
@@ -210,10 +210,10 @@ async def _set_model(model: str, agent: RemoteAgent, session: ClientSession) -> 
             raise UsageError(f"--model {model}: the agent lists no models")
         value = _picker_value(picker, model, "--model")
     except UsageError:
-        if SET_MODEL not in _strings(agent.capabilities.meta or {}):
+        if AGENTAO_SET_MODEL not in _strings(agent.capabilities.meta or {}):
             raise
         # This agent accepts unlisted models through its own method.
-        await agent.request(SET_MODEL, {"sessionId": session.id, "model": model})
+        await agent.request(AGENTAO_SET_MODEL, {"sessionId": session.id, "model": model})
         return
     await session.choose(picker, value)
 

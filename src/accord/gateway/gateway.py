@@ -323,7 +323,7 @@ class Gateway:
         return task
 
     async def run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine that continues even if its caller is cancelled."""
+        """Await a coroutine that continues even if its caller is canceled."""
         return await asyncio.shield(self.start_task(work))
 
     def log_warning(self, text: str, *args: object) -> None:

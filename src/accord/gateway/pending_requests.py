@@ -29,7 +29,7 @@ from accord.schema import (
 )
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
-from accord.schema.methods import request
+from accord.schema.methods import AGENTAO_ASK_USER, request
 from accord.session import PermissionAnswered
 from accord.session.protocol_v1 import permission_event
 from accord.wire.envelope import RequestId
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 
 PERMISSION_METHOD: Final = "session/request_permission"
 ELICITATION_METHOD: Final = "elicitation/create"
-AGENTAO_QUESTION_METHOD: Final = "_agentao.cn/ask_user"
 
-USER_REQUEST_METHODS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_QUESTION_METHOD)
+USER_REQUEST_METHODS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_ASK_USER)
 """Requests that a user answers. They stay open until a client attaches."""
 CANCELLED_PERMISSION: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 
@@ -215,7 +214,7 @@ class PendingRequests:
         self._log_permission(pending, option)
 
     def cancel_by_agent(self, agent_request_id: RequestId, upstream: Upstream) -> None:
-        """Close a request that the agent cancelled."""
+        """Close a request that the agent canceled."""
         for pending in self:
             if pending.agent_request_id == agent_request_id and pending.upstream is upstream:
                 self._close(pending, "the agent cancelled the request")

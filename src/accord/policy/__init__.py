@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from accord.policy.audit_log import AuditFailed, DecisionLog, redacted
     from accord.policy.policy import Policy
     from accord.policy.request import (
-        DESCRIPTIONS,
+        MODE_DESCRIPTIONS,
         MODES,
         ActionRequest,
         Category,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from accord.policy.user_answer import UserAnswer, options_for, read_answer, remember
 
 __all__ = [
-    "DESCRIPTIONS",
     "MODES",
+    "MODE_DESCRIPTIONS",
     "ActionRequest",
     "AuditFailed",
     "BadRules",
@@ -72,8 +72,8 @@ __getattr__: LazyGetattr = lazy_names(
         "accord.policy.audit_log": "AuditFailed DecisionLog redacted",
         "accord.policy.policy": "Policy",
         "accord.policy.request": (
-            "ResolvedPath SessionDirectories Grant GrantScope Grants ActionRequest Category DESCRIPTIONS "
-            "Decision Effect MODES Mode category_of host_of"
+            "ResolvedPath SessionDirectories Grant GrantScope Grants ActionRequest Category "
+            "Decision Effect MODE_DESCRIPTIONS MODES Mode category_of host_of"
         ),
         "accord.policy.rules": "BadRules PermissionDefault Rule Rules read_permissions",
         "accord.policy.secret_files": "is_secret",

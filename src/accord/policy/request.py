@@ -146,7 +146,7 @@ Mode = Literal["read-only", "ask", "workspace-write", "full-access", "plan"]
 Effect = Literal["allow", "ask", "deny"]
 
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
-DESCRIPTIONS: Final[dict[Mode, str]] = {
+MODE_DESCRIPTIONS: Final[dict[Mode, str]] = {
     "read-only": (
         "Reads in the session's folders. Nothing is changed, nothing is run that could change something."
     ),

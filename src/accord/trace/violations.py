@@ -180,10 +180,10 @@ class ViolationFinder:
             if session in self._cancelled_sessions:
                 self._cancelled_sessions.discard(session)
                 if step.kind == "error":
-                    return [TraceFault("a cancelled turn ends with an error", 162)]
+                    return [TraceFault("a canceled turn ends with an error", 162)]
                 reason = at(step.result, "stopReason")
                 if reason != "cancelled":
-                    return [TraceFault(f"a cancelled turn ends with {reason!r}", 161)]
+                    return [TraceFault(f"a canceled turn ends with {reason!r}", 161)]
         if step.method == "session/request_permission" and side == "client" and step.kind == "answer":
             return _check_chosen_option(step)
         return []

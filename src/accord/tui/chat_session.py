@@ -27,7 +27,6 @@ from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.agent_config.project_trust import TrustCallback, refuse
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.consent import Consent, permission_workspace
-from accord.frontend.forms import ASK_USER
 from accord.frontend.recording import RecordedSessions, Recorder
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
 from accord.frontend.sign_in import missing_variables, sign_in_instructions
@@ -46,6 +45,7 @@ from accord.schema import (
     UserMessageChunk,
 )
 from accord.schema.dialects import variables
+from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import (
     MessageChanged,
     PlanChanged,
@@ -171,7 +171,7 @@ class ConnectionOptions:
             forms=None if dialogs is None else dialogs.form,
             urls=None if dialogs is None else dialogs.address,
             login=None if dialogs is None else dialogs.login,
-            extensions={} if dialogs is None else {ASK_USER: dialogs.question},
+            extensions={} if dialogs is None else {AGENTAO_ASK_USER: dialogs.question},
         )
 
     def options(self, configured_agent: ConfiguredAgent) -> ClientOptions:
@@ -182,7 +182,9 @@ class ConnectionOptions:
                 observer=self._observe,
                 wrap=lambda transport: TappedTransport(transport, self.ring, ours="client"),
                 on_stderr=self.on_stderr,
-                features=ClientFeatures(meta={"accord": {"extensions": [ASK_USER] if self.dialogs else []}}),
+                features=ClientFeatures(
+                    meta={"accord": {"extensions": [AGENTAO_ASK_USER] if self.dialogs else []}}
+                ),
             )
         )
         return replace(options, restart=None)  # the user restarts the agent with Ctrl+R

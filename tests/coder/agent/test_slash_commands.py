@@ -112,7 +112,7 @@ async def test_plan_command_changes_mode_and_prompts_the_model(harness: AgentHar
         assert agent_text(updates) == "A plan."
         assert "how to paint the shed\nin two days" in model.prompts
         assert "leave_plan_mode" in [tool.name for tool in model.requests[0].tools]
-        assert "`plan` already" in await prompt_text(client, session, "/plan")
+        assert "already `plan`" in await prompt_text(client, session, "/plan")
         assert len(model.requests) == 1
 
 
@@ -144,7 +144,7 @@ async def test_model_command_lists_changes_and_rejects(harness: AgentHarness) ->
         assert agent_text(updates) == "The model is `openai:gpt-5` now."
         [received] = [update for update in updates if update["sessionUpdate"] == "config_option_update"]
         assert {o["id"]: o["currentValue"] for o in received["configOptions"]}["model"] == "openai:gpt-5"
-        assert "is `openai:gpt-5` already" in await prompt_text(client, session, "/model gpt-5")
+        assert "is already `openai:gpt-5`" in await prompt_text(client, session, "/model gpt-5")
         said = await prompt_text(client, session, "/model anthropic:claude")
         assert said.startswith("The model stays `openai:gpt-5`: ")
         assert "ANTHROPIC_API_KEY" in said

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from accord.coder.context.system_prompt import Instructions, PromptContext, mode_note, system_prompt
 from accord.coder.tools import built_in_tools
-from accord.policy import DESCRIPTIONS, MODES, Mode
+from accord.policy import MODE_DESCRIPTIONS, MODES, Mode
 from accord.schema.content import TextContent
 from accord.schema.session_requests import SystemPrompt
 
@@ -37,7 +37,7 @@ def test_prompt_has_identity_folders_platform_and_mode() -> None:
         "/bin/bash",
         "2026-03-14",
         "Mode: ask",
-        DESCRIPTIONS["ask"],
+        MODE_DESCRIPTIONS["ask"],
         "bubblewrap: writes only in the roots, secrets hidden, network off",
     ):
         assert expected in text
@@ -50,8 +50,8 @@ def test_prompt_is_short() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_is_explained(mode: Mode) -> None:
-    assert DESCRIPTIONS[mode] in prompt(mode=mode)
-    assert DESCRIPTIONS[mode] in mode_note(mode)
+    assert MODE_DESCRIPTIONS[mode] in prompt(mode=mode)
+    assert MODE_DESCRIPTIONS[mode] in mode_note(mode)
 
 
 def test_changeable_parts_follow_the_constant_ones() -> None:

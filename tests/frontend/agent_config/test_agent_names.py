@@ -62,7 +62,7 @@ def test_every_name_finds_the_same_entry(folders: ConfigFolders) -> None:
     servers = load(folders.project)
     assert [servers[name].name for name in ("claude", "CLAUDE", "claude-agent")] == ["Claude-Code"] * 3
     assert servers.default.name == "Claude-Code"
-    assert "claude" not in [server.name for server in servers.others]
+    assert "claude" not in [server.name for server in servers.known_only]
 
 
 def test_two_names_of_one_agent_in_a_file_are_refused(folders: ConfigFolders) -> None:

@@ -21,7 +21,7 @@ def test_without_a_file_the_built_in_agent_is_the_default(folders: ConfigFolders
     assert servers.default.name == "accord"
     assert servers.default.launch().command == (sys.executable, "-P", "-m", "accord.cli", "agent")
     assert [server.name for server in servers.configured] == ["accord"]
-    assert {"claude", "codex", "gemini"} <= {server.name for server in servers.others}
+    assert {"claude", "codex", "gemini"} <= {server.name for server in servers.known_only}
 
 
 def test_a_project_folder_cannot_replace_the_built_in_agent(folders: ConfigFolders) -> None:

@@ -23,7 +23,7 @@ from accord.coder.model_history import UserMessage, note_message
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.tool_runner import ToolRunner
 from accord.paths import config_dir
-from accord.policy.request import DESCRIPTIONS, Mode
+from accord.policy.request import MODE_DESCRIPTIONS, Mode
 from accord.safe_text import one_line
 from accord.schema.content import TextContent
 from accord.schema.session_requests import SystemPrompt
@@ -334,7 +334,7 @@ def _environment(context: PromptContext) -> str:
 
 
 def _mode(mode: Mode) -> str:
-    return f'Mode: {mode}. The user reads it as: "{DESCRIPTIONS[mode]}"{_MODE_ADVICE.get(mode, "")}'
+    return f'Mode: {mode}. The user reads it as: "{MODE_DESCRIPTIONS[mode]}"{_MODE_ADVICE.get(mode, "")}'
 
 
 _MODE_ADVICE: Final[dict[Mode, str]] = {

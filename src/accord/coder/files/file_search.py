@@ -159,7 +159,7 @@ async def run_with_deadline(
 ) -> tuple[T, bool]:
     """Run the work in a thread. Return its result and whether it finished in time.
 
-    At the deadline, or when the caller is cancelled, the event is set: the work must then return what it has.
+    At the deadline, or when the caller is canceled, the event is set: the work must then return what it has.
     """
     stop = threading.Event()
     future = asyncio.get_running_loop().run_in_executor(None, work, stop)

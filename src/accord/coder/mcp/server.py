@@ -367,7 +367,7 @@ class SessionMcpServer:
                 elif clock.now() >= deadline():
                     await self._cancel_call(call_task)
                     raise McpServerFailure(
-                        f"no response for {clock.now() - last_progress:g} s; the call was cancelled"
+                        f"no response for {clock.now() - last_progress:g} s; the call was canceled"
                     )
         except asyncio.CancelledError:
             await self._cancel_call(call_task)

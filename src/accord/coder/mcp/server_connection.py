@@ -29,13 +29,8 @@ from pydantic import FileUrl, ValidationError
 
 from accord import __version__
 from accord.agent.elicitation import looks_secret
-from accord.coder.mcp.server_content import (
-    ContentLimits,
-    FeatureListing,
-    prompt_parts,
-    resource_outcome,
-    tool_outcome,
-)
+from accord.coder.mcp.feature_listing import FeatureListing
+from accord.coder.mcp.server_content import ContentLimits, prompt_parts, resource_outcome, tool_outcome
 from accord.coder.mcp.server_interface import (
     McpServerFailure,
     OfferedFeatures,
@@ -297,7 +292,7 @@ class ServerConnection:
         return await self._explain_errors(FeatureListing(self._client, self._context).features())
 
     async def listen(self) -> None:
-        """Subscribe to changes of its features until cancelled. Older servers report them without that."""
+        """Subscribe to changes of its features until canceled. Older servers report them without that."""
         capabilities = self._client.server_capabilities
         reports_changes = [
             bool(kind and kind.list_changed)

@@ -1,33 +1,19 @@
-"""Converts the lists and results of MCP servers to content for the client and parts for the model, within
-limits.
+"""Converts results of MCP servers to content for the client and parts for the model, within limits.
 
 Imported on first use: it loads mcp.
 """
 
 import base64
 import binascii
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import mcp_types as types
 import msgspec
-from mcp.client import Client
 
 from accord.coder.bounded_text import TruncatedText
-from accord.coder.mcp.server_interface import (
-    OfferedFeatures,
-    OfferedPrompt,
-    OfferedResource,
-    OfferedTool,
-    PromptArgument,
-    ServerContext,
-    clean,
-    clean_line,
-    clean_result,
-    clean_schema,
-)
+from accord.coder.mcp.server_interface import clean_line, clean_result
 from accord.coder.model_history import ImagePart, Part, TextPart
 from accord.coder.tools.tool import ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
@@ -46,7 +32,7 @@ from accord.schema.content import (
 _IMAGE_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _MAX_BLOCKS: Final = 200
 _MAX_IMAGES: Final = 20
-_MAX_NAME: Final = 500
+_MAX_FIELD: Final = 500
 
 Block: TypeAlias = types.ContentBlock
 
@@ -167,7 +153,7 @@ def _add_block(builder: _ContentBuilder, block: Block) -> None:
         case types.TextContent():
             builder.text(block.text)
         case types.ImageContent():
-            mime_type = _clean_name(block.mime_type)
+            mime_type = _clean_field(block.mime_type)
             decoded = builder.data(block.data)
             if decoded is None:
                 builder.note(f"image: {mime_type}, unusable or too large", show=True)
@@ -175,18 +161,18 @@ def _add_block(builder: _ContentBuilder, block: Block) -> None:
                 builder.blocks.append(ImageContent(block.data, mime_type))
                 builder.image(decoded, mime_type)
         case types.AudioContent():
-            mime_type = _clean_name(block.mime_type)
+            mime_type = _clean_field(block.mime_type)
             if builder.data(block.data) is None:
                 builder.note(f"audio: {mime_type}, unusable or too large", show=True)
             else:
                 builder.blocks.append(AudioContent(block.data, mime_type))
                 builder.note(f"audio: {mime_type}")
         case types.ResourceLink():
-            link = ResourceLink(_clean_name(block.title or block.name), _clean_name(block.uri))
+            link = ResourceLink(_clean_field(block.title or block.name), _clean_field(block.uri))
             if block.mime_type:
-                link.mime_type = _clean_name(block.mime_type)
+                link.mime_type = _clean_field(block.mime_type)
             if block.description:
-                link.description = _clean_name(block.description)
+                link.description = _clean_field(block.description)
             builder.blocks.append(link)
             builder.note(
                 f"resource {link.uri}: {link.name}{f', {link.description}' if link.description else ''}"
@@ -198,7 +184,7 @@ def _add_block(builder: _ContentBuilder, block: Block) -> None:
 def _add_resource(
     builder: _ContentBuilder, resource: types.TextResourceContents | types.BlobResourceContents
 ) -> None:
-    uri, mime_type = _clean_name(resource.uri), _clean_name(resource.mime_type or "")
+    uri, mime_type = _clean_field(resource.uri), _clean_field(resource.mime_type or "")
     if isinstance(resource, types.TextResourceContents):
         builder.note(f"resource {uri}")
         shown = builder.text(resource.text, show=False)
@@ -217,8 +203,8 @@ def _add_resource(
     builder.blocks.append(EmbeddedResource(embedded))
 
 
-def _clean_name(text: str) -> str:
-    return clean_line(text, _MAX_NAME)
+def _clean_field(text: str) -> str:
+    return clean_line(text, _MAX_FIELD)
 
 
 def _summary(block: ContentBlock) -> dict[str, Any]:
@@ -235,133 +221,14 @@ def _summary(block: ContentBlock) -> dict[str, Any]:
             return {"type": "resource", "uri": block.resource.uri}
 
 
-def _bounded_json(value: Any, max_bytes: int) -> Any:
+def _bounded_json(value: Any, limit: int) -> Any:
     if value is None:
         return None
     try:
-        text = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
-        return {"truncated": "it is not valid JSON"}
-    return (
-        value
-        if len(text) <= 2 * max_bytes
-        else {"truncated": clean_result(text[:max_bytes].decode("utf-8", "ignore"))}
-    )
-
-
-T = TypeVar("T")
-_LOG: Final = logging.getLogger("accord.coder.mcp")
-_MAX_PAGES: Final = 50
-_MAX_TITLE: Final = 120
-_MAX_LISTED_NAME: Final = 256  # of names that are sent back to the server
-_MAX_URI: Final = 2000
-_MAX_ARGUMENTS: Final = 20
-
-
-class FeatureListing:
-    """Fetches all lists of one server, page by page, and leaves out unusable entries."""
-
-    def __init__(self, client: Client, server_context: ServerContext) -> None:
-        self._client = client
-        self._context = server_context
-        self._limits = server_context.limits
-
-    async def features(self) -> OfferedFeatures:
-        """Return all features. Raises only if the list of tools fails: the other lists are optional."""
-        capabilities = self._client.server_capabilities
-        client, limits = self._client, self._limits
-        tools = prompts = resources = templates = ()
-        if capabilities.tools is not None:
-            tools = await self._list_all(client.list_tools, lambda page: page.tools, limits.tools)
-        if capabilities.prompts is not None:
-            prompts = await self._list_optional(
-                client.list_prompts, lambda page: page.prompts, limits.prompts
-            )
-        if capabilities.resources is not None:
-            resources = await self._list_optional(
-                client.list_resources, lambda page: page.resources, limits.resources
-            )
-            templates = await self._list_optional(
-                client.list_resource_templates, lambda page: page.resource_templates, limits.resources
-            )
-        return OfferedFeatures(
-            tuple(found for tool in tools if (found := self._tool(tool)) is not None),
-            tuple(self._prompt(prompt) for prompt in prompts if len(prompt.name) <= _MAX_LISTED_NAME),
-            tuple(found for item in (*resources, *templates) if (found := self._resource(item)) is not None),
-            clean(client.instructions or "", limits.description_chars),
-            capabilities.resources is not None,
-        )
-
-    async def _list_optional(
-        self, list_page: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], max_items: int
-    ) -> tuple[T, ...]:
-        try:
-            return await self._list_all(list_page, items, max_items)
-        except Exception as error:  # noqa: BLE001  (many servers advertise lists that they do not have)
-            _LOG.debug(
-                "%s did not send a list that it advertises (%s)", self._context.name, type(error).__name__
-            )
-            return ()
-
-    async def _list_all(
-        self, list_page: Callable[..., Awaitable[Any]], items: Callable[[Any], Iterable[T]], max_items: int
-    ) -> tuple[T, ...]:
-        found: list[T] = []
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            page = await list_page(cursor=cursor)
-            found += items(page)
-            if page.next_cursor is None or page.next_cursor == cursor or len(found) > max_items:
-                break
-            cursor = page.next_cursor
-        if len(found) > max_items:
-            _LOG.warning(
-                "%s lists more than %d of a kind; the rest is left out", self._context.name, max_items
-            )
-        return tuple(found[:max_items])
-
-    def _tool(self, tool: types.Tool) -> OfferedTool | None:
-        hints = tool.annotations
-        name = clean_line(tool.name, _MAX_TITLE)
-        try:
-            if len(tool.name) > _MAX_LISTED_NAME:
-                raise ValueError("its name is too long")
-            schema = clean_schema(tool.input_schema, self._limits.description_chars)
-            if len(msgspec.json.encode(schema)) > self._limits.schema_bytes:
-                raise ValueError("its schema is too large")
-            tool.name.encode()
-        except (ValueError, RecursionError) as error:
-            _LOG.warning("tool %s of %s is left out: %s", name, self._context.name, error)
-            return None
-        title = tool.title or (hints.title if hints is not None else None) or tool.name
-        return OfferedTool(
-            tool.name,
-            clean_line(title, _MAX_TITLE) or name or "tool",
-            clean(tool.description or "", self._limits.description_chars) or clean_line(title, _MAX_TITLE),
-            schema,
-            hints is not None and hints.read_only_hint is True,
-        )
-
-    def _prompt(self, prompt: types.Prompt) -> OfferedPrompt:
-        arguments = tuple(
-            PromptArgument(
-                argument.name, clean_line(argument.description or "", _MAX_TITLE), bool(argument.required)
-            )
-            for argument in (prompt.arguments or ())[:_MAX_ARGUMENTS]
-        )
-        title = clean_line(prompt.title or prompt.name, _MAX_TITLE)
-        description = clean_line(prompt.description or "", self._limits.description_chars) or title
-        return OfferedPrompt(prompt.name, title, description, arguments)
-
-    def _resource(self, resource: types.Resource | types.ResourceTemplate) -> OfferedResource | None:
-        template = isinstance(resource, types.ResourceTemplate)
-        uri = resource.uri_template if template else resource.uri
-        if len(uri) > _MAX_URI or not uri.isprintable():
-            return None
-        return OfferedResource(
-            uri,
-            clean_line(resource.title or resource.name, _MAX_TITLE),
-            clean_line(resource.description or "", 2 * _MAX_TITLE),
-            clean_line(resource.mime_type or "", _MAX_TITLE),
-            template,
-        )
+        return {"error": "it is not valid JSON"}
+    # `limit` counts characters of text. Twice as many bytes leave room for JSON syntax and non-ASCII text.
+    if len(encoded) <= 2 * limit:
+        return value
+    return {"truncated": clean_result(encoded[:limit].decode("utf-8", "ignore"))}

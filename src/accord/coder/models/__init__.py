@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from accord.coder.models.credentials import CredentialsError, remove_key, save_key
     from accord.coder.models.model import (
         EFFORTS,
+        AnswerDraft,
         Effort,
         Model,
         ModelError,
         ModelEvent,
         ModelRequest,
-        PartialAnswer,
         RequestUsage,
         Retrying,
         Stopped,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EFFORTS",
+    "AnswerDraft",
     "AvailableModel",
     "ConfigError",
     "CredentialsError",
@@ -51,7 +52,6 @@ __all__ = [
     "ModelRegistry",
     "ModelRequest",
     "ModelsConfig",
-    "PartialAnswer",
     "RehearsalModel",
     "RequestUsage",
     "Resolver",
@@ -73,7 +73,7 @@ __getattr__: LazyGetattr = lazy_names(
         "accord.coder.library_imports": "preload_provider preload_provider_in_background",
         "accord.coder.models.credentials": "CredentialsError remove_key save_key",
         "accord.coder.models.model": (
-            "EFFORTS Effort Model ModelError ModelEvent ModelRequest PartialAnswer RequestUsage Retrying "
+            "EFFORTS Effort Model ModelError ModelEvent ModelRequest AnswerDraft RequestUsage Retrying "
             "Stopped TextDelta ThoughtDelta ToolSpec"
         ),
         "accord.coder.models.model_name": "ModelName",

@@ -143,7 +143,7 @@ class ModelError(AccordError):
         """The part of the answer that arrived before the failure."""
 
 
-class PartialAnswer:
+class AnswerDraft:
     """Collects the text and thoughts of an answer that may break off.
 
     Leaves out tool calls: they may be incomplete.

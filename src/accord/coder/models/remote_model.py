@@ -17,11 +17,11 @@ from accord.coder.model_history import ToolUse
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import (
     EFFORTS,
+    AnswerDraft,
     Effort,
     ModelError,
     ModelEvent,
     ModelRequest,
-    PartialAnswer,
     Retrying,
     TextDelta,
     ThoughtDelta,
@@ -186,17 +186,17 @@ async def with_retries(
         raise UsageError("a request needs at least one attempt")
     number = 1
     while True:
-        answer, began, failure = PartialAnswer(), False, None
+        draft, began, failure = AnswerDraft(), False, None
         try:
             async with aclosing(attempt()) as events:
                 async for event in events:
-                    answer.add(event)
+                    draft.add(event)
                     began = began or isinstance(event, TextDelta | ThoughtDelta | ToolUse)
                     yield event
             return
         except ModelError as error:
             failure = error
-        failure.partial_answer = answer.message
+        failure.partial_answer = draft.message
         wait = policy.wait(number, failure.retry_after, jitter())
         if began or failure.final or wait is None:
             raise _last_error(failure, number, began)

@@ -23,15 +23,18 @@ from accord.coder.tools.tool import (
     ToolProgress,
     text_outcome,
 )
-from accord.coder.tools.tool_context import OpenTerminal, ToolContext
+from accord.coder.tools.tool_context import OpenTerminal, ToolContext, ToolLimits
 from accord.safe_text import one_line
 from accord.schema.content import Terminal, ToolCallContent, code_block
 from accord.workspace.terminals import ExitStatus
 
-_MORE_OUTPUT: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
+_TRUNCATION_ADVICE: Final = (
+    "to see it, send the output to a file and read that, or filter with grep, head or tail"
+)
 _CLIENT_OUTPUT_BYTES: Final = 1024 * 1024
 _MAX_COMMAND_BYTES: Final = 100_000
 """Less than Linux accepts as one argument of a program; the sandbox adds some bytes."""
+_LIMITS: Final = ToolLimits()
 # There is no keyboard input: no program may open a pager or wait for a password.
 _NO_INPUT_ENV: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
@@ -39,7 +42,11 @@ _NO_INPUT_ENV: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "
 class BashArguments(ToolArguments):
     command: Annotated[str, Meta(min_length=1, description="The shell line to run.")]
     timeout: Annotated[
-        float | None, Meta(description="Seconds until the command is ended. 120 if left out, at most 1800.")
+        float | None,
+        Meta(
+            description="Seconds until the command is ended. "
+            f"{_LIMITS.command_seconds:g} if left out, at most {_LIMITS.max_command_seconds:g}."
+        ),
     ] = None
     background: Annotated[
         bool, Meta(description="Leave it running and return at once. Look at it later with the job tool.")
@@ -147,11 +154,11 @@ async def _run_locally(
             for task in (update_task, exit_task):
                 task.cancel()
             await asyncio.gather(update_task, exit_task, return_exceptions=True)
-    text = output.text(_MORE_OUTPUT)
-    summary = _summary(text, status, None if in_time else seconds)
+    text = output.text(_TRUNCATION_ADVICE)
+    shown_output = _output_with_status(text, status, None if in_time else seconds)
     return ToolOutcome(
-        (TextPart(summary),),
-        (code_block(summary),),
+        (TextPart(shown_output),),
+        (code_block(shown_output),),
         _raw_output(text, status, timed_out=not in_time, truncated=not output.complete),
         failed=not in_time or status.exit_code != 0,
     )
@@ -162,24 +169,24 @@ async def _run_in_client(
 ) -> ToolOutcome:
     program, *args = launch.argv
     # A command inherits the client's environment. Only an empty value hides a variable from it.
-    inherited: Mapping[str, str] = launch.env if launch.confined else {}
-    env = {**dict.fromkeys(context.hidden_variables, ""), **_NO_INPUT_ENV, **inherited}
+    sandbox_env: Mapping[str, str] = launch.env if launch.confined else {}
+    env = {**dict.fromkeys(context.hidden_variables, ""), **_NO_INPUT_ENV, **sandbox_env}
     terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_CLIENT_OUTPUT_BYTES)
     async with terminal:
         content = (Terminal(terminal.id),)
         await report(ToolProgress(content=content))
         result = await terminal.finish(seconds)
-    text = truncate(clean_output(result.output), context.limits.output_chars, _MORE_OUTPUT)
+    text = truncate(clean_output(result.output), context.limits.output_chars, _TRUNCATION_ADVICE)
     status = ExitStatus(result.exit_code, result.signal)
     return ToolOutcome(
-        (TextPart(_summary(text, status, seconds if result.timed_out else None)),),
+        (TextPart(_output_with_status(text, status, seconds if result.timed_out else None)),),
         content,
         _raw_output(text, status, timed_out=result.timed_out, truncated=result.truncated),
         failed=result.timed_out or status.exit_code != 0,
     )
 
 
-def _summary(text: str, status: ExitStatus, stopped_after: float | None) -> str:
+def _output_with_status(text: str, status: ExitStatus, stopped_after: float | None) -> str:
     output = text.rstrip("\n") or "(no output)"
     if stopped_after is not None:
         advice = "give it a longer timeout, or run it in the background"

@@ -110,7 +110,7 @@ class _EntryReader:
         return ConfiguredAgent(
             name=name,
             origin=self.origin,
-            place=f"{self.file}: {key}",
+            config_location=f"{self.file}: {key}",
             folder=self.folder,
             command=self._command(),
             env=read_env(members.get("env"), self.file, f"{key}.env", removable=True),

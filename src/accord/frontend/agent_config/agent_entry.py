@@ -42,7 +42,7 @@ class McpEntry:
     """An MCP server in a file."""
 
     name: str
-    place: str
+    config_location: str
     """The file and the key, for messages."""
     kind: Literal["stdio", "http", "sse"] = "stdio"
     command: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class McpEntry:
         """The MCP server for the agent, with resolved references. Raises UsageError."""
         part = "env" if self.kind == "stdio" else "headers"
         values = {
-            name: expand_references(value, environ, f"{self.place}.{part}.{name}")
+            name: expand_references(value, environ, f"{self.config_location}.{part}.{name}")
             for name, value in self.values.items()
         }
         if self.kind == "stdio":
@@ -77,42 +77,46 @@ def read_mcp_servers(value: Any, file: str, key: str, folder: str) -> tuple[McpE
         items = [(_entry_name(members), f"{key}[{number}]", members) for number, members in enumerate(values)]
     else:
         raise BadAgentConfig(file, key, "it must be an object with server names as keys, or a list")
-    for name, place, members in items:
+    for name, key_path, members in items:
         if not name or not name.isprintable() or name in entries:
-            raise BadAgentConfig(file, place, "an MCP server needs a unique, printable name")
+            raise BadAgentConfig(file, key_path, "an MCP server needs a unique, printable name")
         if not isinstance(members, dict):
-            raise BadAgentConfig(file, place, "it must be an object with `command` or `url`")
-        entries[name] = _read_mcp_entry(name, place, cast("dict[str, Any]", members), file, folder)
+            raise BadAgentConfig(file, key_path, "it must be an object with `command` or `url`")
+        entries[name] = _read_mcp_entry(name, key_path, cast("dict[str, Any]", members), file, folder)
     return tuple(entries.values())
 
 
-def _read_mcp_entry(name: str, place: str, members: dict[str, Any], file: str, folder: str) -> McpEntry:
+def _read_mcp_entry(name: str, key_path: str, members: dict[str, Any], file: str, folder: str) -> McpEntry:
     kind = members.get("type", "http" if "url" in members else "stdio")
     if isinstance(kind, str):
         kind = _TYPE_ALIASES.get(kind, kind)
     if kind not in ("stdio", "http", "sse"):
-        raise BadAgentConfig(file, f"{place}.type", f"{kind!r} is not one of stdio, http, sse")
+        raise BadAgentConfig(file, f"{key_path}.type", f"{kind!r} is not one of stdio, http, sse")
     keys = _STDIO_KEYS if kind == "stdio" else _REMOTE_KEYS
     for key in members:
         if key not in keys:
             raise BadAgentConfig(
                 file,
-                f"{place}.{key}",
+                f"{key_path}.{key}",
                 f"unknown key; an MCP server of type {kind} has: {', '.join(sorted(keys))}",
             )
     if kind == "stdio":
-        program = read_text(members.get("command"), file, f"{place}.command", "the program")
+        program = read_text(members.get("command"), file, f"{key_path}.command", "the program")
         program = _absolute_program(program, folder)
-        command = (program, *read_texts(members.get("args"), file, f"{place}.args"))
-        values = read_env(members.get("env"), file, f"{place}.env")
-        return McpEntry(name=name, place=f"{file}: {place}", command=command, values=_string_values(values))
-    url = read_text(members.get("url"), file, f"{place}.url", "an address")
+        command = (program, *read_texts(members.get("args"), file, f"{key_path}.args"))
+        values = read_env(members.get("env"), file, f"{key_path}.env")
+        return McpEntry(
+            name=name, config_location=f"{file}: {key_path}", command=command, values=_string_values(values)
+        )
+    url = read_text(members.get("url"), file, f"{key_path}.url", "an address")
     if not url.startswith(("http://", "https://")):
         raise BadAgentConfig(
-            file, f"{place}.url", f"{url!r} is not an address: it must start with http:// or https://"
+            file, f"{key_path}.url", f"{url!r} is not an address: it must start with http:// or https://"
         )
-    values = read_env(members.get("headers"), file, f"{place}.headers")
-    return McpEntry(name=name, place=f"{file}: {place}", kind=kind, url=url, values=_string_values(values))
+    values = read_env(members.get("headers"), file, f"{key_path}.headers")
+    return McpEntry(
+        name=name, config_location=f"{file}: {key_path}", kind=kind, url=url, values=_string_values(values)
+    )
 
 
 def _string_values(values: Mapping[str, str | None]) -> dict[str, str]:
@@ -135,7 +139,7 @@ class ConfiguredAgent:
     origin: Origin
     command: tuple[str, ...]
     """The program and its arguments; empty if the catalog has them."""
-    place: str = ""
+    config_location: str = ""
     """The file and the key, for messages."""
     folder: str | None = None
     """The base directory for relative paths in its file."""
@@ -180,7 +184,7 @@ class ConfiguredAgent:
         agent = self.known
         return agent.keys if agent is not None else ()
 
-    def program(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    def start_command(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """The command to start. Raises NeverStarted for an agent of the catalog that is not installed."""
         if not self.command and self.name == BUILT_IN:
             return built_in_command()
@@ -195,7 +199,7 @@ class ConfiguredAgent:
     def installed(self, environ: Mapping[str, str] | None = None) -> str | None:
         """The path of its program; None if it is not installed."""
         try:
-            first = self.program(environ)[0]
+            first = self.start_command(environ)[0]
         except NeverStarted:
             return None
         return shutil.which(first, path=(os.environ if environ is None else environ).get("PATH"))
@@ -208,14 +212,15 @@ class ConfiguredAgent:
         Raises UsageError or NeverStarted.
         """
         environment = dict(os.environ if environ is None else environ)
-        command = self.program(environment)
+        command = self.start_command(environment)
         if shutil.which(command[0], path=environment.get("PATH")) is None and " " in command[0]:
             raise NeverStarted(
-                f"{self.place}.command: program {command[0]!r} not found; put each argument into `args`"
+                f"{self.config_location}.command: program {command[0]!r} not found; "
+                "put each argument into `args`"
             )
         agent = self.known
         env: dict[str, str | None] = {**(agent.env if agent is not None else {}), **self.env}
-        agent_environment = build_environment(environment, self.keys, env, f"{self.place}.env")
+        agent_environment = build_environment(environment, self.keys, env, f"{self.config_location}.env")
         folder = self.cwd if self.cwd is not None else None if cwd is None else os.path.abspath(cwd)
         return AgentCommand(command, folder, environment_changes(environment, agent_environment))
 

@@ -58,7 +58,7 @@ class ConfiguredAgents:
         return [self._with_mcp(agent) for agent in (*built_in_agents, *self._configured.values())]
 
     @property
-    def others(self) -> list[ConfiguredAgent]:
+    def known_only(self) -> list[ConfiguredAgent]:
         """The agents of the catalog that are in no file."""
         return [
             self._with_mcp(from_catalog(known)) for known in catalog() if known.id not in self._configured
@@ -66,7 +66,7 @@ class ConfiguredAgents:
 
     def __iter__(self) -> Iterator[ConfiguredAgent]:
         yield from self.configured
-        yield from self.others
+        yield from self.known_only
 
     def __contains__(self, name: str) -> bool:
         return self._find(name) is not None

@@ -101,7 +101,7 @@ def describe_effects(file: AgentConfigFile) -> Iterator[str]:
 
 
 def _describe_agent(agent: ConfiguredAgent) -> Iterator[str]:
-    command = shlex.join(agent.program()) if agent.command else "its known command"
+    command = shlex.join(agent.start_command()) if agent.command else "its default command"
     yield f"Agent {visible(agent.name)} runs {visible(command)}"
     if agent.cwd is not None:
         yield f"    in {visible(agent.cwd)}"

@@ -65,7 +65,7 @@ async def _prompt_after_reopening(
 
     async def send_prompt() -> None:
         upstream = await ensure_open_at_agent(client, session)
-        if not (call.is_answered and client.connected):  # otherwise the client cancelled it
+        if not (call.is_answered and client.connected):  # otherwise the client canceled it
             _start_turn(client, call, session, upstream, body, params)
 
     await client.gateway.run_to_end(send_prompt())
