@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET
 
 from accord.agent.agent_session import AgentSessionCore, OpeningRequest
-from accord.agent.capabilities import (
-    advertise,
-    check_prompt,
-    check_session_request,
-    unknown_session,
-)
+from accord.agent.capabilities import advertise, check_prompt, check_session_request, unknown_session
 from accord.agent.client import LOG, Client, ClientPeer
 from accord.agent.decorators import AgentHandlers, ClientRequest
 from accord.agent.session_options import UnknownOption

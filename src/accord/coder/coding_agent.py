@@ -29,10 +29,7 @@ META: Final[dict[str, Any]] = {
     "accord": {"extensions": [AGENTAO_SET_MODEL], "asks": [AGENTAO_ASK_USER]},
     EXTENSIONS: [
         {"method": AGENTAO_SET_MODEL, "description": "Use another model: {sessionId, model} gives {model}"},
-        {
-            "method": AGENTAO_ASK_USER,
-            "description": "The agent asks the user: {sessionId, question} gives {answer}",
-        },
+        {"method": AGENTAO_ASK_USER, "description": "Ask the user: {sessionId, question} gives {answer}"},
     ],
 }
 """The extension methods, for the `_meta` of the capabilities."""
