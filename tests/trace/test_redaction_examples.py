@@ -11,6 +11,7 @@ from accord.gateway.access.access_tokens import TOKEN_PATTERN
 from accord.policy.audit_log import redacted
 from accord.policy.sandbox.command_environment import is_credential
 from accord.trace.command_redaction import redact_command
+from accord.trace.frame_ring import FrameRing
 from accord.trace.message_redaction import has_unique_keys, redact_frame
 from accord.trace.secret_names import (
     _PASS_WORDS,
@@ -20,7 +21,6 @@ from accord.trace.secret_names import (
     is_secret_member,
     pair_kind,
 )
-from accord.trace.tap import FrameRing
 from accord.trace.text_redaction import redact_text
 from accord.trace.trace_format import entry_line, frame_entry, frame_line
 from accord.trace.trace_writer import FileSink

@@ -49,7 +49,7 @@ async def test_the_ring_keeps_the_latest_frames_and_notifies_subscribers():
     unsubscribe()
     unsubscribe()
     near.send(b'{"token":"hunter22"}')
-    assert [(entry.at, entry.sender, entry.frame) for entry in seen_frames] == [
+    assert [(entry.at, entry.sender, entry.content) for entry in seen_frames] == [
         (2, "client", b"1"),
         (2, "client", b"2"),
         (2, "client", b"3"),

@@ -1,6 +1,7 @@
 """Traces of connections: tap, redact, record, read back, replay."""
 
-from accord.trace.tap import FrameRing, FrameSink, RingEntry, TappedTransport, record_to_file
+from accord.trace.frame_ring import FrameRing, RingEntry
+from accord.trace.tap import FrameSink, TappedTransport, record_to_file
 from accord.trace.trace_format import TraceEntry, TraceStart
 
 __all__ = [
