@@ -319,7 +319,7 @@ def _count_turn_updates(updates: Iterable[Any]) -> int:
 def _permission_response(
     step: TraceStep, message: dict[str, Any], response: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the recorded choice among the current options: the same kind of option, or cancelled."""
+    """Return the recorded choice among the current options: the same kind of option, or `cancelled`."""
     cancelled = {"result": {"outcome": {"outcome": "cancelled"}}}
     chosen_id = at(response, "result", "outcome", "optionId")
     if chosen_id is None:
