@@ -270,7 +270,7 @@ def permission_workspace(consent: Consent) -> Callable[[ClientSession], Workspac
 
     def make(session: ClientSession) -> Workspace:
         environment = without_credentials(os.environ)
-        terminals = Terminals(session.roots, base_env=environment, on_output=session.terminals.printed)
+        terminals = Terminals(session.roots, base_env=environment, on_output=session.terminals.add_output)
         return PermissionWorkspace(session, consent, LocalWorkspace(session.roots, terminals=terminals))
 
     return make

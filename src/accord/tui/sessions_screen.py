@@ -252,12 +252,12 @@ def _rows(cwd: str) -> list[ListRow]:
         ]
     installed_rows = [
         _row(configured, agents, "Installed")
-        for configured in agents.others
+        for configured in agents.known_only
         if configured.installed() is not None
     ]
     missing_rows = [
         _row(configured, agents, "Known, but not installed")
-        for configured in agents.others
+        for configured in agents.known_only
         if configured.installed() is None
     ]
     return [*configured_rows, *installed_rows, *missing_rows]
