@@ -11,7 +11,7 @@ from accord.gateway.access.access_tokens import TOKEN_PATTERN
 from accord.policy.audit_log import redacted
 from accord.policy.sandbox.command_environment import is_credential
 from accord.trace.command_redaction import redact_command
-from accord.trace.frame_ring import FrameRing
+from accord.trace.frame_buffer import FrameRing
 from accord.trace.message_redaction import has_unique_keys, redact_frame
 from accord.trace.secret_names import (
     _PASS_WORDS,

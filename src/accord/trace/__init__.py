@@ -1,6 +1,6 @@
 """Traces of connections: tap, redact, record, read back, replay."""
 
-from accord.trace.frame_ring import FrameRing, RingEntry
+from accord.trace.frame_buffer import FrameRing, RingEntry
 from accord.trace.tap import FrameSink, TappedTransport, record_to_file
 from accord.trace.trace_format import TraceEntry, TraceStart
 

@@ -29,7 +29,7 @@ from pydantic import FileUrl, ValidationError
 
 from accord import __version__
 from accord.agent.elicitation import looks_secret
-from accord.coder.mcp.feature_listing import FeatureListing
+from accord.coder.mcp.feature_lists import FeatureLists
 from accord.coder.mcp.server_content import ContentLimits, prompt_parts, resource_outcome, tool_outcome
 from accord.coder.mcp.server_interface import (
     McpServerFailure,
@@ -289,7 +289,7 @@ class ServerConnection:
 
     async def features(self) -> OfferedFeatures:
         """Return its current features. Raises McpServerFailure."""
-        return await self._explain_errors(FeatureListing(self._client, self._context).features())
+        return await self._explain_errors(FeatureLists(self._client, self._context).features())
 
     async def listen(self) -> None:
         """Subscribe to changes of its features until canceled. Older servers report them without that."""

@@ -32,7 +32,7 @@ _MAX_URI: Final = 2000
 _MAX_ARGUMENTS: Final = 20
 
 
-class FeatureListing:
+class FeatureLists:
     """Fetches all lists of one server, page by page, and leaves out unusable entries."""
 
     def __init__(self, client: Client, server_context: ServerContext) -> None:
