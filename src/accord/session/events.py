@@ -247,10 +247,9 @@ def turn_failed(error: BaseException) -> TurnEnded:
 
 
 def text_of(item: Any) -> str:
-    """Return the text of a content block, tool content, an event, or a list of these; "" where there is
-    none.
+    """Return the `.text` of a content block, tool content, an event, or a list of these; "" if there is none.
 
-    Images, links and embedded files have no text.
+    Images, links and blocks with an embedded file have none.
     """
     if isinstance(item, list | tuple):
         return "".join([text_of(part) for part in cast(list[Any], item)])

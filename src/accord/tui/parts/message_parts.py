@@ -46,7 +46,7 @@ class PromptPart(DrawnPart):
         return estimate_lines(self.text, min(width, MAX_WIDTH))
 
 
-class ThoughtPart(DrawnPart):
+class FoldableThought(DrawnPart):
     """A thought of the agent. Folded, it takes one line."""
 
     def __init__(self) -> None:

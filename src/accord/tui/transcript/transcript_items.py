@@ -11,7 +11,7 @@ from accord.schema import Diff, Terminal, TextContent
 from accord.session import CompactionState, Message, ToolCallState
 from accord.session.history_items import GrowingContent
 from accord.tui.parts.diff_part import DiffPart
-from accord.tui.parts.message_parts import PromptPart, StreamingMessage, ThoughtPart
+from accord.tui.parts.message_parts import FoldableThought, PromptPart, StreamingMessage
 from accord.tui.parts.note_part import NotePart
 from accord.tui.parts.part import DrawnPart, json_value_text
 from accord.tui.parts.tool_parts import CallPart, OutputPart
@@ -29,7 +29,7 @@ def content_text(body: GrowingContent) -> str:
 class MessageItem(Item):
     """A message with one part that can be folded."""
 
-    def __init__(self, message: Message, part: PromptPart | ThoughtPart) -> None:
+    def __init__(self, message: Message, part: PromptPart | FoldableThought) -> None:
         super().__init__()
         self._message = message
         self._part = part
@@ -86,7 +86,7 @@ class ThoughtItem(MessageItem):
     """A thought of the agent."""
 
     def __init__(self, message: Message, context: ItemContext) -> None:
-        self._thought = ThoughtPart()
+        self._thought = FoldableThought()
         self._thought.active = context.live
         self._context = context
         self._started_at = context.clock.now()
