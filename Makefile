@@ -50,6 +50,8 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright --verifytypes accord --ignoreexternal \
+	  >$(VENV)/types.txt || { grep -B1 'error:' $(VENV)/types.txt; exit 1; }
 	$(BIN)/lint-imports
 
 # What the package says of itself: its agent and its client follow the protocol. Long waits, for a machine that is busy.

@@ -3,7 +3,7 @@
 Imported on first use.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from accord.errors import AccordError, UsageError
 from accord.frontend.display_text import error_line
@@ -108,7 +108,7 @@ class ValuesScreen(SettingScreen):
 class OptionsScreen(SettingScreen):
     """All options with their values. Enter toggles a boolean, or opens the values of a select."""
 
-    ENTER_HINT = "Enter changes"
+    ENTER_HINT: ClassVar[str] = "Enter changes"
 
     def __init__(self, session: "ClientSession") -> None:
         super().__init__(session, "Agent options", _option_rows(session))
@@ -156,7 +156,7 @@ def _current_label(picker: "Picker") -> str:
 class SettingsScreen(ListScreen):
     """The settings of the user. A choice applies immediately and is written to the file."""
 
-    ENTER_HINT = "Enter changes"
+    ENTER_HINT: ClassVar[str] = "Enter changes"
 
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__("Settings", _setting_rows(settings))

@@ -255,9 +255,9 @@ class PermissionDialog(OptionDialog):
             if kind
             else f"{permission.session.agent.name} asks"
         )
-        super().__init__(title, list(_permission_parts(permission, request, decision)), permission.options)
         if not permission.options:
-            self.border_title = self._title = f"{title}: no answers offered, Esc stops the turn"
+            title += ": no answers offered, Esc stops the turn"
+        super().__init__(title, list(_permission_parts(permission, request, decision)), permission.options)
 
 
 class AccessDialog(OptionDialog):

@@ -277,8 +277,8 @@ def _row(configured: ConfiguredAgent, agents: ConfiguredAgents, group: str) -> L
 class SessionsScreen(ListScreen):
     """Lists earlier sessions: search, resume, fork, delete. Those of this folder come first."""
 
-    ENTER_HINT = "Enter resumes"
-    KEYS_HINT = "Ctrl+F forks · Del deletes · F5 all agents · Esc"
+    ENTER_HINT: ClassVar[str] = "Enter resumes"
+    KEYS_HINT: ClassVar[str] = "Ctrl+F forks · Del deletes · F5 all agents · Esc"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fork", "Fork", show=False, priority=True),
         Binding("delete,ctrl+x", "delete", "Delete", show=False, priority=True),
