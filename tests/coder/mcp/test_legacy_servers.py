@@ -171,7 +171,7 @@ async def test_silent_call_times_out_and_is_cancelled_at_the_server(tmp_path: Pa
         await clock.advance(10)
         outcome = await calling
         assert outcome.failed
-        assert outcome.text == "old: no response for 10 s; the call was cancelled"
+        assert outcome.text == "old: no response for 10 s; the call was canceled"
         await wait_for_text(tmp_path / "mark", "cancelled")
 
 
