@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/node
 
-.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs node screens clean
+.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs node screens mutants soak clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -53,6 +53,15 @@ check: $(VENV)/dev.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright --verifytypes accord --ignoreexternal \
 	  >$(VENV)/types.txt || { grep -B1 'error:' $(VENV)/types.txt; exit 1; }
 	$(BIN)/lint-imports
+
+# 400 small changes of the source, each of which must make a test fail. Continues where it was stopped.
+mutants: $(VENV)/dev.stamp
+	nice $(BIN)/python -m tests.mutants $(MUTANTS)
+
+# Real programs, killed and disturbed at random for MINUTES; SEED repeats a run.
+MINUTES ?= 2
+soak: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # What the package says of itself: its agent and its client follow the protocol. Long waits, for a machine that is busy.
 conform: $(VENV)/core.stamp

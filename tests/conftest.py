@@ -1,17 +1,29 @@
 """Hooks of the whole test run: which protocol rules and dialect rows the collected tests prove."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.rule_coverage import RuleCoverage
 
-# CI uses the same examples every time, so that a failure comes from the change. Other runs use new ones.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# No example has a time limit: a slow one is no failure on a busy machine. CI uses the same examples every
+# time, so that a failure comes from the change. Other runs use new ones.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("patient"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "patient")
+
+# An empty home folder: settings of the user, such as git's list of ignored files, must not change a result.
+_HOME = tempfile.mkdtemp(prefix="accord-tests-home-")
+for _name in [*os.environ]:
+    if _name.startswith(("GIT_", "XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_STATE")):
+        del os.environ[_name]
+for _name in ("ACCORD_HOME", "ACCORD_MODEL", "ACCORD_TOKEN"):
+    os.environ.pop(_name, None)
+os.environ["HOME"] = _HOME
 
 
 # A background run ignores Ctrl-C and a run under `nohup` ignores a hang-up. Reset both, because every program
@@ -29,6 +41,7 @@ for _name, _usual in (
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RuleCoverage(config), "rule-coverage")
+    config.add_cleanup(lambda: shutil.rmtree(_HOME, ignore_errors=True))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,6 +5,7 @@ import pkgutil
 import subprocess
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -151,6 +152,24 @@ def test_an_rpc_error_has_a_text_and_optionally_a_code_and_data() -> None:
     assert (error.code, error.message, error.data) == (7, "out of paper", {"tray": 2})
     assert (InternalError().code, InternalError().message) == (-32603, "Internal error")
     assert isinstance(RpcError.of(-32002, "no such file"), NotFound)
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "text"),
+    [
+        (None, None, "Internal error [-32603]"),
+        (None, "why", "Internal error (why) [-32603]"),
+        (None, {"details": "it exited"}, "Internal error (it exited) [-32603]"),
+        (None, {"reason": "gone", "n": 3, "x": None}, "Internal error (reason: gone, n: 3) [-32603]"),
+        (None, {"path": ["a", {"b": True}]}, 'Internal error (path: ["a", {"b": true}]) [-32603]'),
+        (None, {"error": {"message": "no credit", "code": 3}}, "Internal error (no credit) [-32603]"),
+        (None, ["a", 1], 'Internal error (["a", 1]) [-32603]'),
+        ("no network", {"reason": "model_error", "kind": "network"}, "no network [-32603]"),
+        ("it broke: oh", {"message": "oh"}, "it broke: oh [-32603]"),
+    ],
+)
+def test_the_text_of_an_rpc_error_has_its_data_as_text(message: str | None, data: Any, text: str) -> None:
+    assert str(InternalError(message, data)) == text
 
 
 @pytest.mark.rule(27, 28)

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
 
 def run(*command: str, cwd: Path) -> str:
     done = subprocess.run(
-        [sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False, timeout=50
+        [sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -50,7 +51,9 @@ def test_a_batch_works_in_many_folders_and_survives_one_failure(tmp_path: Path) 
     folders = [str(tmp_path / name) for name in ("one", "two", "three", "missing")]
     env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home"), "ACCORD_MODEL": "rehearsal"}
     command = [sys.executable, "examples/batch.py", prompt, *folders]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert (done.returncode, done.stderr) == (1, "")
     headings = [line.partition(":")[0] for line in done.stdout.splitlines() if line.startswith("== ")]
     assert sorted(headings) == ["== missing", "== one", "== three", "== two"]
@@ -76,7 +79,7 @@ def test_make_run_finishes_a_turn_of_the_coding_agent(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\nDone.\n" in done.stdout
@@ -116,7 +119,12 @@ def anchors(page: Path) -> set[str]:
 def test_every_linked_heading_exists() -> None:
     missing = [
         f"{page.name}: {target}#{anchor}"
-        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for page in [
+            ROOT / "README.md",
+            ROOT / "CONTRIBUTING.md",
+            ROOT / "SECURITY.md",
+            *sorted((ROOT / "docs").glob("*.md")),
+        ]
         for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
         if anchor not in anchors(page.parent / target if target else page)
     ]
@@ -155,7 +163,12 @@ def test_every_name_of_the_package_in_the_docs_exists(page: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))],
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ],
     ids=lambda page: page.name,
 )
 def test_every_link_to_a_file_exists(page: Path) -> None:

@@ -27,5 +27,8 @@ export default defineConfig({
     pool: "threads",
     maxWorkers: 1,
     isolate: false,
+    // Long, for busy machines. A test that works never waits that long.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
   },
 });

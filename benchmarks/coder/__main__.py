@@ -16,7 +16,7 @@ TARGETS = {
     "first session/new, ms": "a tenth of the best other",
     "memory after initialize, MiB": "26",
     "warm text turn, ms": "half of the best other",
-    "memory after turns, MiB": "90",
+    "memory after turns, MiB": "70",
     "memory per additional session, MiB": "0.3",
     "cancel of a running command, ms": "20",
     "session/list with 100 turns waiting, ms": "10",

@@ -4,6 +4,7 @@
     +-- UsageError                 the caller asked for something that cannot be done
     |   +-- NotOffered             the peer did not advertise the capability that this call needs
     |   +-- MissingExtra           an optional part of Accord is not installed
+    |   +-- BadSettings            a setting of the user is unusable: configuration, environment, credentials
     +-- RpcError                   a JSON-RPC error, sent or received: code, message, data
     |   +-- ParseError             -32700
     |   +-- InvalidRequest         -32600
@@ -32,7 +33,7 @@
 """
 
 import asyncio
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -42,6 +43,9 @@ INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
+
+CONFIGURATION: Final = "configuration"
+"""The `reason` in the data of an error that an unusable setting of the user causes."""
 
 _NO_DATA: Final = object()
 
@@ -66,6 +70,10 @@ class MissingExtra(UsageError):
             f"{needed_by} needs the [{extra}] extra, which is not installed: pip install 'accord[{extra}]'"
         )
         self.extra: str = extra
+
+
+class BadSettings(UsageError):
+    """A setting of the user is unusable. The message names the file or variable and what to do."""
 
 
 class RpcError(AccordError):
@@ -96,13 +104,52 @@ class RpcError(AccordError):
         return None if self._data is _NO_DATA else self._data
 
     def __str__(self) -> str:
-        detail = f" ({self.data})" if self.has_data and self.data is not None else ""
-        return f"{self.message}{detail} [{self.code}]"
+        detail = _data_text(self.data, self.message)
+        return f"{self.message} ({detail}) [{self.code}]" if detail else f"{self.message} [{self.code}]"
 
     @staticmethod
     def of(code: int, message: str, data: Any = _NO_DATA) -> "RpcError":
         """An error of the class for this code; a plain RpcError for an unknown code."""
         return _BY_CODE.get(code, RpcError)(message, data, code=code)
+
+
+_TEXT_MEMBERS: Final = ("details", "detail", "message", "description", "error")
+_CODE_MEMBERS: Final = ("reason", "kind", "type", "code", "status")
+_MAX_DATA_CHARS: Final = 1000
+
+
+def _data_text(data: Any, message: str) -> str:
+    """The `data` of an error as text for people; empty if it adds nothing to the message."""
+    if data is None:
+        return ""
+    if not isinstance(data, dict):
+        return data if isinstance(data, str) else _json_text(data)
+    members = cast("dict[str, Any]", data)
+    for name in _TEXT_MEMBERS:
+        text = members.get(name)
+        if isinstance(text, dict):  # such as the error of a model's provider
+            inner = cast("dict[str, Any]", text)
+            text = next((inner[key] for key in _TEXT_MEMBERS if isinstance(inner.get(key), str)), None)
+        if isinstance(text, str) and text:
+            return "" if text in message else text
+    # Beside a message of its own, codes are for programs.
+    is_default = any(message == cls.default_message for cls in _BY_CODE.values())
+    shown = [(name, value) for name, value in members.items() if is_default or name not in _CODE_MEMBERS]
+    pairs = [
+        f"{name}: {value if isinstance(value, str) else _json_text(value)}"
+        for name, value in shown
+        if value is not None
+    ]
+    return ", ".join(pairs)[:_MAX_DATA_CHARS]
+
+
+def _json_text(value: Any) -> str:
+    import json  # imported here because every start loads this file
+
+    try:
+        return json.dumps(value, ensure_ascii=False)[:_MAX_DATA_CHARS]
+    except (TypeError, ValueError, RecursionError):
+        return type(value).__name__
 
 
 class ParseError(RpcError):
@@ -245,6 +292,8 @@ def to_rpc_error(error: BaseException) -> RpcError:
         return error
     if isinstance(error, asyncio.CancelledError):
         return RequestCancelled()
+    if isinstance(error, BadSettings):
+        return InvalidRequest(str(error), {"reason": CONFIGURATION})
     if isinstance(error, AccordError):
         return InternalError(data=str(error))
     data = f"{type(error).__name__} in the handler"

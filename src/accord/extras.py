@@ -6,7 +6,7 @@ from typing import Final
 from accord.errors import MissingExtra
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
-    "agent": ("pydantic_ai", "tree_sitter", "tree_sitter_bash", "rignore", "h11"),
+    "agent": ("httpx2", "tree_sitter", "tree_sitter_bash", "rignore", "h11"),
     "mcp": ("mcp",),
     "remote": ("httpx2", "h2", "websockets"),
     "gateway": ("h11", "h2", "websockets", "segno"),

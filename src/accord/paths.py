@@ -1,10 +1,7 @@
-"""The user's config and data directories. `ACCORD_HOME` moves both.
+"""The user's config and data directories. `ACCORD_HOME` moves both."""
 
-Directories are created on demand, accessible only to the user.
-"""
-
+import errno
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -46,23 +43,19 @@ def data_dir() -> "Path":
     return user_data_path("accord", appauthor=False)
 
 
-def private_folder(folder: "Path") -> "Path":
-    """Create the directory if it is missing and restrict it to its owner (0700)."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
-        folder.chmod(0o700)
-    return folder
-
-
-def private_file(path: "Path") -> "Path":
-    """Create the file if it is missing and restrict it to its owner (0600)."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
-    try:
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
-            os.chmod(path, 0o600)
-    finally:
-        os.close(descriptor)
-    return path
+def explain_file_error(error: OSError) -> str:
+    """One line that says which file failed, why, and what to do about it."""
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return reason
+    path = os.path.abspath(os.fsdecode(error.filename))
+    text = f"cannot use {path} ({reason})"
+    own = (config_folder(), str(data_dir()))
+    if not any(path == folder or path.startswith(folder + os.sep) for folder in own):
+        return text
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{text}: free some space, or set {HOME_VARIABLE} to a folder on another disk"
+    return f"{text}: make it writable, or set {HOME_VARIABLE} to a folder that is"
 
 
 def _home() -> str | None:

@@ -59,6 +59,37 @@ def agent_with_mcp() -> Agent:
     return agent
 
 
+@pytest.mark.parametrize("reads", ["never", "in the handler", "from the request", "in the turn"])
+async def test_servers_that_the_agent_drops_are_logged(reads: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Once per session, after the first turn, and only if no handler asked for them."""
+
+    async def reply(turn: Turn) -> None:
+        if reads == "in the turn":
+            assert [one.name for one in turn.session.mcp_servers] in (["docs", "tickets"], [])
+        await turn.say("hello")
+
+    agent = make_agent(reply)
+
+    @agent.new_session
+    def begin(session: AgentSession) -> None:
+        if reads == "in the handler":
+            assert [one.name for one in session.mcp_servers] in (["docs", "tickets"], [])
+        elif reads == "from the request":
+            assert session.request.mcp_servers is not None
+
+    async with connected_client(agent) as client:
+        params = {"cwd": "/a", "mcpServers": [server("docs"), server("tickets")]}
+        session = (await client.call("session/new", params))["sessionId"]
+        empty = (await client.call("session/new", {"cwd": "/a", "mcpServers": []}))["sessionId"]
+        assert caplog.messages == [], "a handler may still read them in the first turn"
+        for id in (session, session, empty):
+            prompt = {"sessionId": id, "prompt": [{"type": "text", "text": "hi"}]}
+            await client.call("session/prompt", prompt)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == (1 if reads == "never" else 0)
+    assert all("'docs', 'tickets'" in one and "session.mcp_servers" in one for one in warnings)
+
+
 def server(name: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -73,8 +104,7 @@ async def test_every_listed_server_is_started_and_a_broken_one_is_reported(tmp_p
     broken = {"name": "broken", "command": "/nonexistent/mcp", "args": [], "env": []}
     async with connected_client(agent_with_mcp()) as client:
         session = await client.new_session(str(tmp_path), mcpServers=[server("db"), broken, server("web")])
-        notice = await client.update("agent_message_chunk")
-        updates, _ = await client.turn(session)
+        (notice, *updates), _ = await client.turn(session)
         await client.call("session/close", {"sessionId": session})
     assert [update["content"]["text"] for update in updates] == ["DB --for db", "WEB --for web"]
-    assert notice["content"]["text"] == "MCP server broken does not start: No such file or directory"
+    assert notice["content"]["text"] == "MCP server broken does not start: No such file or directory\n\n"

@@ -327,6 +327,22 @@ async def test_setting_an_option_may_change_the_list_of_options() -> None:
 
 
 @pytest.mark.rule(206, 213)
+@pytest.mark.rule(225)
+async def test_the_mode_option_follows_the_modes_if_it_has_the_value() -> None:
+    here = {"cwd": "/a", "mcpServers": []}
+    code = SessionModeState("code", MODES.available_modes)
+    other = SessionConfigSelect(
+        "how", "Mode", "slow", [SessionConfigSelectOption("slow", "Slow")], category="mode"
+    )
+    async with connected_client(agent_with(MODE, modes=code)) as client:
+        follows = await client.call("session/new", here)
+    async with connected_client(agent_with(other, modes=code)) as client:
+        keeps = await client.call("session/new", here)
+    assert values(follows["configOptions"]) == {"how": "code"}
+    assert values(keeps["configOptions"]) == {"how": "slow"}
+    assert keeps["modes"]["currentModeId"] == "code"
+
+
 async def test_inconsistent_modes_or_options_fail_session_new() -> None:
     invalid = SessionConfigSelect("a", "A", "x", [SessionConfigSelectOption("y", "Y")])
     for agent in (

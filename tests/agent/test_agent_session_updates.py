@@ -193,11 +193,44 @@ async def test_without_notice_support_a_notice_becomes_a_separate_message(capabi
 
 @pytest.mark.rule(312, 313)
 async def test_a_notice_can_be_sent_between_turns() -> None:
-    for capabilities, kind in ((EVERYTHING, "notice"), ({}, "agent_message_chunk")):
-        async with connected_client(make_agent(silent), capabilities=capabilities) as client:
-            session = await client.new_session()
-            await client.connection.sessions[session].notice("Low battery")
-            assert (await client.update(kind))["sessionUpdate"] == kind
+    async with connected_client(make_agent(silent), capabilities=EVERYTHING) as client:
+        session = await client.new_session()
+        await client.connection.sessions[session].notice("Low battery")
+        assert (await client.update("notice"))["title"] == "Low battery"
+
+
+async def thinks_and_answers(turn: Turn) -> None:
+    await turn.think("hm")
+    await turn.say(f"answer to {turn.text}")
+
+
+async def uses_a_tool(turn: Turn) -> None:
+    async with turn.tool_call("look"):
+        pass
+    await turn.say(f"answer to {turn.text}")
+
+
+@pytest.mark.rule(312, 313)
+@pytest.mark.parametrize("handler", [thinks_and_answers, uses_a_tool])
+async def test_without_notice_support_a_notice_between_turns_opens_the_next_turn(handler: Any) -> None:
+    """Clients append what arrives between turns to the last answer, so it is held back."""
+    async with connected_client(make_agent(handler)) as client:
+        session = await client.new_session()
+        await client.turn(session, "one")
+        count = len(client.updates())
+        agent_session = client.connection.sessions[session]
+        for _ in range(2):
+            await agent_session.notice("MCP server down", "it exited")
+        await agent_session.title("a title")
+        assert (await client.update("session_info_update"))["title"] == "a title"
+        updates, _ = await client.turn(session, "two")
+        between = client.updates()[count : -len(updates)]
+        assert [update["sessionUpdate"] for update in between] == ["session_info_update"]
+        notice, *others = updates
+        assert notice["content"]["text"] == "MCP server down: it exited\n\n"
+        assert notice["messageId"] not in {update.get("messageId") for update in others}
+        again, _ = await client.turn(session, "three")
+        assert "MCP server down" not in str(again), "it is said once"
 
 
 async def compacts(turn: Turn) -> None:

@@ -93,6 +93,41 @@ async def test_a_call_that_ends_at_once_is_reported_in_progress_first() -> None:
     ]
 
 
+@pytest.mark.rule(182)
+async def test_a_call_is_started_once_and_never_after_its_end() -> None:
+    async def restarts(turn: Turn) -> None:
+        async with turn.tool_call("Dig") as call:
+            await call.start()
+            await call.start()
+            await call.finish()
+            await call.start()
+            assert call.status == "completed"
+
+    assert [update["status"] for update in await tool_call_updates(restarts)] == [
+        "pending",
+        "in_progress",
+        "completed",
+    ]
+
+
+@pytest.mark.rule(182)
+async def test_a_started_call_that_finishes_is_not_reported_in_progress_again() -> None:
+    async def finishes(turn: Turn) -> None:
+        async with turn.tool_call("Blink") as call:
+            await call.finish()
+        async with turn.tool_call("Dig") as call:
+            await call.start()
+            await call.finish(failed=True)
+        async with turn.tool_call("Run") as call:
+            await call.start()
+
+    assert [update["status"] for update in await tool_call_updates(finishes)] == [
+        *("pending", "in_progress", "completed"),
+        *("pending", "in_progress", "failed"),
+        *("pending", "in_progress", "completed"),
+    ]
+
+
 @pytest.mark.rule(183)
 async def test_a_call_whose_block_raises_fails_with_the_reason() -> None:
     async def fails(turn: Turn) -> None:

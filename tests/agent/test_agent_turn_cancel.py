@@ -5,7 +5,13 @@ import asyncio
 import pytest
 from tests.agent.agent_client import EVERYTHING, connected_client, make_agent
 
-from accord.agent import AgentOptions, Turn
+from accord.agent import AgentOptions, AgentSession, Turn
+from accord.schema import (
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+)
 from accord.testing.fake_clock import FakeClock
 
 
@@ -78,6 +84,47 @@ async def test_a_turn_cancelled_right_after_its_prompt_never_starts() -> None:
         _, result = await client.turn_of(id)
     assert result == {"stopReason": "cancelled"}
     assert started == []
+
+
+@pytest.mark.rule(164)
+async def test_a_handler_that_ignores_cancellation_changes_no_mode_or_option() -> None:
+    """A turn that was answered for it may belong to the past: the user may have chosen another mode since."""
+    clock, released, over = FakeClock(), asyncio.Event(), asyncio.Event()
+
+    async def stubborn(turn: Turn) -> None:
+        await turn.say("begun")
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        await turn.set_mode("code")
+        await turn.set_option("llm", "m2")
+        over.set()
+
+    agent = make_agent(stubborn)
+
+    @agent.new_session
+    async def begin(session: AgentSession) -> None:
+        session.modes = SessionModeState("ask", [SessionMode("ask", "Ask"), SessionMode("code", "Code")])
+        choices = [SessionConfigSelectOption("m1", "M1"), SessionConfigSelectOption("m2", "M2")]
+        session.config_options = [SessionConfigSelect("llm", "Model", "m1", choices, category="model")]
+
+    async with connected_client(agent, options=AgentOptions(clock=clock, cancel_grace=5.0)) as client:
+        session = await client.new_session()
+        id = client.prompt(session)
+        await client.update("agent_message_chunk")
+        client.cancel(session)
+        await clock.advance(5.0)
+        assert await client.turn_of(id) == ([], {"stopReason": "cancelled"})
+        released.set()
+        await over.wait()
+        answer = await client.call(
+            "session/set_config_option", {"sessionId": session, "configId": "llm", "value": "m1"}
+        )
+    current = {option["id"]: option["currentValue"] for option in answer["configOptions"]}
+    assert current == {"mode": "ask", "llm": "m1"}
+    assert "current_mode_update" not in str(client.raw.received)
 
 
 @pytest.mark.rule(162, 163, 164)

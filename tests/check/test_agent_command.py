@@ -7,7 +7,7 @@ import pytest
 from tests.check.commands import MODEL, ODD_AGENT, model_script, printed_report, verdicts
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
-from accord.check.check_run import CheckOptions, check_agent
+from accord.check.check_run import CheckOptions, agent_cases, agent_run, check_agent
 from accord.check.check_script import AGENT_ACTIONS, AgentCheckScript, shipped_script
 from accord.check.checked_connection import CheckTimeouts
 from accord.check.findings import Finding, RuleId
@@ -54,6 +54,19 @@ async def test_an_agent_that_hangs_is_abandoned_and_ended() -> None:
     assert "it still ran 0.2 seconds after its input was closed" in found["fault-dies"].why
 
 
+async def test_an_agent_that_hangs_in_every_turn_does_not_keep_the_check_busy(tmp_path: Path) -> None:
+    """After three cases without an answered turn, the next ones wait only for the short limit."""
+    timeouts = CheckTimeouts(answer=100.0, turn=0.5, soon=0.25, exit=0.2)
+    launcher = AgentProcessLauncher((*ODD_AGENT, "hangs"), exit_timeout=timeouts.exit)
+    options = CheckOptions[AgentCheckScript](timeouts=timeouts, jobs=1)
+    run = agent_run(launcher, tmp_path, shipped_script("plain", AgentCheckScript), {}, options)
+    names = ["a plain turn"] * 3 + ["cancel without a turn"]
+    cases = {case.name: case for case in agent_cases()}
+    notes = await run.run_cases([cases[name] for name in names])
+    limits = [note.reason.rpartition(" within ")[2] for note in notes.for_rule(143)]
+    assert limits == ["0.5 seconds"] * 3 + ["0.25 seconds"]
+
+
 async def test_an_agent_that_does_not_read_lines_fails() -> None:
     timeouts = CheckTimeouts(answer=5.0, exit=0.2)
     launcher = AgentProcessLauncher((*ODD_AGENT, "reads_chunks"), exit_timeout=timeouts.exit)
@@ -86,6 +99,45 @@ async def test_a_message_that_is_too_big_is_not_judged(behavior: str, reason: st
     assert {found[id].verdict for id in ("schema", "9")} == {"not shown"}
     assert reason in found["schema"].why
     assert reason in found["9"].why
+
+
+async def test_an_error_without_an_id_counts_as_the_answer() -> None:
+    """The report shows what the agent answered, and the check does not wait for another answer."""
+    found = await findings("answers_without_id", 9, 392)
+    assert found["9"].verdict == "fail"
+    assert found["9"].why == "the id -7 gave error -32700: Parse error, without the id"
+    assert [frame.sender for frame in found["9"].frames] == ["client", "agent"]
+    assert found["392"].why == "half of a surrogate pair gave error -32700: Parse error"
+
+
+async def test_an_array_may_answer_a_batch_and_nothing_else() -> None:
+    found = await findings("answers_batches", 9, 29, 31)
+    assert {id: one.verdict for id, one in found.items()} == {"9": "pass", "29": "pass", "31": "pass"}
+    found = await findings("sends_batches", 29, 31)
+    assert (found["29"].verdict, found["29"].why) == ("fail", "an array of messages")
+    assert found["31"].verdict == "pass"
+
+
+async def test_a_second_prompt_is_judged_only_while_the_first_turn_runs() -> None:
+    found = await findings("ends_busy_turns", 385)
+    assert found["385"].verdict == "not shown"
+    assert "the busy turn ended by itself" in found["385"].why
+
+
+async def test_a_warning_of_the_agent_need_not_be_replayed() -> None:
+    found = await findings("warns", 104)
+    assert (found["104"].verdict, found["104"].why) == ("pass", "the whole conversation is replayed")
+    found = await findings("loses_text", 104)
+    assert (found["104"].verdict, found["104"].why) == ("fail", "the text of the agent is not replayed")
+
+
+async def test_members_that_were_official_for_a_while_are_not_custom() -> None:
+    found = await findings("names_variables", 42)
+    assert found["42"].verdict == "pass"
+    assert "$.authMethods[0].vars was official in releases 0.15 to 1.3" in found["42"].why
+    found = await findings("names_passwords", 42)
+    assert found["42"].verdict == "fail"
+    assert "$.authMethods[0].type: unknown member" in found["42"].why
 
 
 def test_the_schema_rule_alone_is_checked_in_all_cases(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.check.idle_clock import idle_clock
 from tests.check.model_agent.launcher import SCRIPT, ModelLauncher
 from tests.check.model_agent.state import Message, Session
@@ -22,6 +23,7 @@ from accord.check.check_run import (
     initialize_agent,
 )
 from accord.check.checked_connection import CheckTimeouts
+from accord.check.findings import RuleNotes, make_findings
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {66: ("session/status",)}
@@ -33,26 +35,46 @@ CANNOT_FAIL = {124: "a page of any size may be a bounded one"}
 FALLIBLE = [rule for rule in agent_rules() if rule not in AGENT_UNTESTED and rule not in CANNOT_FAIL]
 
 
-async def broken_rules(rule: Any, folder: Path) -> set[Any]:
-    """The rules that an agent with this defect is found to break, in all cases for the rule."""
+async def notes_of(rule: Any, folder: Path, cases_of: Any = None, *, ours: bool = True) -> RuleNotes:
+    """The notes about an agent with the defect of a rule, in all cases for this rule or for `cases_of`."""
     context = nullcontext(SYSTEM_CLOCK) if rule in WITH_REAL_PROCESSES else idle_clock()
     async with context as clock:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()))
+        script = structs.replace(SCRIPT, ours=ours)
         options = CheckOptions(
-            script=SCRIPT,
+            script=script,
             jobs=1,
             clock=clock,
             timeouts=TIMEOUTS if rule in WITH_REAL_PROCESSES else CheckTimeouts(),
         )
         initialize_result = await initialize_agent(launcher, folder / "first", options)
-        run = agent_run(launcher, folder, SCRIPT, initialize_result, options)
-        notes = await run.run_cases([case for case in agent_cases() if rule in case.rules])
+        run = agent_run(launcher, folder, script, initialize_result, options)
+        return await run.run_cases([case for case in agent_cases() if (cases_of or rule) in case.rules])
+
+
+async def broken_rules(rule: Any, folder: Path, *, ours: bool = True) -> set[Any]:
+    """The rules that an agent with this defect is found to break, in all cases for the rule."""
+    notes = await notes_of(rule, folder, ours=ours)
     return {note.rule for note in notes.entries if note.outcome == "fail"}
 
 
 @pytest.mark.parametrize("rule", FALLIBLE)
 async def test_an_agent_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, tmp_path: Path) -> None:
     assert await broken_rules(rule, tmp_path) == {rule}
+
+
+@pytest.mark.parametrize("rule", [383, 385, 386, 387])
+async def test_other_agents_may_use_any_code_where_the_protocol_names_none(rule: int, tmp_path: Path) -> None:
+    assert await broken_rules(rule, tmp_path, ours=False) == set()
+
+
+async def test_an_agent_that_ignores_capabilities_is_not_said_to_misread_them(tmp_path: Path) -> None:
+    """It reads files without any capability, which another rule is about."""
+    notes = await notes_of(236, tmp_path, cases_of=70)
+    findings = {one.rule.id: one for one in make_findings(notes, [70, 236], ours=True)}
+    assert findings["70"].verdict == "not shown"
+    assert "without any capability" in findings["70"].why
+    assert findings["236"].verdict == "fail"
 
 
 async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
@@ -92,3 +114,12 @@ def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
     shown = {rule for case in agent_cases() for rule in case.rules}
     assert set(agent_rules()) - shown == set(AGENT_UNTESTED)
     assert not shown & set(AGENT_UNTESTED)
+
+
+async def test_a_repeated_message_is_shown_twice_as_evidence(tmp_path: Path) -> None:
+    """The same tool call id twice in a session: both messages are needed to see it."""
+    notes = await notes_of(174, tmp_path)
+    (finding,) = make_findings(notes, [174], ours=True)
+    first, second = finding.frames[:2]
+    assert first.connection == second.connection
+    assert first.number < second.number

@@ -2,7 +2,9 @@
 codes.
 """
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +18,8 @@ from tests.cli.run.run_harness import alive
 from tests.cli.terminal import in_terminal
 
 from accord.cli import main
+
+CLI = (sys.executable, "-m", "accord.cli")
 
 
 class Kind(NamedTuple):
@@ -219,6 +223,77 @@ def test_a_signal_ends_the_check_and_its_process_tree(
         pids = [int(pid) for pid in file.readline().split()]
     check.send_signal(number)
     out, err = check.communicate()
-    assert (check.returncode, out, err) == ({signal.SIGTERM: 143, signal.SIGINT: 130}[number], b"", b"")
+    assert (check.returncode, out) == (128 + number, b"")
+    assert err.decode() == (
+        f"accord check: interrupted before the first case; the {kind.name} was not checked\n"
+    )
     assert list(folder.iterdir()) == []
     assert not any(map(alive, pids))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_check_reports_what_ran(kind: Kind, number: signal.Signals, tmp_path: Path) -> None:
+    """In every format, with the exit code of the signal; rules of unfinished cases are not shown."""
+    folder, pid_file = tmp_path / "tmp", tmp_path / "pids"
+    junit, page = tmp_path / "report.xml", tmp_path / "report.html"
+    folder.mkdir()
+    os.mkfifo(pid_file)
+    command = {
+        "agent": (*ODD_AGENT, "hangs", str(pid_file)),
+        "client": (*SIMPLE_CLIENT, "hangs", str(pid_file), "--", "{agent}"),
+    }[kind.name]
+    formats = ("--json", "--junit", str(junit), "--html", str(page))
+    check = subprocess.Popen(
+        [*CLI, "check", kind.name, "--jobs", "1", "--slow", "0.1", *formats, "--", *command],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    started: list[str] = []
+    while len(started) < 3:  # the third program belongs to the second case
+        with pid_file.open() as file:
+            started += file.readlines()
+    pids = [int(pid) for line in started for pid in line.split()]
+    check.send_signal(number)
+    check.send_signal(number)  # a second one does not disturb the report
+    with open(os.open(pid_file, os.O_RDWR)):  # no program waits for a reader
+        out, err = check.communicate()
+    assert check.returncode == 128 + number, err
+    report = json.loads(out)
+    ran, total = map(int, re.findall(r"\d+", report["interrupted"]))
+    assert report["interrupted"] == f"{ran} of {total} cases ran"
+    assert 1 <= ran < total
+    verdicts = [rule["verdict"] for rule in report["rules"]]
+    assert verdicts.count("not shown") > len(verdicts) / 2
+    interrupted = [rule for rule in report["rules"] if "interrupted before this was tested" in rule["why"]]
+    assert 0 < len(interrupted) < len(verdicts)
+    if kind is AGENT:
+        assert set(verdicts) & {"pass", "fail", "warn"}, "the finished case has a verdict"
+    errors = ElementTree.parse(junit).getroot().findall("testsuite/testcase/error")
+    assert [error.get("message") for error in errors] == [f"interrupted: {report['interrupted']}"]
+    assert f"interrupted: {report['interrupted']}" in page.read_text()
+    assert list(folder.iterdir()) == []
+    assert not any(map(alive, pids))
+
+
+def test_the_progress_of_a_long_run_is_printed(kind: Kind) -> None:
+    """Also without a terminal, on stderr, unless `--quiet` is given."""
+    command = {"agent": (*ODD_AGENT, "rejects"), "client": (*SIMPLE_CLIENT, "good", *PLACEHOLDERS)}[kind.name]
+    done = subprocess.run(
+        [*CLI, "check", kind.name, "--only", "framing,faults", "--slow", "0.2", "--", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stderr.splitlines()
+    assert 5 <= len(lines) <= 9, done.stderr
+    assert all(re.match(r"accord check: \d+ of \d+ cases done, running: \w", line) for line in lines)
+    done = subprocess.run(
+        [*CLI, "check", kind.name, "--only", "framing", "--quiet", "--slow", "0.2", "--", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""

@@ -39,6 +39,15 @@ def test_a_flood_of_messages_ends_in_a_verdict(capsys: pytest.CaptureFixture[str
     assert rules["16"]["verdict"] == "not shown"
 
 
+def test_a_refusal_of_the_user_is_not_a_broken_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    """A client that refuses every terminal and file may answer wrong types with the same refusal."""
+    command = (*SIMPLE_CLIENT, "refuses", *PLACEHOLDERS)
+    assert main(["check", "client", "--only", "239,241,326,327,328", "--json", "--", *command]) == 0
+    rules = {rule["id"]: rule for rule in printed_report(capsys)["rules"]}
+    assert rules.pop("327")["verdict"] == "pass"
+    assert {rule["verdict"] for rule in rules.values()} == {"not shown"}
+
+
 def test_the_command_needs_the_agent_placeholder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "client", "--", "client"]) == 2
     assert "has no {agent}" in capsys.readouterr().err

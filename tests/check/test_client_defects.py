@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.check.idle_clock import idle_clock
 from tests.check.model_client.launcher import SCRIPT, ModelLauncher
 
@@ -30,7 +31,7 @@ WAITING = (51, 248, 253)
 FALLIBLE = [rule for rule in client_rules() if rule not in CLIENT_UNTESTED]
 
 
-async def broken_rules(rule: Any, folder: Path) -> set[Any]:
+async def broken_rules(rule: Any, folder: Path, *, ours: bool = True) -> set[Any]:
     """The rules that a client with this defect is found to break, in all cases for the rule."""
     real = rule in WITH_REAL_PROCESSES
     async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as clock:
@@ -41,9 +42,10 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
             if real
             else CheckTimeouts()
         )
-        options = CheckOptions(script=SCRIPT, jobs=1, clock=clock, timeouts=timeouts)
+        script = structs.replace(SCRIPT, ours=ours)
+        options = CheckOptions(script=script, jobs=1, clock=clock, timeouts=timeouts)
         traits = await observe_client(launcher, folder / "first", options)
-        run = client_run(launcher, folder, SCRIPT, traits, options)
+        run = client_run(launcher, folder, script, traits, options)
         notes = await run.run_cases([case for case in client_cases() if rule in case.rules])
     return {note.rule for note in notes.entries if note.outcome == "fail"}
 
@@ -51,6 +53,10 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
 @pytest.mark.parametrize("rule", FALLIBLE)
 async def test_a_client_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, tmp_path: Path) -> None:
     assert await broken_rules(rule, tmp_path) == {rule}
+
+
+async def test_other_clients_may_refuse_unknown_sessions_with_any_code(tmp_path: Path) -> None:
+    assert await broken_rules(384, tmp_path, ours=False) == set()
 
 
 async def test_a_client_that_keeps_every_rule_passes_every_rule() -> None:

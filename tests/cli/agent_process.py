@@ -30,9 +30,7 @@ class AgentProcess:
 
     def request(self, method: str, **params: Any) -> Any:
         """Send a request and wait for its response. Keep updates before it and grant permissions."""
-        request_id = len(self._methods)
-        self._methods[request_id] = method
-        self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        request_id = self.start_request(method, **params)
         while True:
             message = self.read()
             if message.get("method") == "session/request_permission":
@@ -43,6 +41,13 @@ class AgentProcess:
                 self.updates.append(message["params"].get("update"))
             elif message["id"] == request_id:
                 return message
+
+    def start_request(self, method: str, **params: Any) -> int:
+        """Send a request and return its id."""
+        request_id = len(self._methods)
+        self._methods[request_id] = method
+        self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        return request_id
 
     def read(self) -> Any:
         """Return the next message."""

@@ -78,7 +78,7 @@ def test_an_invalid_config_is_refused_with_its_file_and_key(tmp_path: Path) -> N
     config.write_text("model = [")
     assert f"{config}: not valid TOML" in refused(home=tmp_path)
     config.write_text('[endpoints.work]\nkind = "x"\n')
-    assert f"{config}: endpoints.work.kind: Invalid enum value 'x'" in refused(home=tmp_path)
+    assert f"{config}: endpoints.work.kind: 'x' is not one of anthropic, google" in refused(home=tmp_path)
     config.write_text('[endpoints.work]\napi_key = "x"\n')
     assert "keys do not belong here" in refused(home=tmp_path)
     config.write_text('modle = "x"\n')

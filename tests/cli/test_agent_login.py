@@ -189,7 +189,8 @@ def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> N
     output = harness.accord("agents", "login", "gated", "key", code=6)
     assert output.splitlines() == [
         "accord agents: set GATED_KEY in your environment",
-        'accord agents: pass it on in the acp.json entry of gated: "env": {"GATED_KEY": "${GATED_KEY}"}',
+        "accord agents: pass it on with --env GATED_KEY, or in the acp.json entry of gated: "
+        '"env": {"GATED_KEY": "${GATED_KEY}"}',
     ]
     harness.env["GATED_KEY"] = "secret"
     output = harness.accord("agents", "login", "gated", "key", code=6)

@@ -174,8 +174,26 @@ def test_neovim_gets_lua_code(harness: SetupHarness, plugin: str) -> None:
     assert '"agent"' in text
     assert "@" not in text
     assert text.count("{") == text.count("}")
-    if plugin == "avante":
-        assert 'HOME = os.getenv("HOME"), ACCORD_HOME = os.getenv("ACCORD_HOME")' in text
+
+
+@pytest.mark.parametrize("plugin", ["avante", "agentic"])
+def test_plugins_that_pass_only_path_get_every_variable_that_the_agent_needs(
+    harness: SetupHarness, plugin: str
+) -> None:
+    harness.env |= {"MY_SERVER_API_KEY": "secret-value", "MY_SERVER_BASE_URL": "http://localhost:1/v1"}
+    text = harness.setup("neovim", "--plugin", plugin)
+    assert "env = {}" not in text
+    for name in ("HOME", "ACCORD_HOME", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY",
+                 "MY_SERVER_API_KEY", "MY_SERVER_BASE_URL"):  # fmt: skip
+        assert f'        {name} = os.getenv("{name}"),\n' in text
+    assert "secret-value" not in text
+
+
+def test_avante_is_set_to_ask_and_the_user_is_told_why(harness: SetupHarness) -> None:
+    text = harness.setup("neovim", "--plugin", "avante")
+    assert "-- avante approves every tool call by default, without asking you; false makes it ask" in text
+    assert "behaviour = { auto_approve_tool_permissions = false }," in text
+    assert "approves" not in harness.setup("neovim", "--plugin", "agentic")
 
 
 def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:

@@ -144,6 +144,9 @@ def test_recorded_sessions_need_no_agent(harness: SessionsHarness) -> None:
     assert [(line.split()[0], line.split()[3]) for line in lines] == [("r-2", "gone"), ("r-1", "keeper")]
     assert harness.sessions("list", "--recorded", "-a", "gone").split()[0] == "r-2"
     assert "No." in harness.sessions("show", "r-2", "--recorded")
+    assert harness.stderr == ""
+    harness.sessions("delete", "r-2", "--recorded")
+    assert harness.stderr == "accord sessions: deleted here: r-2\n"
     assert not harness.calls_file.exists()
 
 
@@ -165,7 +168,8 @@ def test_an_endless_session_list_exits_with_3(harness: SessionsHarness) -> None:
 
 def test_an_empty_list_is_not_an_error(harness: SessionsHarness) -> None:
     assert harness.sessions("list", "--cwd", "/") == ""
-    assert harness.stderr == "accord sessions: no sessions in /; use --all for every folder\n"
+    hint = "use --all for every folder or --recorded for recordings of all agents"
+    assert harness.stderr == f"accord sessions: no sessions in /; {hint}\n"
 
 
 # -- session ids -----------------------------------------------------------------------------------------
@@ -334,6 +338,25 @@ def test_show_uses_the_record_when_the_agent_cannot_replay(
     assert len(harness.calls("session/load")) == (0 if without == "load" else 1)
 
 
+def test_show_takes_an_id_on_trust_if_the_agent_cannot_list(harness: SessionsHarness) -> None:
+    harness.agent("keeper", sys.executable, KEEPER, KEEPER_WITHOUT="list")
+    assert "Make it *better*" in harness.sessions("show", "bbb-3")
+    assert [call["sessionId"] for call in harness.calls("session/load")] == ["bbb-3"]
+
+
+def test_show_passes_the_configured_mcp_servers_if_the_agent_needs_them(harness: SessionsHarness) -> None:
+    harness.agent("keeper", sys.executable, KEEPER, KEEPER_WITHOUT="servers")
+    harness.sessions("show", "bbb-3", code=1)
+    assert "the session needs its MCP servers" in harness.stderr
+    file = harness.home / "config" / "acp.json"
+    config = json.loads(file.read_text())
+    config["servers"]["keeper"]["mcpServers"] = {"tickets": {"command": "tickets"}}
+    file.write_text(json.dumps(config))
+    assert "Make it *better*" in harness.sessions("show", "bbb-3")
+    sent = [[server["name"] for server in call["mcpServers"]] for call in harness.calls("session/load")]
+    assert sent == [[], [], ["tickets"]]
+
+
 def test_show_fails_without_load_support_and_record(harness: SessionsHarness) -> None:
     harness.agent("keeper", sys.executable, KEEPER, KEEPER_WITHOUT="load")
     harness.sessions("show", "bbb-3", code=2)
@@ -392,6 +415,24 @@ def test_delete_removes_a_session_from_the_agent_and_the_records(harness: Sessio
     ]
     assert [call["sessionId"] for call in harness.calls("session/delete")] == ["bbb-3", "aaa-1", "old-9"]
     assert harness.sessions("list", "--recorded") == ""
+
+
+def test_delete_keeps_the_recording_if_the_agent_does_not_start(harness: SessionsHarness) -> None:
+    """Otherwise the session would be gone here and remain at the agent."""
+    harness.agent("keeper", "/no/such/program")
+    harness.record("keeper", "r-1", "Recorded.")
+    harness.sessions("delete", "r-1", code=3)
+    assert "/no/such/program" in harness.stderr
+    assert harness.sessions("list", "--recorded").split()[0] == "r-1"
+
+
+def test_delete_of_an_unknown_session_fails_unless_it_is_recorded(harness: SessionsHarness) -> None:
+    harness.agent("keeper", sys.executable, KEEPER, KEEPER_WITHOUT="list")
+    harness.sessions("delete", "zzz-9", code=1)
+    assert "Session not found" in harness.stderr
+    harness.record("keeper", "zzz-9", "Recorded.")
+    harness.sessions("delete", "zzz-9")
+    assert harness.stderr == "accord sessions: deleted here: zzz-9\n"
 
 
 def test_one_wrong_id_deletes_nothing(harness: SessionsHarness) -> None:

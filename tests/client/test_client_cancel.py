@@ -87,6 +87,20 @@ async def test_cancel_answers_every_pending_permission_request():
         await turn.end()
 
 
+@pytest.mark.rule(165)
+async def test_an_agent_that_withdraws_its_request_after_the_cancel_gets_the_answer_too():
+    async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
+        turn = EventCollector(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        asked = peer.ask("session/request_permission", question())
+        await turn.until(PermissionAsked)
+        peer.notify("$/cancel_request", {"requestId": asked})
+        session.cancel()
+        assert (await peer.answer_to(asked))["result"] == {"outcome": {"outcome": "cancelled"}}
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await turn.end()
+
+
 async def test_a_permission_handler_that_does_not_return_does_not_delay_the_cancel():
     closing = asyncio.Event()
 

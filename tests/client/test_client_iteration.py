@@ -66,6 +66,19 @@ async def test_an_event_stream_starts_when_it_is_created() -> None:
         await events.aclose()
 
 
+async def test_closing_an_event_stream_ends_a_loop_that_waits_for_an_event() -> None:
+    async with in_session() as (session, _):
+        events = session.events()
+
+        async def read_all() -> list[object]:
+            return [event async for event in events]
+
+        reading = asyncio.create_task(read_all())
+        await asyncio.sleep(0)
+        await events.aclose()
+        assert await asyncio.wait_for(reading, 5) == []
+
+
 async def test_a_dropped_event_stream_causes_no_back_pressure() -> None:
     async with in_session() as (session, peer):
         session.events()

@@ -132,6 +132,7 @@ async def test_a_running_agent_can_be_restarted(tmp_path):
     async with connect_restarting(capabilities=RESUME, env={"SCRIPTED_LOG": str(log)}) as agent:
         session = await agent.new_session(tmp_path)
         await agent.restart()
+        assert len(log.read_text().splitlines()) == 2
         assert (await session.ask("back")).text == "heard back; done"
     assert len(log.read_text().splitlines()) == 2
 

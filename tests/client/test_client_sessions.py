@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.client.raw_agent import EVERYTHING, EventCollector, both, collect, connected, in_session, kinds
 
+from accord.client import ClientFeatures, ClientOptions
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotOffered, RpcError, UsageError
 from accord.schema import (
     EnvVariable,
@@ -280,10 +281,12 @@ async def test_resume_sends_the_folders_and_restores_no_history():
             "mcpServers": [],
             "additionalDirectories": ["/lib"],
         }
-        peer.reply(asked, {})
+        modes = {"currentModeId": "plan", "availableModes": [{"id": "plan", "name": "Plan"}]}
+        peer.reply(asked, {"modes": modes})
         session = await resuming
         assert session.state.messages == []
         assert session.state.additional_directories == ["/lib"]
+        assert session.state.settings.current_mode_id == "plan"
 
 
 @pytest.mark.rule(121, 122, 135)
@@ -344,6 +347,19 @@ async def test_close_ends_the_turn_and_the_session():
         assert peer.agent.sessions == []
         request = {"sessionId": "s1", "toolCall": {"toolCallId": "c"}, "options": []}
         assert (await peer.error_of("session/request_permission", request))["data"] == {"sessionId": "s1"}
+
+
+async def test_close_ends_the_sessions_of_subagents():
+    async with in_session(options=ClientOptions(features=ClientFeatures(subagents=True))) as (session, peer):
+        peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
+        await settle()
+        (child,) = session.children
+        listening = EventCollector(child.events())
+        closing = asyncio.create_task(session.close())
+        peer.reply(await peer.next("session/close"), {})
+        await closing
+        await listening.end()
+        assert child.closed
 
 
 async def test_close_ends_a_prompt_without_a_response():

@@ -284,6 +284,7 @@ async def test_subagent_sessions_are_followed_without_being_opened():
         peer.update("s1", "subagent_update", sessionId="kid", state=None, title=None)
         await settle()
         assert (subagent.title, subagent.activity) == (None, "unknown")
+        assert session.children[0].state.messages[0].text == "child speaking"
         assert len(peer.received) == 2, "the client sent nothing"
 
 

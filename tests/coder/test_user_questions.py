@@ -150,10 +150,9 @@ async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> N
         assert await answers_read(client, id) == ["red"]
 
 
-async def test_client_that_disables_the_extension_is_not_asked() -> None:
-    async with connected_client(
-        asking_agent(WHICH), capabilities={"_meta": {AGENTAO_ASK_USER: False}}
-    ) as client:
+@pytest.mark.parametrize("meta", [{AGENTAO_ASK_USER: False}, {"extensions": {AGENTAO_ASK_USER: False}}])
+async def test_client_that_disables_the_extension_is_not_asked(meta: dict[str, Any]) -> None:
+    async with connected_client(asking_agent(WHICH), capabilities={"_meta": meta}) as client:
         assert await answers_read(client, client.prompt(await client.new_session())) == [None]
     assert AGENTAO_ASK_USER not in client.methods()
 

@@ -78,7 +78,15 @@ async def test_a_session_recorded_by_another_client_runs_and_reports_a_failure(
         (failure,) = await record_turn(other, session, "mine", "hi")
         assert failure.startswith("this session is not recorded: ")
         held.close()
+        assert await record_turn(other, session, "mine", "again") == []
     other.close()
+
+
+def test_all_recordings_are_listed(records: RecordedSessions) -> None:
+    ids = {f"s{number}" for number in range(120)}
+    for id in ids:
+        records.journal(id, agent="mine", cwd="/work").close()
+    assert {recorded.session_id for recorded in records.list("/work")} == ids
 
 
 async def test_a_recorded_session_can_be_deleted(

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from tests.patience import PATIENCE
+
 HERE = Path(__file__).parent
 FILES = HERE / "files"
 SOURCE = HERE.parents[1] / "src" / "accord"
@@ -27,7 +29,7 @@ MADE_IN = "/tmp/accord-frozen"
 TOKENS = {name: f"acc_{name}_" + "A" * 43 for name in ("frozen22", "frozen33")}
 """The tokens of the frozen gateway: with all rights, and read-only. They exist in these tests alone."""
 COOKIE = "frozen-browser-login"
-SECONDS = 120
+SECONDS = PATIENCE
 """How long any command may take, on a busy machine too."""
 
 

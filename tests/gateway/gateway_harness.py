@@ -115,10 +115,13 @@ class DrivenAgent(RawPeer):
 
     def __init__(self, transport: Transport, capabilities: dict[str, Any]) -> None:
         self._capabilities = capabilities
+        self.lines: list[Frame] = []
+        """The messages as they arrived."""
         super().__init__(transport, validate="client")
 
     def frames(self, frames: list[Frame]) -> None:
         before = len(self.received)
+        self.lines += frames
         super().frames(frames)
         for message in self.received[before:]:
             if message.get("method") == "initialize":

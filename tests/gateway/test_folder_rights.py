@@ -1,5 +1,7 @@
 """A token is limited to its folders in every method that reaches a session."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +195,28 @@ async def test_a_reused_session_id_is_another_session(audit: AuditLog, inside: P
         ]
 
 
-async def test_a_session_id_logged_by_another_gateway_shows_none_of_its_log(
+async def test_a_reused_session_id_is_refused_if_the_earlier_log_cannot_be_kept(
+    audit: AuditLog, inside: Path, outside: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.db"
+    async with gateway_harness(store=open_store(path), audit=audit) as harness:
+        owner, client = await harness.client(), await harness.client(limited_to(inside))
+        await open_session(harness, owner, outside, "1")
+        harness.agent.say("1", "said outside")
+        await owner.update()
+        await restart_agent(harness, client)
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(
+                "CREATE TRIGGER full BEFORE INSERT ON heads WHEN new.session LIKE '%~%' "
+                "BEGIN SELECT RAISE(ABORT, 'no space'); END"
+            )
+        asked = client.ask("session/new", {"cwd": str(inside), "mcpServers": []})
+        await harness.agent.answer_new_session("1")
+        error = (await client.answer_to(asked))["error"]
+        assert (error["code"], "cannot be logged" in error["message"]) == (-32600, True)
+
+
+async def test_a_session_id_of_another_gateway_shows_nothing_of_its_session(
     audit: AuditLog, inside: Path, outside: Path, tmp_path: Path
 ) -> None:
     stores = [open_store(tmp_path / "log.db") for _ in range(2)]
@@ -205,12 +228,12 @@ async def test_a_session_id_logged_by_another_gateway_shows_none_of_its_log(
         await open_session(one, owner, outside, "1")
         one.agent.say("1", "said outside")
         await owner.update()
-        await open_session(two, client, inside, "1")
-        two.agent.say("1", "said inside")
-        await client.update()
-        other = await two.client(limited_to(inside))
-        updates, _ = await other.load("1", str(inside))
-        assert updates == []
+        asked = client.ask("session/new", {"cwd": str(inside), "mcpServers": []})
+        await two.agent.answer_new_session("1")
+        assert "error" in await client.answer_to(asked)
+        params = {"sessionId": "1", "cwd": str(inside), "mcpServers": []}
+        error = await client.error("session/load", params)
+        assert error == {"code": -32003, "message": f"this token does not cover the folder {str(outside)!r}"}
         assert len(list(stores[1].list().sessions)) == 1
         assert (await client.call("_accord/sessions"))["sessions"] == []
         (entry,) = (await (await two.client()).call("_accord/sessions"))["sessions"]

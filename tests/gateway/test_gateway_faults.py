@@ -157,11 +157,14 @@ async def test_a_gateway_killed_mid_turn_comes_back_with_its_sessions(tmp_path: 
         token = gateway.token
         async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
-            await client.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "pid"}])
+            turn = await client.ask(
+                "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "pid"}]
+            )
             update = await client.until(
                 lambda m: m.get("method") == "session/update" and "content" in m["params"]["update"]
             )
             pid = int(update["params"]["update"]["content"]["text"])
+            await client.until(lambda m: m.get("id") == turn and "method" not in m)  # the session is free
             await client.ask(
                 "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "count 100000"}]
             )

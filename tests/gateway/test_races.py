@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.gateway.gateway_harness import ALL, DrivenClient, GatewayHarness, gateway_harness, open_session
 from tests.gateway.test_folder_rights import restart_agent
-from tests.gateway.test_session_lifetime import texts_of
+from tests.gateway.test_session_lifetime import run_turn, texts_of
 from tests.gateway.test_shared_sessions import CALL, OPTIONS
 
 from accord.gateway.access.access_tokens import TokenRights
@@ -451,6 +451,7 @@ async def test_a_list_that_the_agent_does_not_answer_comes_from_the_gateway(
     async with gateway_harness(audit=audit, clock=clock) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
+        await run_turn(harness, client, "hello", "hi")
         listing = client.ask("session/list")
         await harness.agent.until_method("session/list")
         await clock.advance(20)

@@ -153,6 +153,7 @@ async def test_a_session_of_an_agent_that_cannot_load_is_read_from_the_log(
         assert [entry["sessionId"] for entry in sessions] == ["s1"]
         updates, _ = await client.load("s1", str(tmp_path))
         assert texts_of(updates) == HISTORY
+        assert [update["title"] for update in updates if "title" in update] == ["hello"]
         error = (await client.answer_to(client.prompt("s1", "and?")))["error"]
         assert "start a new one" in error["message"]
     store.close()
@@ -238,6 +239,27 @@ async def test_the_session_list_merges_agent_and_gateway_within_the_folders(
 
         assert await listed(client) == ["s1", "s2"]
         assert await listed(await harness.client(TokenRights("t2", folders=(str(tmp_path),)))) == ["s1"]
+
+
+async def test_a_session_without_a_prompt_is_not_listed_and_no_title_is_null(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client = await harness.client()
+        await open_session(harness, client, tmp_path)
+
+        async def listed(*theirs: dict[str, Any]) -> list[dict[str, Any]]:
+            request = client.ask("session/list")
+            harness.agent.reply(await harness.agent.until_method("session/list"), {"sessions": [*theirs]})
+            return (await client.answer_to(request))["result"]["sessions"]
+
+        assert await listed() == []
+        (entry,) = await listed({"sessionId": "s1", "cwd": str(tmp_path), "title": None})
+        assert "title" not in entry
+        await run_turn(harness, client, "hello", "hi")
+        (entry,) = await listed()
+        assert entry["sessionId"] == "s1"
+        assert entry.get("title", "") is not None
 
 
 async def test_the_last_client_to_close_a_session_closes_it_at_the_agent(

@@ -293,6 +293,28 @@ async def test_the_inbox_lists_streams_and_answers_requests_of_all_sessions(
         assert again["code"] == -32002
 
 
+@pytest.mark.parametrize("more", [{}, {"locations": [{"path": "/work/Makefile"}]}], ids=["title", "path"])
+async def test_the_inbox_shows_the_command_that_an_earlier_update_named(
+    audit: AuditLog, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """A client that has not opened the session knows only the inbox."""
+    async with gateway_harness(audit=audit) as harness:
+        worker, watcher = await harness.client(), await harness.client()
+        session = await open_session(harness, worker, tmp_path)
+        command = {"command": "make all"}
+        announced = {"toolCallId": "c7", "title": "Bash", "kind": "execute", "rawInput": command}
+        update = {"sessionUpdate": "tool_call", **announced}
+        harness.agent.notify("session/update", {"sessionId": session, "update": update})
+        repeated = {"toolCallId": "c7", "title": "Run?", **more}
+        params = {"sessionId": session, "toolCall": repeated, "options": OPTIONS}
+        harness.agent.ask("session/request_permission", params)
+        asked = await worker.until_method("session/request_permission")
+        assert asked["params"] == params, "a client of the session gets the agent's own request"
+        [item] = (await watcher.call("_accord/inbox"))["items"]
+        call = item["params"]["toolCall"]
+        assert (call["title"], call["kind"], call["rawInput"]) == ("Run?", "execute", command)
+
+
 async def test_the_inbox_of_a_token_is_limited_to_its_folders(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         worker = await harness.client()

@@ -16,11 +16,12 @@ from typing import Any
 
 from tests.interop.agent_server import PEERS, run_agent_server
 from tests.interop.wire_record import WireRecord
+from tests.patience import PATIENCE
 from tests.requirements import need_node, need_npm
 
 SCRIPT = json.loads((PEERS / "script.json").read_text("utf-8"))
 NOTES = "one\ntwo\nthree\n"
-LIMIT = 45
+LIMIT = PATIENCE
 """Seconds until a conversation times out; a normal one takes about two."""
 
 

@@ -7,6 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 SEPARATOR, END = "\x1f", "\x1e"
 STUBS = {"ok1": 0, "ok2": 0, "no1": 1, "say": 0}
 WRAPPERS = ("env", "xargs", "nohup", "timeout", "nice", "bash", "sh", "setsid", "stdbuf")
@@ -17,7 +19,7 @@ printf '%s{end}' "$*" >>"$RECORD"
 echo ok2
 exit {code}
 """
-_SECONDS = 20.0
+_SECONDS = PATIENCE
 
 
 class BashRecorder:

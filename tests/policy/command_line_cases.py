@@ -4,6 +4,7 @@ ALLOWED = r"""
 ls
 ls -la
 ls -la src docs
+case x in (x) ls ;; (*) pwd ;; esac
 ls *.py
 ls src/*.py
 ls "with space"
@@ -225,6 +226,14 @@ for f in /etc/*; do echo $f; done
 X=$(cat a.py); echo $X
 while read -r l; do echo $l; done < a.py
 set -x; X=$API_KEY
+set -o nosuchoption
+cd -
+cd - && ls
+cd +1
+cd src docs
+set -eo nosuchoption; ls
+a=([0]=x); ls
+a=(x [1]=y); ls
 bash -x -c 'X=$API_KEY'
 LC_ALL=$API_KEY ls
 LC_ALL=$API_KEY

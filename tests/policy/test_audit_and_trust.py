@@ -120,6 +120,13 @@ def test_unusual_text_is_one_audit_line(project: Project, tmp_path: Path):
     assert len(audit.path.read_text().splitlines()) == 1
 
 
+def test_a_secret_in_its_own_word_of_a_command_is_redacted(project: Project, tmp_path: Path):
+    audit = DecisionLog(tmp_path / "decisions.jsonl")
+    request = replace(project.run("x"), command=("mysql", "--password", "hunter2", "db"))
+    audit.record(request, project.decide(request))
+    assert json.loads(audit.path.read_text())["command"] == ["mysql", "--password", "***", "db"]
+
+
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
@@ -128,6 +135,10 @@ def test_unusual_text_is_one_audit_line(project: Project, tmp_path: Path):
         ("curl -H 'Authorization: Bearer abcdef' x", "abcdef"),
         ("mysql --password=hunter2 -u me", "hunter2"),
         ("mysql --password hunter2", "hunter2"),
+        ("AUTH=hunter2 npm test", "hunter2"),
+        ("http POST example.com key=hunter2", "hunter2"),
+        ("curl -u me:hunter2 example.com", "hunter2"),
+        ("curl 'https://example.com/x?sig=hunter2'", "hunter2"),
         ("git clone https://me:hunter2@example.com/x", "hunter2"),
         ("echo sk-abcdefghijklmnopqrstuvwx", "sk-abcdefghijklmnopqrstuvwx"),
         ("x ghp_abcdefghijklmnopqrstuvwxyz012345", "ghp_abcdefghijklmnopqrstuvwxyz012345"),

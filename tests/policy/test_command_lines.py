@@ -39,6 +39,11 @@ def test_read_only_modes_never_allow_a_line_that_is_asked_for(project: Project, 
         assert project.verdict(line, mode=mode) in ("ask", "deny")
 
 
+@pytest.mark.parametrize("line", ["f() { ls; }; f", "f () (ls)", "function f { ls; }; f"])
+def test_the_reason_names_a_function_that_a_line_defines(project: Project, line: str):
+    assert "it defines a function, f" in project.decide(project.run(line)).reason
+
+
 WITHOUT_PARSER = """
 import sys
 sys.modules["tree_sitter_bash"] = None

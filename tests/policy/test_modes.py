@@ -151,3 +151,11 @@ def test_grants_of_one_session_do_not_apply_to_another(project: Project):
 
 def with_mode(mode: str, request: ActionRequest, grants: Grants | None = None) -> ActionRequest:
     return replace(request, mode=mode, grants=grants or request.grants)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("line", ["$X y", "f() { ls; }; f", "eval $X"])
+def test_a_stricter_default_also_asks_about_lines_that_cannot_be_checked(project: Project, line: str):
+    request = project.run(line, mode="full-access")
+    assert project.decide(request).effect == "allow"
+    assert project.decide(request, {"default": "ask"}).effect == "ask"
+    assert project.decide(request, {"default": "none"}).effect == "deny"

@@ -43,7 +43,7 @@ def test_permissions_can_be_an_object():
         ([], "acp.json: permissions: it must be one of"),
         ({"alow": []}, "acp.json: permissions: Object contains unknown field `alow`"),
         ({"source": "x"}, "acp.json: permissions.source: there is no such key"),
-        ({"default": "maybe"}, "acp.json: permissions.default: Invalid enum value"),
+        ({"default": "maybe"}, "acp.json: permissions.default: 'maybe' is not one of "),
         ({"allow": "read"}, "acp.json: permissions.allow: Expected `array`"),
         ({"allow": [1]}, "acp.json: permissions.allow[0]: Expected"),
         ({"allow": ["reed"]}, "acp.json: permissions.allow[0].kind: 'reed' is no kind of tool call"),
@@ -94,6 +94,13 @@ PATHS = [
     ("[!ab].py", "b.py", False),
     ("a.p", "a.py", False),
     ("a\\.py", "a.py", True),
+    ("\\*.py", "a.py", False),
+    ("[^ab].py", "b.py", False),
+    ("[b-a].py", "b.py", False),
+    ("src/**.py", "src/deep/x.py", True),
+    ("src/d**y", "src/deep/x.py", True),
+    ("sr**/x.py", "src/deep/x.py", True),
+    (".", "a.py", False),
     ("with space", "with space/x", True),
 ]
 

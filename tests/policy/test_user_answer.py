@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.policy.project import Project, granted
+from tests.policy.project import Project, always, granted
 
 from accord.errors import InternalError
 from accord.policy import Decision, Grants, Policy, UserAnswer, options_for, read_answer, remember
@@ -243,3 +243,12 @@ def test_commands_rejected_together_are_rejected_only_together(project: Project)
     grants = granted((project.run("npm test && npm install"), "reject_always"))
     assert project.verdict("npm install; npm test", grants=grants) == "deny"
     assert project.verdict("npm test", grants=grants) == "ask"
+
+
+@pytest.mark.parametrize("line", ["git push -f", "git push -fu origin main", "git push -uf origin main"])
+def test_always_for_a_command_does_not_cover_a_dangerous_letter_among_its_options(
+    project: Project, line: str
+):
+    grants = always(project, "git push origin main")
+    assert project.verdict("git push -u origin main", grants=grants) == "allow"
+    assert project.verdict(line, grants=grants) == "ask"

@@ -23,6 +23,7 @@ from accord.session import (
     PermissionAnswered,
     ReplayEnded,
     ReplayStarted,
+    SessionOpened,
     SessionState,
     ToolCallChanged,
     ToolCallState,
@@ -165,6 +166,11 @@ def replayed(events: list[Event]) -> SessionState:
     for event in events:
         state.apply(event)
     return state
+
+
+def test_the_snapshot_of_a_new_session_has_nothing_that_the_agent_did_not_send() -> None:
+    (opened,) = SessionState("s", "/home/me").snapshot()
+    assert isinstance(opened, SessionOpened)
 
 
 @settings(max_examples=300, deadline=None)

@@ -356,6 +356,7 @@ def only_one_store_at_a_time_writes_to_a_session(backend: StoreBackend) -> None:
     with pytest.raises(SessionInUse, match="s1"):
         other.delete("s1")
     mine, theirs = store.writer("s1"), other.writer("s1")
+    assert (store.writers(), other.writers()) == ({"s1": mine}, {"s1": theirs})
     assert mine is not None
     assert theirs is not None
     assert (mine.ours, theirs.ours, theirs.since) == (True, False, backend.clock.at)
@@ -474,6 +475,25 @@ def the_list_can_be_filtered_by_folder_and_agent(backend: StoreBackend) -> None:
     found = store.newest("/home/me/two", agent="")
     assert found is not None
     assert found.session_id == "b"
+
+
+@check
+def the_list_can_leave_out_sessions_without_a_prompt(backend: StoreBackend) -> None:
+    store = backend.open()
+    for name in ("empty", "titled", "prompted"):
+        store.create(name, "/home/me")
+    backend.clock.advance()
+    store.set_title("titled", "Mine")
+    store.journal("prompted").append(TurnStarted([TextContent("hello")]))
+    store.commit()
+    store.fork("prompted", "forked")
+    assert set(ids(store.list(used_only=True).sessions)) == {"titled", "prompted", "forked"}
+    assert len(store.list().sessions) == 4
+    first = store.list(used_only=True, limit=1)
+    with pytest.raises(InvalidParams, match="Unknown cursor"):
+        store.list(cursor=first.next_cursor)
+    store.rebuild()
+    assert set(ids(store.list(used_only=True).sessions)) == {"titled", "prompted", "forked"}
 
 
 @check

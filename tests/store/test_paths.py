@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord.errors import UsageError
-from accord.paths import config_dir, data_dir, private_file, private_folder
+from accord.paths import config_dir, data_dir
+from accord.private_files import private_file, private_folder
 from accord.store import store_path
 
 

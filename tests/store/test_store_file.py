@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE
 from tests.store.store_contract import ManualClock, append_texts, chunk, logged_texts
 
 from accord.errors import NotFound, StoreError, UsageError
@@ -39,6 +40,103 @@ def refusal(attempt: Callable[[], object], path: Path) -> str:
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_closed_store_leaves_no_lease_in_the_file(path: Path) -> None:
+    """Another process opens the session at once, without asking whether the owner of a lease is alive."""
+    store = SqliteStore(path)
+    for name in ("s1", "s2"):
+        store.create(name, "/home/me")
+        store.journal(name).append(chunk("one"))
+        store.commit()
+
+    def leases() -> list[str]:
+        connection = sqlite3.connect(path)
+        try:
+            return [name for (name,) in connection.execute("SELECT session FROM leases ORDER BY session")]
+        finally:
+            connection.close()
+
+    assert leases() == ["s1", "s2"]
+    store.close()
+    assert leases() == []
+    assert list(path.with_name(path.name + "-owners").iterdir()) == []
+
+
+def test_a_new_file_that_another_process_keeps_locked_is_refused(path: Path) -> None:
+    path.parent.mkdir()
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        assert "locked for too long" in refusal(lambda: SqliteStore(path, busy_seconds=0.05), path)
+        other.execute("ROLLBACK")
+    finally:
+        other.close()
+    SqliteStore(path).close()
+
+
+def test_a_new_file_that_another_process_locks_for_a_moment_is_opened(path: Path) -> None:
+    path.parent.mkdir()
+    other = sqlite3.connect(path, isolation_level=None)
+    errors: list[BaseException] = []
+
+    def open_store_file() -> None:
+        try:
+            SqliteStore(path, busy_seconds=PATIENCE).close()
+        except StoreError as error:
+            errors.append(error)
+
+    opening = threading.Thread(target=open_store_file)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        opening.start()
+        opening.join(0.3)  # gives it the time to find the lock; the result does not depend on that
+        other.execute("ROLLBACK")
+    finally:
+        other.close()
+        opening.join()
+    assert errors == []
+
+
+def test_a_deleted_session_leaves_the_database_file_while_the_store_is_open(path: Path) -> None:
+    with SqliteStore(path) as store:
+        store.create("s1", "/home/me")
+        append_texts(store, "s1", "a private text")
+    with SqliteStore(path) as store:
+        assert b"a private text" in path.read_bytes()
+        assert store.delete("s1")
+        join_checkpoint()
+        assert b"a private text" not in path.read_bytes()
+
+
+def test_the_file_of_a_dead_owner_is_removed_by_the_next_writer(path: Path) -> None:
+    owners = path.with_name(path.name + "-owners")
+    with SqliteStore(path) as store:
+        store.create("s1", "/home/me")
+        owners.mkdir(exist_ok=True)
+        (owners / "1-dead").touch()
+        with store.journal("s1"):
+            (alive,) = owners.iterdir()
+            assert alive.name.startswith(f"{os.getpid()}-")
+
+
+def test_many_bytes_are_moved_to_the_database_file_soon(path: Path) -> None:
+    """The write-ahead log is moved by its size, not only by the number of commits."""
+    with SqliteStore(path, checkpoint_pages=100, now=ManualClock().now) as store:
+        store.create("s1", "/home/me")
+        journal = store.journal("s1")
+        before = path.stat().st_size
+        journal.append(chunk("x" * 1_000_000))
+        store.commit()
+        join_checkpoint()
+        assert path.stat().st_size > before + 1_000_000
+
+
+def join_checkpoint() -> None:
+    """Wait for a checkpoint that is running."""
+    for thread in threading.enumerate():
+        if thread.name == "accord-store-checkpoint":
+            thread.join()
 
 
 # -- access rights ---------------------------------------------------------------------------------------

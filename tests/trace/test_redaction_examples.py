@@ -10,9 +10,8 @@ from tests.trace.trace_files import entries_in, starts_in
 from accord.gateway.access.access_tokens import TOKEN_PATTERN
 from accord.policy.audit_log import redacted
 from accord.policy.sandbox.command_environment import is_credential
-from accord.trace.command_redaction import redact_command
 from accord.trace.frame_buffer import FrameRing
-from accord.trace.message_redaction import has_unique_keys, redact_frame
+from accord.trace.redaction import has_unique_keys, redact_command, redact_frame, redact_value
 from accord.trace.secret_names import (
     _PASS_WORDS,
     _SECRET_ENDINGS,
@@ -24,7 +23,6 @@ from accord.trace.secret_names import (
 from accord.trace.text_redaction import redact_text
 from accord.trace.trace_format import entry_line, frame_entry, frame_line
 from accord.trace.trace_writer import FileSink
-from accord.trace.value_redaction import redact_value
 
 S = "hunter2SECRETvalue"
 PEM = ["-----BEGIN RSA PRIVATE KEY-----", f"MII{S}", f"{S}==", "-----END RSA PRIVATE KEY-----"]
@@ -362,6 +360,49 @@ def test_ordinary_text_is_unchanged(text: str):
     assert redact_text(long) == long
 
 
+# What a replay offers to the user: ids beside names that mention keys.
+PROVIDER_OPTION = {
+    "id": "api_key_provider",
+    "name": "Provider API key",
+    "type": "select",
+    "currentValue": "google",
+    "options": [
+        {"value": "google", "name": "Google Gemini (API Key)", "description": "reads GEMINI_API_KEY"},
+        {"value": "xai-grok-code-fast-1-0825-preview", "name": "Access token"},
+    ],
+}
+GROUPED_OPTION = {
+    **PROVIDER_OPTION,
+    "options": [{"group": "keys", "name": "API keys", "options": PROVIDER_OPTION["options"]}],
+}
+FORM_FIELDS = {
+    "apiKeySource": {"type": "string", "title": "API key", "enum": ["env", "google"], "default": "google"},
+    "token": {"type": "string", "oneOf": [{"const": "short", "title": "Short token"}], "default": "short"},
+    "secrets": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["a"]},
+    "keys": {"type": "array", "items": {"anyOf": [{"const": "c", "title": "Key"}]}, "default": ["c"]},
+}
+
+
+def test_a_value_that_no_choice_offers_is_redacted_and_a_secret_default_too() -> None:
+    option = {**PROVIDER_OPTION, "currentValue": S}
+    assert redact_value(option) == {**PROVIDER_OPTION, "currentValue": "[redacted]"}
+    fields = {"apiKey": {"type": "string", "title": "Key", "default": S}}
+    assert redact_value({"properties": fields}) == {
+        "properties": {"apiKey": {"type": "string", "title": "Key", "default": "[redacted]"}}
+    }
+    for document in (
+        {"properties": {"apiKey": S}},
+        {"properties": {"token": {"type": "string", "oneOf": [{"const": "short"}], "default": S}}},
+        {"properties": {"tokens": {"type": "array", "items": {"enum": ["a"]}, "default": ["a", S]}}},
+        {"properties": {"apiKey": {"type": "plain", "value": S}}},
+        {"options": [{"name": "API_KEY", "value": S}]},
+        {"options": {"apiKey": S}},
+        {"currentValue": "x", "options": [{"name": "A", "value": "x", "apiKey": S}]},
+        {"sessionId": "s", "configId": "api_key", "value": S},
+    ):
+        assert S not in json.dumps(redact_value(document)), document
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -377,6 +418,13 @@ def test_ordinary_text_is_unchanged(text: str):
         {"id": "thinking_tokens", "name": "Thinking tokens", "currentValue": "high"},
         {"environment": "production", "nodeEnv": "test", "env": {"PATH": "/bin", "LC_ALL": "C"}, "envs": []},
         {"required": ["apiKey", "password", "model"]},
+        PROVIDER_OPTION,
+        {name: value for name, value in PROVIDER_OPTION.items() if name != "currentValue"},
+        GROUPED_OPTION,
+        {"sessionId": "s", "configId": "model", "value": "xai-grok-code-fast-1-0825-preview"},
+        {"sessionId": "s", "modelId": "xai-grok-code-fast-1-0825-preview"},
+        {"availableModels": [{"modelId": "glm-4-plus-20260101-preview", "name": "GLM (API key)"}]},
+        {"type": "object", "properties": FORM_FIELDS},
         {"key": "Enter", "value": "Return"},
         {"key": "some-long-lower-case-name-1"},
         {"pwd": "/home/me", "pass": 12, "pin": True, "passed": True},

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.trace.command_redaction import redact_command
-from accord.trace.message_redaction import redact_frame
+from accord.trace.redaction import redact_command, redact_frame, redact_value
 from accord.trace.secret_names import REDACTED, is_secret
 from accord.trace.text_redaction import redact_text
 from accord.trace.trace_format import entry_line, frame_entry, stderr_entry
 from accord.trace.trace_writer import FileSink
-from accord.trace.value_redaction import redact_value
 from accord.wire.transport import OversizedFrame
 
 LETTERS = st.text("abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ23456789", min_size=36, max_size=48)

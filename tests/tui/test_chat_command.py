@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.agent_process import environment
+from tests.patience import PATIENCE
 from tests.tui.chat import DEMO_AGENT
 
 ACCORD = (sys.executable, "-m", "accord.cli", "chat")
@@ -27,7 +28,7 @@ class Tmux:
 
     def run(self, *words: str) -> str:
         command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout
 
     def start(self, size: tuple[int, int], shell: str) -> None:
         """Run a shell line on a screen of this size. It starts when its output is captured."""
@@ -123,9 +124,13 @@ def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, home: Path) -> None:
 
 def chat(tmp_path: Path, home: Path, typed: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ACCORD, "--cwd", str(tmp_path), *words], input=typed, capture_output=True, text=True, timeout=120,
+        [*ACCORD, "--cwd", str(tmp_path), *words],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
         env=environment(home),
-    )  # fmt: skip
+    )
 
 
 def test_without_a_terminal_each_line_is_a_prompt(tmp_path: Path, home: Path) -> None:

@@ -1,7 +1,11 @@
 """Dialogs for requests of the agent: no key counts before a dialog was visible, and forms are validated."""
 
+import os
+import re
+import signal
 from pathlib import Path
 
+import pytest
 from tests.tui.chat import running_chat
 from textual.widgets import Checkbox, Input
 
@@ -89,6 +93,50 @@ async def test_esc_cancels_the_turn_and_closes_the_dialog(tmp_path: Path) -> Non
         await chat.wait_until(lambda: chat.view.dialog is None)
         await chat.wait_ready()
         assert '"optionId"' not in chat.text
+
+
+async def test_questions_of_the_client_name_accord_and_show_command_or_diff(tmp_path: Path) -> None:
+    (tmp_path / "made").write_text("before\n")
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("run touch made")
+        await chat.wait_for_dialog()
+        screen = await chat.wait_until(lambda: "Accord asks: may" in chat.screen and chat.screen)
+        for text in ("run a command?", "$ touch made", f"in {tmp_path}"[:60]):
+            assert text in screen
+        await chat.pilot.press("escape")
+        await chat.wait_ready()
+        await chat.send(f"write {tmp_path}/made")
+        await chat.wait_for_dialog()
+        await chat.wait_until(lambda: "− before" in chat.screen and "+ written" in chat.screen)
+        assert "write a file?" in chat.screen
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+@pytest.mark.parametrize("prompt", ["run touch made", "write {folder}/made", "form", "url", "question"])
+async def test_stopping_the_turn_closes_every_kind_of_question(prompt: str, key: str, tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send(prompt.replace("{folder}", str(tmp_path)))
+        dialog = await chat.wait_for_dialog()
+        await chat.pilot.press(key)
+        await chat.wait_until(lambda: chat.view.dialog is None)
+        dialog.set_answer(getattr(dialog, "permission_options", [None])[0])  # too late
+        await chat.wait_ready()
+        await chat.wait_for_text("cancelled")
+    assert not (tmp_path / "made").exists()
+
+
+async def test_a_question_is_closed_when_the_agent_dies(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("run touch made")
+        await chat.wait_for_dialog()
+        pid = re.search(r"process (\d+)", chat.text)
+        assert pid is not None
+        os.kill(int(pid[1]), signal.SIGKILL)
+        await chat.wait_until(lambda: chat.view.dialog is None)
+    assert not (tmp_path / "made").exists()
 
 
 async def test_a_form_is_validated_before_it_is_sent(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Agents that require sign-in: the dialog offers their methods and closes when one succeeds."""
 
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -81,6 +80,32 @@ async def test_a_refused_prompt_is_sent_after_sign_in(tmp_path: Path) -> None:
         await chat.wait_for_text("welcome, friend")
 
 
+async def test_withheld_variables_are_named_when_sign_in_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEAM_SECRET", "hidden-value")
+    async with running_chat(tmp_path, SIGN_IN_AGENT, env=sign_in_env(tmp_path, "agent")) as chat:
+        await chat.wait_for_dialog()
+        await chat.pilot.press("escape")
+        await chat.wait_until(lambda: chat.phase == "failed")
+        await chat.wait_for_text("not passed to the agent", "TEAM_SECRET", "--env NAME")
+        assert "hidden-value" not in chat.text
+
+
+async def test_withheld_variables_are_named_when_a_turn_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEAM_SECRET", "hidden-value")
+    (tmp_path / "key").write_text("from before")
+    async with running_chat(tmp_path, SIGN_IN_AGENT, env=sign_in_env(tmp_path, "agent")) as chat:
+        await chat.wait_ready()
+        (tmp_path / "key").unlink()
+        await chat.send("friend")
+        await chat.wait_for_dialog()
+        await chat.pilot.press("escape")
+        await chat.wait_for_text("not passed to the agent", "TEAM_SECRET", "--env NAME")
+
+
 def test_without_a_terminal_an_unnamed_command_gets_sign_in_instructions(tmp_path: Path, home: Path) -> None:
     command = ["env", f"SIGN_IN_FILE={tmp_path / 'key'}", "SIGN_IN_METHODS=agent", *SIGN_IN_AGENT]
     done = chat_without_terminal(tmp_path, home, "friend\n", "--", *command)
@@ -94,7 +119,7 @@ def test_a_sign_in_program_runs_on_the_terminal(tmp_path: Path, home: Path) -> N
     with terminal(tmp_path, home, (100, 30), "--", *command) as tmux:
         tmux.wait_for_text("In the terminal", "1-2 choose")
         tmux.type("1")
-        tmux.wait_for_text(f"{shlex.join(command)[:40]}", "the word, please:")
+        tmux.wait_for_text("env 'SIGN_IN_FILE=[redacted]'", "the word, please:")
         tmux.type("open", "Enter")
         tmux.wait_for_text("that is not the word", "It exited with code 3. Press Enter to return")
         tmux.type("Enter")

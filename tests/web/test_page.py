@@ -68,13 +68,13 @@ def _run(command: list[str], **env: str) -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_unit_tests_pass() -> None:
     node = _need_packages("vitest", "jsdom")
     _run([node, "node_modules/vitest/vitest.mjs", "run"])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_types_check() -> None:
     node = _need_packages("typescript")
     _run([node, "node_modules/typescript/bin/tsc", "--noEmit"])
@@ -115,7 +115,7 @@ def _run_scenario(scenario: str, gateway: GatewayProcess, folder: Path, **env: s
     )
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario_in_browser(scenario: str, gateway: GatewayProcess, tmp_path: Path) -> None:
     _run_scenario(scenario, gateway, tmp_path)
@@ -138,7 +138,7 @@ def gateway_with_misbehaving_agents(
         running.end()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", FAILURE_SCENARIOS)
 def test_failure_scenario_in_browser(
     scenario: str, gateway_with_misbehaving_agents: tuple[GatewayProcess, Path], tmp_path: Path

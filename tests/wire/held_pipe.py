@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 
 class HeldPipe:
     """A named pipe that processes hold open. Each opens it for writing and writes its pid as one line."""
@@ -33,7 +35,7 @@ class HeldPipe:
         readable = loop.create_future()
         loop.add_reader(self._fd, readable.set_result, None)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await readable
         finally:
             loop.remove_reader(self._fd)

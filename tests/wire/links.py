@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from transport_contract import Inbox, Link
 
 from accord.wire.memory_transport import memory_pair
@@ -73,7 +74,7 @@ class ControlledLink:
     async def _command(self, command: str) -> None:
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self._control, f"{command}\n".encode())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             assert await loop.sock_recv(self._control, 3) == b"ok\n"
 
 

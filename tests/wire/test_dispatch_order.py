@@ -293,6 +293,21 @@ async def test_a_notification_handler_may_await_several_calls_at_once() -> None:
     assert got == [0, 1, 2]
 
 
+async def test_several_handlers_of_a_session_may_await_calls_at_once() -> None:
+    got: list[Any] = []
+
+    async def on_update(params: dict[str, Any]) -> None:
+        got.append(await pair.request("ask", key="s"))
+
+    pair = ConnectionPair(notifications={"update": on_update})
+    for _ in range(2):
+        pair.peer.notify("update", {"sessionId": "s"})
+    for number, message in enumerate([await pair.peer.next("ask") for _ in range(2)]):
+        pair.peer.reply(message, number)
+    await settle()
+    assert got == [0, 1]
+
+
 async def test_handlers_of_two_sessions_may_call_into_each_others_sessions() -> None:
     got: list[str] = []
 

@@ -11,6 +11,7 @@ from accord.errors import BadAnswer, InternalError, InvalidParams, MethodNotFoun
 from accord.testing.raw_peer import RawPeer, raw_pair
 from accord.wire.calls import Route
 from accord.wire.connection import Connection
+from accord.wire.envelope import InvalidMessage, parse_envelope
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import OversizedFrame
 
@@ -58,6 +59,7 @@ async def test_a_line_that_is_not_a_message_gets_an_error_response(line: bytes, 
     pair.peer.send(line)
     answer = await pair.peer.next()
     assert answer["error"]["code"] == code
+    assert answer["error"]["message"] == {-32700: "Parse error", -32600: "Invalid request"}[code]
     assert answer["id"] is None
     await assert_still_serving(pair)
 
@@ -73,6 +75,23 @@ async def test_invalid_utf8_anywhere_is_a_parse_error(bad: bytes) -> None:
     answer = await pair.peer.next()
     assert (answer["id"], answer["error"]["code"]) == (1, -32700)
     await assert_still_serving(pair)
+
+
+@pytest.mark.parametrize("text", ["plain", "größer", "日本", "🙂"])
+async def test_text_in_utf8_is_read(text: str) -> None:
+    line = f'{{"jsonrpc":"2.0","id":1,"method":"echo","params":{{"text":"{text}"}}}}'.encode()
+    pair = ConnectionPair(requests={"echo": echo})
+    pair.peer.send(line)
+    assert (await pair.peer.next())["result"] == {"text": text}
+    assert parse_envelope(line).method == "echo"
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xed\xa0\x80"])
+def test_an_envelope_of_invalid_utf8_is_refused_with_its_id(bad: bytes) -> None:
+    line = b'{"jsonrpc":"2.0","id":7,"method":"echo","params":{"text":"' + bad + b'"}}'
+    with pytest.raises(InvalidMessage, match="not UTF-8") as caught:
+        parse_envelope(line)
+    assert (caught.value.code, caught.value.id) == (-32700, 7)
 
 
 @pytest.mark.parametrize("answer_invalid", [True, False], ids=["agent", "client"])
@@ -196,7 +215,7 @@ async def test_a_missing_jsonrpc_member_is_accepted_unless_strict() -> None:
     [
         '{"jsonrpc":"2.0","id":{"a":1},"result":{}}',
         '{"jsonrpc":"2.0","id":99,"result":{}}',
-        '{"jsonrpc":"2.0","id":"1","result":{}}',
+        '{"jsonrpc":"2.0","id":"01x","result":{}}',
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}',
         '{"jsonrpc":"2.0","id":1.0,"result":{}}',
         '{"jsonrpc":"2.0","id":[1],"error":"x"}',
@@ -210,6 +229,21 @@ async def test_responses_with_unknown_ids_are_ignored(answer: str) -> None:
     await assert_still_serving(pair)
     assert not pending.done()
     pair.peer.reply(request, "right")
+    assert await pending == "right"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_numeric_id_returned_as_a_string_is_matched_unless_strict(strict: bool) -> None:
+    """It is reported in both cases: the peer changed the id."""
+    pair = ConnectionPair(requests={"echo": echo}, strict=strict, answer_invalid=False)
+    pending = asyncio.create_task(pair.request("ask"))
+    request = await pair.peer.next("ask")
+    pair.peer.send({"jsonrpc": "2.0", "id": str(request["id"]), "result": "right"})
+    await assert_still_serving(pair)
+    assert [report.kind for report in pair.reports] == ["unmatched" if strict else "invalid"]
+    assert pending.done() is not strict
+    if strict:
+        pair.peer.reply(request, "right")
     assert await pending == "right"
 
 
@@ -231,6 +265,8 @@ async def test_a_second_response_to_the_same_request_is_reported_and_ignored() -
         ('{"code":-32601,"message":"Method not found"}', MethodNotFound, "Method not found"),
         ('{"code":"x","message":5}', InternalError, "5"),
         ("7", InternalError, "malformed"),
+        ('{"code":-32603,"message":" "}', InternalError, "^The peer gave no reason \\[-32603\\]$"),
+        ('{"code":-32603,"message":{"a":1}}', InternalError, r"gave no reason \(a: 1\)"),
         ('{"code":12345,"message":"own","data":{"k":[1]}}', RpcError, "own"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from held_pipe import HeldPipe
 from loops import LOOPS
+from tests.patience import PATIENCE
 from transport_contract import Inbox
 
 from accord.errors import NeverStarted
@@ -123,7 +124,7 @@ async def test_drain_returns_when_a_child_that_never_reads_is_terminated():
     await asyncio.wait([drain_task], timeout=0)
     assert not drain_task.done()
     os.kill(transport.tree.pid, signal.SIGTERM)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await drain_task
     assert (await inbox.end()).signal == "SIGTERM"
     assert transport.unsent == 0
@@ -199,7 +200,7 @@ async def test_closing_terminates_then_kills_a_child_that_does_not_exit():
     await clock.advance(1.9)
     assert not close_task.done()
     await clock.advance(0.1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await close_task
     assert inbox.ends[0].signal == "SIGKILL"
     assert is_reaped(transport.tree.pid)

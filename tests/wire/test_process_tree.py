@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from held_pipe import HeldPipe
 from loops import LOOPS
+from tests.patience import PATIENCE
 
 from accord.wire.process_posix import WATCHDOG, find_tree
 from accord.wire.process_tree import ProcessExit, StopTimeouts, start_process
@@ -52,7 +53,7 @@ async def wait_for_exit(pid: int) -> None:
     ended = loop.create_future()
     loop.add_reader(fd, ended.set_result, None)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await ended
     finally:
         loop.remove_reader(fd)
@@ -134,7 +135,7 @@ async def test_a_tree_is_found_by_descent_group_and_session(tmp_path: Path):
     assert set(holders) <= set(members)
     tree.scan()
     os.kill(tree.pid, signal.SIGKILL)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert await tree.wait() == ProcessExit(signal="SIGKILL")
     apart = next(member for member in members.values() if member.session != tree.pid)
     assert apart.pid not in find_tree(tree.pid), "its parent is gone, so it cannot be found by descent"
@@ -150,7 +151,7 @@ async def test_terminate_and_kill_reach_the_whole_tree(tmp_path: Path):
     tree = start_process(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path)})
     await held_pipe.wait_for_holders(2)
     tree.terminate()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert await tree.wait() == ProcessExit(signal="SIGTERM")
     assert tree.exit == ProcessExit(signal="SIGTERM")
     tree.kill()
@@ -173,7 +174,7 @@ async def test_a_command_can_have_a_controlling_terminal():
     tree = start_process([sys.executable, "-SEc", code], tty=os.ttyname(slave))
     assert os.read(master, 100).decode().split() == [os.ttyname(slave)] * 2
     os.write(master, b"\x03")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert await tree.wait() == ProcessExit(signal="SIGINT")
     await tree.end(QUICK)
     os.close(master)
@@ -196,7 +197,7 @@ async def test_a_child_gets_default_signals_when_this_process_ignores_or_blocks_
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == {signal.SIGTERM}
         assert not any(ignored_by(tree.pid) >> number - 1 & 1 for number in numbers)
         tree.terminate()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             assert await tree.wait() == ProcessExit(signal="SIGTERM")
         await tree.end(QUICK)
     finally:

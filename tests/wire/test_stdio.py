@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from loops import LOOPS
+from tests.patience import PATIENCE
 
 ECHO = """
 import asyncio, importlib, os, sys
@@ -59,7 +60,7 @@ def run_program(loop: str, code: str = "run()", **options: object) -> tuple[int,
         "env": env,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
-        "timeout": 30,
+        "timeout": PATIENCE,
         "check": False,
         **options,
     }
@@ -163,7 +164,7 @@ def test_a_closed_descriptor_ends_the_connection_with_a_reason(loop: str, closed
         ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command(loop)],
         input=b"{}\n",
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, reason)
@@ -181,7 +182,7 @@ def test_all_three_descriptors_may_be_sockets(loop: str):
     to_child.sendall(b"{}\n")
     assert from_child.recv(100) == b"{}\n"
     to_child.shutdown(socket.SHUT_WR)
-    assert child.wait(30) == 0
+    assert child.wait(PATIENCE) == 0
     assert errors.recv(100) == GONE.encode()
     for ours, _ in pairs:
         ours.close()
@@ -200,7 +201,7 @@ def test_one_socket_for_both_directions(loop: str, stderr: str):
         received = b""
         while data := ours.recv(65536):
             received += data
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE) == 0
     assert received.replace(GONE.encode(), b"") == frame
 
 
@@ -226,7 +227,7 @@ def test_a_terminal_works_and_stays_blocking(loop: str):
         assert os.get_blocking(slave)
         os.close(slave)
         os.close(master)
-        assert child.communicate(timeout=30) == (None, GONE.encode())
+        assert child.communicate(timeout=PATIENCE) == (None, GONE.encode())
         assert child.returncode == 0
 
 
@@ -235,7 +236,7 @@ def test_a_shared_stdout_pipe_stays_blocking_for_other_processes(loop: str):
     with subprocess.Popen(
         command(loop), stdin=subprocess.PIPE, stdout=writable, stderr=subprocess.PIPE
     ) as child:
-        _, err = child.communicate(b"{}\n", timeout=30)
+        _, err = child.communicate(b"{}\n", timeout=PATIENCE)
         assert (child.returncode, err) == (0, GONE.encode())
     assert os.get_blocking(writable)
     assert os.read(readable, 100) == b"{}\n"
@@ -254,7 +255,7 @@ def test_a_client_that_stopped_reading_ends_the_connection_without_a_traceback(l
         child.stdin.write(b"{}\n")
         child.stdin.flush()
         assert child.stderr.read() == b"ended: the client no longer reads our stdout (Broken pipe)\n"
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE) == 0
 
 
 @pytest.mark.rule(36)
@@ -265,4 +266,4 @@ def test_a_client_that_never_reads_does_not_prevent_the_exit(loop: str):
         assert child.stdin is not None
         child.stdin.write(b"x" * 500_000 + b"\n")
         child.stdin.close()
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE) == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from links import ECHO, listen_for_control, memory_link, process_link
 from loops import LOOPS
+from tests.patience import PATIENCE
 from tests.wire.remote.remote_links import http_link, websocket_link
 from transport_contract import CHECKS, Inbox, MakeLink
 
@@ -72,11 +73,12 @@ def test_contract_over_stdio(loop: str, wiring: str, check: str, tmp_path: Path)
                 stdin=our_in,
                 stdout=our_out,
                 stderr=our_err,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
                 pass_fds=[listener.fileno()],
             ) as checked,
         ):
             wires.close()
-            assert (checked.wait(40), report.read_text()) == (0, "")
+            assert (checked.wait(PATIENCE), report.read_text()) == (0, "")
             echo.kill()
 
 
@@ -116,5 +118,5 @@ async def test_drain_returns_when_the_other_end_of_a_memory_pair_closes_before_i
     await asyncio.wait([drain_task], timeout=0)
     assert not drain_task.done()
     await right.aclose()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await drain_task

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from tests.patience import PATIENCE
+
 from accord.wire.transport import Frame, Transport, TransportEnd
 
 
@@ -43,7 +45,7 @@ class Inbox:
         return self.ends[0]
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 assert not self.ends, f"ended too early, after {len(self.received)} frames: {self.ends}"
                 self._changed.clear()
@@ -177,7 +179,7 @@ async def drain_waits_for_a_slow_peer(make_link: MakeLink) -> None:
         assert not drain_task.done()
         assert link.near.unsent > 0
         await link.far_resumes_reading()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await drain_task
         assert await inbox.count(40) == [frame] * 40
         assert link.near.unsent == 0
@@ -210,7 +212,7 @@ async def after_the_end_drain_returns_and_send_has_no_effect(make_link: MakeLink
         drain_task = asyncio.ensure_future(link.near.drain())
         await asyncio.wait([drain_task], timeout=0)
         await link.near.aclose()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await drain_task
         assert len(inbox.ends) == 1
         link.near.send(b"too late")

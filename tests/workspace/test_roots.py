@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.workspace.helpers import SECRET, names
 
 from accord.errors import InvalidParams
-from accord.workspace.roots import Folder, OutsideRoots, Roots
+from accord.workspace.roots import Folder, OutsideRoots, Roots, StopSignal
 
 
 def read(roots: Roots, path: Path) -> str:
@@ -293,7 +293,7 @@ def test_swapping_links_in_a_race_never_creates_a_file_outside(
     count = 0
     while swapper.poll() is None:
         with suppress(InvalidParams, OSError):
-            roots.with_parent_folder(project / "dir" / f"made{count}" / "x", make, create=True)
+            roots.with_parent_folder(project / "dir" / f"made{count}" / "x", make, create=StopSignal())
             count += 1
     assert swapper.returncode == 0
     assert count > 0

@@ -16,7 +16,7 @@ const FLAGS = [
   "--disable-dev-shm-usage",
 ];
 /** Long, for busy machines. Scenarios that work never wait that long. */
-const TIMEOUT_MS = Number(process.env["ACCORD_E2E_PATIENCE"] ?? 90_000);
+const TIMEOUT_MS = Number(process.env["ACCORD_E2E_PATIENCE"] ?? 300_000);
 
 /** One scenario: a browser and its tabs. `link` is the pairing link of the gateway. */
 export class BrowserTest {
@@ -34,7 +34,11 @@ export class BrowserTest {
   }
 
   async open() {
-    this.browser = await chromium.launch({ executablePath: this.executable, args: FLAGS });
+    this.browser = await chromium.launch({
+      executablePath: this.executable,
+      args: FLAGS,
+      timeout: TIMEOUT_MS,
+    });
     this.context = await this.newContext();
   }
 
@@ -119,7 +123,10 @@ class TestTab {
   async startSession(agent = null) {
     await this.page.getByRole("link", { name: "New session" }).click();
     if (agent !== null) await this.page.getByRole("radio", { name: agent }).check();
-    await this.page.getByLabel("Folder", { exact: true }).fill(this.folder);
+    const folder = this.page.getByLabel("Folder", { exact: true });
+    // The default may arrive while the field is being filled, and then both are in it.
+    do await folder.fill(this.folder);
+    while ((await folder.inputValue()) !== this.folder);
     await this.page.getByRole("button", { name: "Start" }).click();
     await this.prompt.or(this.page.getByRole("group", { name: /^Sign in to/ })).waitFor();
   }

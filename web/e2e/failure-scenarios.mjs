@@ -58,7 +58,7 @@ export const FAILURE_SCENARIOS = {
     await tab.expandAll(".tool-header[aria-expanded=false]:enabled");
     // Characters that reverse the text are shown by their code point, in names, answers, code and diffs.
     const answers = tab.card.locator(".button-row button");
-    assert.equal(await answers.first().innerText(), "Reject‹U+202E›wollA");
+    assert.equal(await answers.first().innerText(), "Reject‹U+202E›wollA (allow once)");
     await tab.waitForText("/tmp/‹U+202E›cod.sh", tab.card);
     await tab.waitForText("b‹U+202E›c", tab.card);
     const html = await tab.page.evaluate(() => document.documentElement.innerHTML);

@@ -63,6 +63,6 @@ test("renders a long text in several frames", async () => {
   await act(() => render(<Markdown text={lines.join("\n\n")} />, root));
   expect(root.querySelectorAll(".block").length).toBeLessThan(200);
   const texts = () => [...root.querySelectorAll(".block")].map((block) => block.textContent?.trim());
-  await vi.waitFor(() => expect(texts()).toEqual(lines), { timeout: 20_000 });
+  await vi.waitFor(() => expect(texts()).toEqual(lines), { timeout: 200_000 });
   render(null, root);
 }, 30_000);

@@ -4,7 +4,7 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Gateway, GatewayContext } from "../src/state/gateway.ts";
-import type { PendingRequest } from "../src/state/pending-requests.ts";
+import { optionLabel, type PendingRequest } from "../src/state/pending-requests.ts";
 import { Session } from "../src/state/session.ts";
 import { RequestCard } from "../src/ui/RequestCards.tsx";
 
@@ -65,7 +65,11 @@ test("shows all options of a permission without focus, and enables them after a 
     kind: "permission",
     params: { sessionId: "s", toolCall: { toolCallId: "t", title: "Run rm" }, options: OPTIONS },
   });
-  expect(buttons().map((button) => button.textContent)).toEqual(["Allow <b>once</b>", "Always", "No"]);
+  expect(buttons().map((button) => button.textContent)).toEqual([
+    "Allow <b>once</b>",
+    "Always (allow always)",
+    "No",
+  ]);
   expect(document.activeElement).toBe(document.body);
   buttons()[0]?.click();
   expect(answers).toEqual([]);
@@ -74,6 +78,44 @@ test("shows all options of a permission without focus, and enables them after a 
   expect(answers).toEqual([{ outcome: { outcome: "selected", optionId: "c" } }]);
   await act(() => buttons()[0]?.click());
   expect(answers).toHaveLength(1);
+});
+
+test("shows a command with its folder instead of raw JSON", async () => {
+  const ask = (toolCall: acp.ToolCallUpdate) =>
+    show({ ...common, kind: "permission", params: { sessionId: "s", toolCall, options: OPTIONS } });
+  const details = () => root.querySelector(".request-details")?.textContent ?? "";
+  await ask({ toolCallId: "t", title: "Shell", rawInput: { command: "python3 app.py", timeout: 5 } });
+  expect(details()).toContain("$ python3 app.py");
+  expect(details()).toContain("in /w");
+  expect(root.querySelector("details")?.open).toBe(false);
+  await ask({ toolCallId: "u", title: "Shell", rawInput: { command: "ls", args: ["a b"], cwd: "/w/src" } });
+  expect(details()).toContain("$ ls 'a b'");
+  expect(details()).toContain("in /w/src");
+  const shown = (...texts: string[]): acp.ToolCallContent[] =>
+    texts.map((text) => ({ type: "content", content: { type: "text", text } }));
+  const content = shown("```sh\n$ make\n```", "in /w");
+  await ask({ toolCallId: "v", title: "make", content, rawInput: { command: "make" } });
+  expect(details().match(/\$ make/g)).toHaveLength(1);
+  await ask({ toolCallId: "x", title: "make", content, rawInput: { command: "make", cwd: "/" } });
+  expect(details().match(/\$ make/g)).toHaveLength(2);
+  await ask({ toolCallId: "y", title: "make", content: shown("$ make"), rawInput: { command: "make" } });
+  expect(details()).toContain("in /w");
+  const misleading = { command: "rm -rf .", file: "notes.txt" };
+  await ask({ toolCallId: "z", title: "Look", content: shown("Look at notes"), rawInput: misleading });
+  expect(details()).toContain("$ rm -rf .");
+  await ask({ toolCallId: "w", title: "Tool", rawInput: { command: "write", path: "/w/a" } });
+  expect(details()).toContain('"path"');
+});
+
+test.each([
+  ["Allow", "allow_once", "Allow"],
+  ["Approve for this session", "allow_always", "Approve for this session"],
+  ["Reject", "allow_always", "Reject (allow always)"],
+  ["Allow once", "allow_always", "Allow once (allow always)"],
+  ["Don\u2019t allow", "allow_once", "Don\u2019t allow (allow once)"],
+  ["Sp\u00e4ter", "reject_once", "Sp\u00e4ter (reject once)"],
+] as const)("says what the option %s does if its name hides it", (name, kind, label) => {
+  expect(optionLabel({ optionId: "x", name, kind })).toBe(label);
 });
 
 test("disables a card that moves, so that a double click answers only one request", async () => {

@@ -47,6 +47,7 @@ function session(index: number): ListedSession {
     state,
     clients: 0,
     live: false,
+    owner: index === 2 ? "http://127.0.0.1:8766" : null,
   };
 }
 
@@ -56,6 +57,7 @@ test("lists 200 sessions with their activity, and filters them", async () => {
   expect(titles()).toHaveLength(200);
   expect(root.querySelectorAll("li")[0]?.textContent).toContain("Waiting for you");
   expect(root.querySelectorAll("li")[1]?.textContent).toContain("Running");
+  expect(root.querySelectorAll("li")[2]?.textContent).toContain("open in http://127.0.0.1:8766");
   const field = root.querySelector<HTMLInputElement>("#filter");
   await act(() => {
     if (field) field.value = "session 77";

@@ -6,7 +6,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET
 
@@ -45,17 +45,17 @@ Command: TypeAlias = AvailableCommand | tuple[str, str] | tuple[str, str, str]
 """A slash command. As a tuple: name, description and, if it takes text, the hint for it."""
 
 
+_MAX_HELD_NOTICES: Final = 20
+
+
 class AgentSession:
     """A session of one client. `data` is for the application."""
 
     def __init__(self, core: "AgentSessionCore", session_id: str, request: OpeningRequest) -> None:
         """Internal: sessions are created by requests of the client."""
         self.id: str = session_id
-        self.request: OpeningRequest = request
-        """The new, load, resume or fork request that opened the session."""
         self.cwd: str = request.cwd
         self.additional_directories: tuple[str, ...] = tuple(request.additional_directories or ())
-        self.mcp_servers: tuple[McpServer, ...] = tuple(request.mcp_servers or ())
         self.system_prompt: SystemPrompt | None = request.system_prompt or None
         self.client: SessionClient = SessionClient(core.peer, self)
         self.data: Any = None
@@ -70,6 +70,18 @@ class AgentSession:
         self._core = core
 
     # -- directories and state --
+
+    @property
+    def request(self) -> OpeningRequest:
+        """The new, load, resume or fork request that opened the session."""
+        self._core.servers_read = True
+        return self._core.request
+
+    @property
+    def mcp_servers(self) -> tuple[McpServer, ...]:
+        """The MCP servers that the agent should attach. Accord warns if it never reads them."""
+        self._core.servers_read = True
+        return tuple(self._core.request.mcp_servers or ())
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -100,12 +112,14 @@ class AgentSession:
 
         Raises NotOffered if the client lacks the capability for this update.
         """
-        self._core.push(update)
-        await self.drain()
+        await self._core.peer.connection.drain_after(self._core.push, update)
 
     def push(self, update: SessionUpdate) -> None:
         """Send any update without waiting. Before the session is open, queue it behind the response."""
+        if self._core.peer.hand_over(self.push, update):
+            return
         self._core.push(update)
+        self._core.peer.connection.check_open()
 
     async def drain(self) -> None:
         """Wait while the client reads more slowly than the agent writes."""
@@ -129,19 +143,23 @@ class AgentSession:
     async def usage(self, used: int, size: int, *, cost: Cost | tuple[float, str] | None = None) -> None:
         """Report the used tokens of the context window. Does nothing if its size is unknown (0)."""
         if size <= 0:
+            await self.drain()
             return
         amount = Cost(*cost) if isinstance(cost, tuple) else cost
         await self.update(UsageUpdate(max(used, 0), size, UNSET if amount is None else amount))
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
-        """Show a notice. A client without notices gets a separate message."""
+        """Show a notice. A client without notices gets a separate message, between turns with the next turn.
+
+        Clients append messages that arrive between turns to the last answer.
+        """
         text = title if description is None else f"{title}: {description}"
         if self.client.shows_notices:
             await self.update(Notice(severity, title, UNSET if description is None else description))
         elif self.turn is not None and self.turn.live:
             await self.turn.say_separately(text)
         else:
-            await self.update(AgentMessageChunk(TextContent(text), self.new_message_id()))
+            self._core.hold_notice(text)
 
     def compaction(self) -> Compaction:
         """Return an async context manager that shows a compaction of the context."""
@@ -236,6 +254,8 @@ class AgentSession:
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run a coroutine in parallel to the turns; it is canceled when the session closes."""
+        if self._core.peer.hand_over(self.spawn, work):
+            return
         if self._core.closed:
             work.close()
             raise UsageError(f"session {self.id} is closed; cannot start a task in it")
@@ -250,6 +270,9 @@ class AgentSessionCore:
     def __init__(self, peer: ClientPeer, session_id: str, request: OpeningRequest, *, hold: bool) -> None:
         """`hold` keeps updates back until the response that opens the session has been sent."""
         self.peer: ClientPeer = peer
+        self.request: OpeningRequest = request
+        self.servers_read: bool = False
+        """Whether the application has asked for the MCP servers."""
         self.turn_task: TurnTask | None = None
         self.children: dict[str, Callable[[], object] | None] = {}
         """The functions that cancel the announced child sessions, by id."""
@@ -262,6 +285,7 @@ class AgentSessionCore:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.session: AgentSession = AgentSession(self, session_id, request)
         self.options: SessionOptions = SessionOptions(self.session.client)
+        self._held_notices: list[str] = []
         self._queued_updates: list[tuple[str | None, SessionUpdate]] | None = [] if hold else None
 
     def push(self, update: SessionUpdate) -> None:
@@ -273,12 +297,22 @@ class AgentSessionCore:
             session.on_update(adapted_update)
         self._send(None, adapted_update)
 
-    async def update_child(self, child_id: str, update: SessionUpdate) -> None:
+    def hold_notice(self, text: str) -> None:
+        """Keep a notice for a client without notices until the next turn has output."""
+        if text not in self._held_notices:
+            self._held_notices = [*self._held_notices, text][-_MAX_HELD_NOTICES:]
+
+    def send_held_notices(self) -> None:
+        """Send the notices that were held, each as a message of its own. Called before output of a turn."""
+        while self._held_notices:
+            text = self._held_notices.pop(0)
+            self.push(AgentMessageChunk(TextContent(f"{text}\n\n"), self.ids.message()))
+
+    def push_child(self, child_id: str, update: SessionUpdate) -> None:
         """Send an update of an announced child session."""
         if child_id not in self.children or self.closed:
             raise UsageError(f"session {self.session.id} has no open child {child_id}")
         self._send(child_id, adapt_update(update, self.session.client, self.options))
-        await self.session.drain()
 
     def mark_open(self) -> None:
         """Send the held updates, then run the callbacks. Called after the response."""

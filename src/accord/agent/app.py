@@ -40,7 +40,7 @@ from accord.schema.initialize import Implementation, InitializeResponse
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import notification, request
 from accord.wire.calls import ConnectionLimits, ConnectionObserver, ConnectionReport
-from accord.wire.connection import Connection
+from accord.wire.connection import Connection, require_asyncio
 from accord.wire.transport import Transport, TransportEnd
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Agent:
     # -- handlers --
 
     def prompt(self, function: PromptHandler) -> PromptHandler:
-        """Answer prompts: `async def reply(turn)`."""
+        """Answer prompts: `async def reply(turn)`. A plain function runs in a thread of its own."""
         return self._add_hook("session/prompt", function)
 
     def new_session(self, function: NewSessionHandler) -> NewSessionHandler:
@@ -258,6 +258,7 @@ class Agent:
 
     def connect(self, transport: Transport, *, options: AgentOptions | None = None) -> AgentConnection:
         """Serve one client over a transport. Raises UsageError if required handlers are missing."""
+        require_asyncio("Agent.connect")
         self._check_handlers()
         connection = AgentConnection(self, self._handlers, transport, options or self.options)
         self.connections.add(connection)
@@ -273,6 +274,7 @@ class Agent:
         self, *, strict: bool | None = None, wrap: Callable[[Transport], Transport] | None = None
     ) -> TransportEnd:
         """Do the same inside a running event loop. `wrap` may put another transport around stdio."""
+        require_asyncio("Agent.serve_stdio")
         from accord.wire.stdio import StdioTransport
 
         options = self.options if strict is None else replace(self.options, strict=strict)

@@ -136,6 +136,7 @@ class BuiltinMethods:
         method = _opening_method(params)
         override = self._handlers.overrides.get(method)
         if override is not None:
+            session.servers_read = True  # they are in the params
             return await self.call_handler(override, params, self.client_request(call, session))
         hook = self._handlers.hooks.get(method)
         if hook is None:
@@ -232,7 +233,11 @@ class BuiltinMethods:
             raise InvalidParams(f"archived: this agent does not support the filter {params.archived!r}")
         handler = self._handlers.overrides.get("session/list") or self._handlers.hooks["session/list"]
         result = await self.call_handler(handler, params, self.client_request(call))
-        return result if isinstance(result, ListSessionsResponse) else ListSessionsResponse([*result])
+        response = result if isinstance(result, ListSessionsResponse) else ListSessionsResponse([*result])
+        for info in response.sessions:
+            if info.title is None:
+                info.title = UNSET  # some clients fail on a title that is null
+        return response
 
     # -- turns --
 
@@ -248,6 +253,8 @@ class BuiltinMethods:
         def after_answer() -> None:
             session.turn_task = None
             turn_task.answered.set_result(None)
+            if session.request.mcp_servers and not session.servers_read:
+                warn_of_dropped_servers(session)
 
         call.after_answer(after_answer)
         if self._disconnected:
@@ -288,7 +295,7 @@ def _session_response(core: AgentSessionCore, result: OpeningResponse | None) ->
         "config_options": options.for_client() or UNSET,
         "meta": UNSET if result is None else result.meta,
     }
-    match session.request:
+    match core.request:
         case LoadSessionRequest():
             return LoadSessionResponse(**members)
         case ResumeSessionRequest():
@@ -309,6 +316,13 @@ def _opening_method(params: OpeningRequest) -> str:
             return "session/resume"
         case ForkSessionRequest():
             return "session/fork"
+
+
+def warn_of_dropped_servers(core: AgentSessionCore) -> None:
+    """Log once per session that no handler has read the client's MCP servers."""
+    names = ", ".join(repr(server.name) for server in core.session.mcp_servers)
+    text = "the MCP servers %s are not used: no handler read session.mcp_servers; connect to them there"
+    LOG.warning(text, names)
 
 
 async def _await_logged(function: Callable[..., Any], result: Awaitable[Any]) -> Any:

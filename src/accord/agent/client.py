@@ -6,12 +6,13 @@ Loaded before `initialize` is answered: keep heavy imports out.
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from logging import Logger, getLogger
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET
 
 from accord.clock import Clock, within
-from accord.errors import MethodNotFound, NotOffered, UsageError
+from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
 from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequest
 from accord.schema.codec import parse_json
 from accord.schema.initialize import ClientCapabilities, Implementation
@@ -123,9 +124,12 @@ class Client:
             raise
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send an extension notification (`_vendor/name`)."""
+        """Send an extension notification (`_vendor/name`); raise ConnectionClosed once the client is gone."""
         check_extension_name(method)
+        if self._peer.hand_over(self.notify, method, params):
+            return
         self._peer.connection.notify(method, params or {})
+        self._peer.connection.check_open()
 
 
 class SessionClient(Client):
@@ -175,6 +179,28 @@ class ClientPeer:
         self.mcp_listeners: dict[tuple[str, str], Callable[[str, Mapping[str, Any]], object]] = {}
         """Listeners for the progress of running MCP requests, by server id and request id."""
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+
+    @property
+    def in_other_thread(self) -> bool:
+        """Whether this is not the thread of the event loop."""
+        return get_ident() != self._thread
+
+    def hand_over(self, function: Callable[..., object], *args: Any) -> bool:
+        """From another thread, let the event loop call a function, and return True.
+
+        Calls keep their order. Raises ConnectionClosed once the client is gone. On the thread of the event
+        loop, it does nothing and returns False.
+        """
+        if not self.in_other_thread:
+            return False
+        self.connection.check_open()
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            raise ConnectionClosed("the agent has stopped") from None
+        return True
 
     def send_update(self, session_id: str, update: SessionUpdate) -> None:
         self.connection.notify("session/update", SessionNotification(session_id, update))
@@ -204,7 +230,9 @@ class ClientPeer:
 
     def _task_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if self.connection.end is None or not isinstance(error, ConnectionClosed):
             LOG.error("a task of the agent failed", exc_info=error)
 
     async def stop_tasks(self) -> None:

@@ -4,10 +4,8 @@ Imported on first use.
 """
 
 import os
-import re
 from collections.abc import Mapping
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from msgspec import UnsetType
 
@@ -33,38 +31,13 @@ from accord.schema.client_requests import (
     StringPropertySchema,
     TitledMultiSelectItems,
 )
+from accord.trace.secret_names import is_secret_field
 
 if TYPE_CHECKING:
     from accord.agent.client import ClientPeer
 
 Form: TypeAlias = ElicitationSchema | Mapping[str, ElicitationPropertySchema]
 """A complete form, or its fields by name, all required."""
-
-_SECRET_WORDS: Final = frozenset(
-    (
-        "password",
-        "passwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "token",
-        "credential",
-        "credentials",
-        "cvv",
-        "cvc",
-        "otp",
-    )
-)
-_SECRET_PAIRS: Final = frozenset(
-    (
-        ("api", "key"),
-        ("private", "key"),
-        ("access", "key"),
-        ("recovery", "code"),
-        ("card", "number"),
-        ("seed", "phrase"),
-    )
-)
 
 
 class ElicitationScope(TypedDict, total=False):
@@ -243,16 +216,7 @@ def _range_problem(value: float, minimum: Any, maximum: Any) -> str | None:
 
 def looks_secret(*names: Any) -> bool:
     """Whether a field name suggests a secret."""
-    return any(isinstance(name, str) and _names_secret(name) for name in names)
-
-
-def _names_secret(name: str) -> bool:
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
-    return (
-        not _SECRET_WORDS.isdisjoint(words)
-        or not _SECRET_PAIRS.isdisjoint(pairwise(words))
-        or "apikey" in words
-    )
+    return any(isinstance(name, str) and is_secret_field(name) for name in names)
 
 
 def _check_url(url: str) -> None:

@@ -75,6 +75,7 @@ class Compaction:
     async def __aenter__(self) -> "Compaction":
         self._open = True
         self._push(CompactionUpdate(self.id, "in_progress"))
+        await self._core.session.drain()
         return self
 
     async def summary(self, content: str | ContentBlock) -> None:
@@ -166,14 +167,16 @@ class Subagent:
     async def update(self, update: SessionUpdate) -> None:
         """Send an update of the child: a message, a tool call, a plan."""
         if self.shown:
-            await self._parent.update_child(self.id, update)
+            self._parent.push_child(self.id, update)
+        await self._parent.session.drain()
 
     async def _set_state(self, state: StateUpdate) -> None:
         await self._send(SubagentUpdate(self.id, state=state))
 
     async def _send(self, update: SubagentUpdate | SessionMessage) -> None:
         if self.shown:
-            await self._parent.session.update(update)
+            self._parent.push(update)
+        await self._parent.session.drain()
 
 
 def plan_entry(step: Step) -> PlanEntry:

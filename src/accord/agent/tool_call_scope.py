@@ -5,6 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
@@ -86,8 +87,8 @@ class ToolCallScope:
         if self.status is not None:
             raise UsageError(f"tool call {self.id} was already used; create another with `turn.tool_call`")
         self.status = "in_progress" if self._first.status == "in_progress" else "pending"
-        self._turn.start_call(self._first, lambda: self._close(asyncio.CancelledError()))
-        await self._turn.session.drain()
+        start = partial(self._turn.start_call, close=lambda: self._close(asyncio.CancelledError()))
+        await self._turn.peer.connection.drain_after(start, self._first)
         return self
 
     async def __aexit__(
@@ -106,15 +107,16 @@ class ToolCallScope:
         """Set the status to `in_progress`. Does nothing if it already is."""
         if self.status == "pending":
             self.status = "in_progress"
-            await self._change(ToolCallChange(self.id, status="in_progress"))
+            self._turn.change_call(ToolCallChange(self.id, status="in_progress"))
+        await self._turn.session.drain()
 
     async def fail(self, reason: str | None = None) -> None:
         """End the call as failed and append the reason to its content."""
         if self.open:
             self._end("failed", reason)
-            await self._turn.session.drain()
         elif self._turn.live:
             raise UsageError(f"tool call {self.id} has already ended as {self.status}; cannot fail it")
+        await self._turn.session.drain()
 
     async def finish(
         self,
@@ -128,6 +130,7 @@ class ToolCallScope:
         if not self.open:
             if self._turn.live:
                 raise UsageError(f"tool call {self.id} is not open (status {self.status}); cannot finish it")
+            await self._turn.session.drain()
             return
         if self.status == "pending":
             self._turn.change_call(ToolCallChange(self.id, status="in_progress"))

@@ -5,6 +5,10 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from inspect import iscoroutinefunction
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import UNSET
@@ -99,14 +103,25 @@ class Turn:
     # -- messages --
 
     async def say(self, content: str | ContentBlock) -> None:
-        """Append to the answer. Waits only while the client reads more slowly than the agent writes."""
-        self.say_now(content)
-        await self._connection.drain()
+        """Append to the answer. Waits only while the client reads more slowly than the agent writes.
+
+        Like every call that sends output, it raises ConnectionClosed once the client is gone.
+        """
+        if self._core.chunk_type is None:  # it may raise; then a caller that tries again blocks nothing
+            await self._connection.drain()
+        self._say(content)
+        if self._connection.must_drain():
+            await self._connection.drain()
 
     def say_now(self, content: str | ContentBlock) -> None:
-        """Append to the answer without waiting."""
+        """Append to the answer without waiting. May be called from any thread."""
+        block = content_block(content)
+        if not self._hand_over(self._say, block):
+            self._say(block)
+
+    def _say(self, content: str | ContentBlock) -> None:
         core = self._core
-        # Within a message `check_writable` is not called: `close` resets `chunk_type`.
+        # Within a message nothing is checked: the end of the turn or of the connection resets `chunk_type`.
         if core.chunk_type is not AgentMessageChunk and not core.start_message(AgentMessageChunk):
             return
         chunk = AgentMessageChunk(content_block(content), core.message_id)
@@ -116,19 +131,41 @@ class Turn:
 
     async def think(self, content: str | ContentBlock) -> None:
         """Append to the reasoning."""
-        self.think_now(content)
-        await self._connection.drain()
+        if self._core.chunk_type is None:  # as in `say`
+            await self._connection.drain()
+        self._think(content)
+        if self._connection.must_drain():
+            await self._connection.drain()
 
     def think_now(self, content: str | ContentBlock) -> None:
-        """Append to the reasoning without waiting."""
+        """Append to the reasoning without waiting. May be called from any thread."""
+        block = content_block(content)
+        if not self._hand_over(self._think, block):
+            self._think(block)
+
+    def _think(self, content: str | ContentBlock) -> None:
         core = self._core
-        # Within a message `check_writable` is not called: `close` resets `chunk_type`.
+        # Within a message nothing is checked: the end of the turn or of the connection resets `chunk_type`.
         if core.chunk_type is not AgentThoughtChunk and not core.start_message(AgentThoughtChunk):
             return
         chunk = AgentThoughtChunk(content_block(content), core.message_id)
         if self.session.on_update is not None:
             self.session.on_update(chunk)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
+
+    def _hand_over(self, send: Callable[[Any], None], content: Any) -> bool:
+        """From another thread, let the event loop send the content, and return True.
+
+        Raises UsageError once the prompt is answered, so that a thread that goes on after a cancel ends.
+        """
+        if not self._core.peer.in_other_thread:
+            return False
+        self._core.check_writable()
+        return self._core.peer.hand_over(self._send_if_live, send, content)
+
+    def _send_if_live(self, send: Callable[[Any], None], content: Any) -> None:
+        if self._core.live:
+            send(content)
 
     async def say_separately(self, text: str) -> None:
         """Send a separate message.
@@ -142,12 +179,14 @@ class Turn:
 
     async def update(self, update: SessionUpdate) -> None:
         """Send any update of the session."""
-        self._core.push(update)
-        await self._connection.drain()
+        await self._connection.drain_after(self._core.push, update)
 
     def push(self, update: SessionUpdate) -> None:
-        """Send any update of the session without waiting."""
+        """Send any update of the session without waiting. May be called from any thread."""
+        if self._hand_over(self.push, update):
+            return
         self._core.push(update)
+        self._connection.check_open()
 
     async def drain(self) -> None:
         """Wait while the client reads more slowly than the agent writes."""
@@ -175,7 +214,8 @@ class Turn:
         """Unstable. Remove one of several plans."""
         update = self._core.plans.remove(id, separate=self.client.shows_several_plans)
         if update is not None:
-            await self.update(update)
+            self._core.push(update)
+        await self._connection.drain()
 
     async def _put_plan(self, plan: PlanItems | PlanMarkdown | PlanFile) -> None:
         await self.update(self._core.plans.put(plan, separate=self.client.shows_several_plans))
@@ -280,32 +320,32 @@ class Turn:
 
     async def usage(self, used: int, size: int, *, cost: Cost | tuple[float, str] | None = None) -> None:
         """Report the used tokens of the context window."""
-        if self._core.check_writable():
+        if await self._core.drain():
             await self.session.usage(used, size, cost=cost)
 
     async def commands(self, commands: Iterable[Command]) -> None:
         """Replace the slash commands on offer."""
-        if self._core.check_writable():
+        if await self._core.drain():
             await self.session.commands(commands)
 
     async def title(self, title: str | None) -> None:
         """Set the title of the session; None removes it."""
-        if self._core.check_writable():
+        if await self._core.drain():
             await self.session.title(title)
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
-        """Show a notice. A client without notices gets a separate message."""
-        if self._core.check_writable():
+        """Show a notice. A client without notices gets a separate message of this turn."""
+        if await self._core.drain():
             await self.session.notice(title, description, severity=severity)
 
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode of the session and notify the client."""
-        if self._core.check_writable():
+        if await self._core.drain():
             await self.session.set_mode(mode_id)
 
     async def set_option(self, config_id: str, value: str | bool) -> None:
         """Change a config option of the session and notify the client."""
-        if self._core.check_writable():
+        if await self._core.drain():
             await self.session.set_option(config_id, value)
 
     def compaction(self) -> Compaction:
@@ -325,6 +365,7 @@ class TurnCore:
         self.peer: ClientPeer = session_core.peer
         self.session: AgentSession = session_core.session
         self.plans: PlanReporter = session_core.plans
+        self._session_core = session_core
         self.cancelled: bool = False
         self.chunk_type: type[AgentMessageChunk | AgentThoughtChunk] | None = None
         """The type of the current message. None: the next chunk starts a new message."""
@@ -347,9 +388,16 @@ class TurnCore:
             self.require_live()
         return self._state == "live"
 
+    async def drain(self) -> bool:
+        """Wait while the client reads slowly; return whether output is sent."""
+        await self.peer.connection.drain()
+        return self.check_writable()
+
     def start_message(self, chunk_type: type[AgentMessageChunk | AgentThoughtChunk]) -> bool:
+        self.peer.connection.check_open()
         if not self.check_writable():
             return False
+        self._session_core.send_held_notices()
         self.chunk_type = chunk_type
         self.message_id = self.session.new_message_id()
         return True
@@ -357,7 +405,8 @@ class TurnCore:
     def push(self, update: SessionUpdate) -> None:
         if self.check_writable():
             self.chunk_type = None
-            self.session.push(update)
+            self._session_core.send_held_notices()
+            self._session_core.push(update)
 
     def start_call(self, call: ToolCall, close: Callable[[], None]) -> None:
         """Announce a tool call; `close` ends it if it is still open at the end of the turn."""
@@ -367,7 +416,7 @@ class TurnCore:
 
     def change_call(self, change: ToolCallChange) -> None:
         if self.check_writable():
-            self.session.push(change)
+            self._session_core.push(change)
 
     def end_call(self, change: ToolCallChange) -> None:
         """Send the last change of a tool call, unless the end of the turn has closed it."""
@@ -377,7 +426,7 @@ class TurnCore:
     async def ask_permission(
         self, tool_call: ToolCallUpdate, options: Sequence[PermissionOption] | None, timeout: float | None
     ) -> PermissionAnswer:
-        if not self.check_writable():
+        if not await self.drain():
             return PermissionAnswer()
         offered = ALLOW_OR_REJECT if options is None else options
         return await ask_permission(self.peer, self.session.id, tool_call, offered, timeout)
@@ -425,6 +474,8 @@ class TurnTask:
 
         The prompt is answered after `cancel_grace` seconds at the latest.
         """
+        if self._peer.connection.end is not None:
+            self._core.chunk_type = None
         if self._core.cancelled or (self._handler_task is not None and self._handler_task.done()):
             return
         self._core.cancelled = True
@@ -461,8 +512,38 @@ class TurnTask:
 
 
 async def _call(function: Callable[[Turn], Any], turn: Turn) -> HandlerResult:
-    result = function(turn)
+    """Call a prompt handler; a plain function in a thread, so that it cannot block the event loop."""
+    result = function(turn) if iscoroutinefunction(function) else await _run_in_thread(function, turn)
     return await result if hasattr(result, "__await__") else result
+
+
+async def _run_in_thread(function: Callable[[Turn], Any], turn: Turn) -> Any:
+    """Run a function in a daemon thread: one that does not return must not keep the program alive."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def finish(result: Any, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(result)
+        elif isinstance(error, StopIteration):  # a future refuses it
+            done.set_exception(RuntimeError("the prompt handler raised StopIteration"))
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = context.run(function, turn)
+        except BaseException as error:  # noqa: BLE001 - the turn reports it
+            failure = error
+        with suppress(RuntimeError):  # the event loop may be closed by now
+            loop.call_soon_threadsafe(finish, result, failure)
+
+    context = copy_context()
+    Thread(target=run, name=f"accord-prompt-{turn.session.id}", daemon=True).start()
+    return await done
 
 
 def _usage(result: HandlerResult) -> Any:

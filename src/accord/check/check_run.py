@@ -4,9 +4,10 @@ Each case has its own fixture. A case that crashes or hangs the program under te
 """
 
 import asyncio
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCase, AgentFixture
+from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCase, AgentFixture, TurnTally
 from accord.check.agent.agent_under_test import AgentLauncher
 from accord.check.check_script import (
     AgentCheckScript,
@@ -45,8 +46,15 @@ from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, Usage
 from accord.schema.conformance_rules import find_rules
 from accord.trace.trace_steps import at
 
-Progress = Callable[[int, int, str], None]
-"""Called when a case starts: the number of finished cases, the number of all cases, and its name."""
+Progress = Callable[[int, int, Sequence[str]], None]
+"""Called when a case starts or ends: the number of finished cases, of all cases, and the running ones."""
+
+DEFAULT_JOBS: Final = min(8, max(4, os.cpu_count() or 1))
+"""More than processors: cases mostly wait. Not many more: a program may use a model with a rate limit."""
+
+
+class CheckInterrupted(Exception):
+    """The run was stopped before the first case."""
 
 
 class CheckOptions(Struct, Generic[ScriptT], frozen=True, kw_only=True):
@@ -55,10 +63,12 @@ class CheckOptions(Struct, Generic[ScriptT], frozen=True, kw_only=True):
     script: ScriptT | None = None
     """None: the shipped script for the program's name."""
     timeouts: CheckTimeouts = CheckTimeouts()
-    jobs: int = 2
+    jobs: int = DEFAULT_JOBS
     """The number of cases that run at the same time."""
     clock: Clock = SYSTEM_CLOCK
     progress: Progress | None = None
+    stop: asyncio.Event | None = None
+    """Set it to end the run early; the report then has the results of the finished cases."""
 
 
 class CaseFixture(Protocol):
@@ -94,9 +104,15 @@ class CheckRun(Generic[FixtureT]):
         self._options = options
         self._done = 0
         self._total = 0
+        self._running: list[str] = []
+        self.interrupted: str = ""
+        """How many cases ran, if the run was stopped."""
 
     async def run_cases(self, cases: Sequence[CheckCase[FixtureT]]) -> RuleNotes:
-        """Run cases, a few at a time; the notes are in the order of the cases."""
+        """Run cases, a few at a time; the notes are in the order of the cases.
+
+        If the run is stopped, the rules of unfinished cases are "not shown", unless another case broke them.
+        """
         self._total = len(cases)
         free_slots = asyncio.Semaphore(self._options.jobs)
 
@@ -106,14 +122,33 @@ class CheckRun(Generic[FixtureT]):
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(run_when_free(number, case)) for number, case in enumerate(cases)]
+            stopping = group.create_task(self._cancel_when_stopped(tasks))
+            if tasks:
+                await asyncio.wait(tasks)
+            stopping.cancel()
         all_notes = RuleNotes()
-        for task in tasks:
-            all_notes.extend(task.result())
+        for case, task in zip(cases, tasks, strict=True):
+            if not task.cancelled():
+                all_notes.extend(task.result())
+                continue
+            self.interrupted = f"{self._done} of {self._total} cases ran"
+            for rule in case.rules:
+                all_notes.add_unjudged(rule, "the check was interrupted before this was tested")
         return all_notes
 
-    async def _run_case(self, number: int, case: CheckCase[FixtureT]) -> RuleNotes:
+    async def _cancel_when_stopped(self, tasks: Sequence[asyncio.Task[RuleNotes]]) -> None:
+        if self._options.stop is not None:
+            await self._options.stop.wait()
+            for task in tasks:
+                task.cancel()
+
+    def _report_progress(self) -> None:
         if self._options.progress is not None:
-            self._options.progress(self._done, self._total, case.name)
+            self._options.progress(self._done, self._total, self._running)
+
+    async def _run_case(self, number: int, case: CheckCase[FixtureT]) -> RuleNotes:
+        self._running.append(case.name)
+        self._report_progress()
         notes = RuleNotes(case.name)
         if not case.capability or has_capability(self.capabilities, case.capability):
             await self._run_in_fixture(number, case, notes)
@@ -121,6 +156,8 @@ class CheckRun(Generic[FixtureT]):
             for rule in case.rules:
                 notes.add_not_applicable(rule, f"it does not advertise {case.capability}")
         self._done += 1
+        self._running.remove(case.name)
+        self._report_progress()
         return notes
 
     async def _run_in_fixture(self, number: int, case: CheckCase[FixtureT], notes: RuleNotes) -> None:
@@ -156,6 +193,25 @@ def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="accord-check-", ignore_cleanup_errors=True)
 
 
+WorkT = TypeVar("WorkT")
+
+
+async def until_stopped(work: Coroutine[Any, Any, WorkT], stop: asyncio.Event | None) -> WorkT:
+    """Wait for the work before the first case. Raises `CheckInterrupted` if the run is stopped."""
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future((stop or asyncio.Event()).wait())
+    try:
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+    if task.cancelled():
+        raise CheckInterrupted
+    return task.result()
+
+
 def make_report(
     kind: str,
     info: Any,
@@ -163,6 +219,8 @@ def make_report(
     notes: RuleNotes,
     rules: Sequence[RuleId],
     untested: Mapping[int, str],
+    *,
+    interrupted: str = "",
 ) -> CheckReport:
     """The findings on these rules. `info` is the program's `agentInfo` or `clientInfo`."""
     for number, reason in untested.items():
@@ -173,6 +231,7 @@ def make_report(
         version=str(at(info, "version") or ""),
         script=script.name,
         findings=make_findings(notes, rules, ours=script.ours),
+        interrupted=interrupted,
     )
 
 
@@ -285,11 +344,13 @@ async def check_agent(
     options = CheckOptions() if options is None else options
     selected = agent_rules() if rules is None else list(rules)
     with temporary_folder() as folder:
-        initialize_result = await initialize_agent(launcher, Path(folder, "first"), options)
+        first = initialize_agent(launcher, Path(folder, "first"), options)
+        initialize_result = await until_stopped(first, options.stop)
         script = options.script or script_for_agent(initialize_result.get("agentInfo"))
         run = agent_run(launcher, Path(folder), script, initialize_result, options)
         notes = await run.run_cases(select_cases(agent_cases(), selected))
-    return make_report("agent", initialize_result.get("agentInfo"), script, notes, selected, AGENT_UNTESTED)
+    info = initialize_result.get("agentInfo")
+    return make_report("agent", info, script, notes, selected, AGENT_UNTESTED, interrupted=run.interrupted)
 
 
 def agent_run(
@@ -300,9 +361,13 @@ def agent_run(
     options: CheckOptions[AgentCheckScript],
 ) -> CheckRun[AgentFixture]:
     """A run with an agent whose `initialize` result is known."""
+    tally = TurnTally()
 
     def make_fixture(folder: Path, notes: RuleNotes) -> AgentFixture:
-        return AgentFixture(folder, launcher, script, notes, timeouts=options.timeouts, clock=options.clock)
+        timeouts = tally.limit(options.timeouts)
+        return AgentFixture(
+            folder, launcher, script, notes, timeouts=timeouts, clock=options.clock, tally=tally
+        )
 
     return CheckRun(root, make_fixture, initialize_result.get("agentCapabilities"), options)
 
@@ -394,11 +459,13 @@ async def check_client(
     options = CheckOptions() if options is None else options
     selected = client_rules() if rules is None else list(rules)
     with temporary_folder() as folder:
-        traits = await observe_client(launcher, Path(folder, "first"), options)
+        traits = await until_stopped(observe_client(launcher, Path(folder, "first"), options), options.stop)
         script = options.script or script_for_client(traits.info)
         run = client_run(launcher, Path(folder), script, traits, options)
         notes = await run.run_cases(select_cases(client_cases(), selected))
-    return make_report("client", traits.info, script, notes, selected, CLIENT_UNTESTED)
+    return make_report(
+        "client", traits.info, script, notes, selected, CLIENT_UNTESTED, interrupted=run.interrupted
+    )
 
 
 def client_run(

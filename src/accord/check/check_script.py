@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from accord.errors import UsageError
+from accord.schema.validation import explain_setting_error
 from accord.trace.trace_steps import at
 
 
@@ -21,6 +22,13 @@ class CheckScript(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     ours: bool = False
     """Whether the program belongs to Accord, so that Accord's own choices apply to it."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
+
+    def accepts_code(self, code: Any, accords: int) -> bool:
+        """Whether an error has an acceptable code, where the protocol names none.
+
+        Accord's own programs use the code `accords`; others may use any.
+        """
+        return code == accords if self.ours else code is not None
 
 
 ScriptT = TypeVar("ScriptT", bound=CheckScript)
@@ -51,6 +59,9 @@ def shipped_script(name: str, script_type: type[ScriptT]) -> ScriptT:
 def _parse_script(data: bytes, source: str, script_type: type[ScriptT]) -> ScriptT:
     try:
         script = msgspec.json.decode(data, type=script_type)
+    except msgspec.ValidationError as error:
+        reason, position = explain_setting_error(error, script_type)
+        raise UsageError(f"invalid script {source}: {position.lstrip('.')}: {reason}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"invalid script {source}: {error}") from None
     actions: Mapping[str, Any] = getattr(script, "acts", {})

@@ -77,6 +77,26 @@ class WireLine(NamedTuple):
         return bool(self.skip_reason) and b'"method"' not in self.data[:_HEAD_BYTES]
 
     @property
+    def is_malformed(self) -> bool:
+        """Whether it is no message; a peer may answer it with an error without an id."""
+        return bool(self.data.strip()) and not self.method and not self.is_answer
+
+    @property
+    def batch(self) -> list[Message]:
+        """The messages of a batch; empty if the line is not an array of objects."""
+        if self.message is not None or self.skip_reason or self.data.lstrip()[:1] != b"[":
+            return []
+        try:
+            items = parse_json(self.data)
+        except NotJson:
+            return []
+        return (
+            cast(list[Message], items)
+            if isinstance(items, list) and all(isinstance(item, dict) for item in cast(list[Any], items))
+            else []
+        )
+
+    @property
     def update(self) -> Message:
         """The session update, or an empty dict."""
         update = at(self.params, "update") if self.method == "session/update" else None
@@ -351,6 +371,7 @@ class CheckedConnection(ABC):
         line = self._record_line(self.own_side, data)
         if line.is_request:
             self._request_ids.add(id_key(line.id))
+        self._request_ids.update(id_key(item["id"]) for item in line.batch if "id" in item)
         self.transmit(data)
         return line
 
@@ -398,25 +419,41 @@ class CheckedConnection(ABC):
     ) -> CallAnswer:
         """Wait for the answer to a request.
 
-        If it does not come, the rule is noted as broken and `ConnectionOver` is raised.
+        An error without an id is the answer if nothing else was sent that it can belong to. If no answer
+        comes, the rule is noted as broken and `ConnectionOver` is raised.
         """
         answer_key = id_key(request.id)
 
         def is_answer_line(line: WireLine) -> bool:
             if line.sender != self.peer_side or not line.is_answer:
                 return line.sender == self.peer_side and line.may_answer
-            return id_key(line.id) == answer_key or (
-                line.id is not None and id_key(line.id) not in self._request_ids
-            )
+            if line.id is None:
+                return self._answers_without_id(line, request)
+            return id_key(line.id) == answer_key or id_key(line.id) not in self._request_ids
 
         line = await self.wait_for_line(is_answer_line, since=request.number, timeout=timeout)
         if line is None or line.skip_reason:
             raise self.note_missing_answer(request, self.answer_rule if rule is None else rule, timeout)
-        if id_key(line.id) != answer_key:
+        if line.id is not None and id_key(line.id) != answer_key:
             raise ConnectionOver(
                 f"the answer to {request.id!r} has the id {line.id!r}"
             )  # the envelope rules note it
         return CallAnswer(request, line)
+
+    def _answers_without_id(self, line: WireLine, request: WireLine) -> bool:
+        """Whether an error without an id answers this request: no other line can have caused it."""
+        if "error" not in (line.message or {}):
+            return False
+        earlier = self.lines[: line.number - 1]
+        own_lines = [one for one in earlier if one.sender == self.own_side]
+        if any(one.is_request or one.is_malformed for one in own_lines if one.number > request.number):
+            return False
+        peer_ids = {id_key(one.id) for one in earlier if one.sender == self.peer_side and one.is_request}
+        malformed = sum(
+            one.is_malformed or (one.is_answer and id_key(one.id) not in peer_ids) for one in own_lines
+        )
+        errors = sum(one.sender == self.peer_side and one.is_answer and one.id is None for one in earlier)
+        return errors >= malformed
 
     def note_missing_answer(
         self, request: WireLine, rule: RuleId, timeout: float | None = None

@@ -7,7 +7,7 @@ from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import Struct
 
 from accord.schema.conformance_rules import RULES, ConformanceRule
-from accord.trace.message_redaction import redact_frame
+from accord.trace.redaction import redact_frame
 from accord.trace.text_redaction import redact_text
 
 Verdict: TypeAlias = Literal["pass", "fail", "warn", "not applicable", "not shown"]
@@ -273,12 +273,14 @@ def _make_finding(rule: RuleId, notes: list[RuleNote], ours: bool) -> Finding:
 
 def _first_frames(notes: list[RuleNote]) -> tuple[Evidence, ...]:
     """The first few lines of evidence, without duplicates from other connections."""
-    found: dict[tuple[str, str], Evidence] = {}
+    found: list[Evidence] = []
+    connections: dict[tuple[str, str], str] = {}
     for frame in dict.fromkeys(frame for note in notes for frame in note.frames):
-        found.setdefault((frame.sender, frame.text), frame)
+        if connections.setdefault((frame.sender, frame.text), frame.connection) == frame.connection:
+            found.append(frame)
         if len(found) == _MAX_FRAMES:
             break
-    return tuple(found.values())
+    return tuple(found)
 
 
 class CheckReport(Struct, frozen=True):
@@ -289,6 +291,8 @@ class CheckReport(Struct, frozen=True):
     version: str
     script: str
     findings: list[Finding]
+    interrupted: str = ""
+    """How many cases ran, if the run was stopped early."""
 
     @property
     def counts(self) -> dict[Verdict, int]:

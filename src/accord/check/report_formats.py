@@ -23,6 +23,7 @@ def report_json(report: CheckReport, *, command: list[str], date: str) -> dict[s
         "script": report.script,
         "by": f"accord {__version__}",
         "date": date,
+        **({"interrupted": report.interrupted} if report.interrupted else {}),
         "counts": report.counts,
         "rules": [_finding_json(finding) for finding in report.findings],
     }
@@ -57,6 +58,10 @@ def _findings_by_chapter(report: CheckReport) -> Iterator[tuple[str, list[Findin
             yield chapter, findings
 
 
+def _interruption(report: CheckReport) -> str:
+    return f"interrupted: {report.interrupted}"
+
+
 _CONTROL_CHARACTERS: Final = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 
 
@@ -64,8 +69,14 @@ def report_junit(report: CheckReport) -> bytes:
     """The report as JUnit XML: a suite per chapter, a case per rule.
 
     A warning is a passed case with its text in `system-out`. "Not applicable" and "not shown" are skipped.
+    An interrupted run is an error.
     """
     root = ElementTree.Element("testsuites", name=f"accord check {report.kind}: {_xml_text(report.name)}")
+    if report.interrupted:
+        counts = {"tests": "1", "failures": "0", "skipped": "0", "errors": "1"}
+        suite = ElementTree.SubElement(root, "testsuite", {"name": "The run of the check", **counts})
+        case = ElementTree.SubElement(suite, "testcase", classname="acp.run", name="all cases were run")
+        ElementTree.SubElement(case, "error", message=_interruption(report))
     for chapter, findings in _findings_by_chapter(report):
         suite = ElementTree.SubElement(root, "testsuite", name=CHAPTERS[chapter], tests=str(len(findings)))
         suite.set("failures", str(sum(finding.verdict == "fail" for finding in findings)))
@@ -138,7 +149,10 @@ def report_html(report: CheckReport, *, date: str) -> Iterator[str]:
     title = _html_text(f"accord check: {report.name} {report.version}".rstrip())
     yield _HTML_HEAD % title
     about = f"{_html_text(date)} · script: {_html_text(report.script)} · by accord {__version__}"
-    yield f"<h1>{title}</h1><div>{about}</div>\n<form>"
+    yield f"<h1>{title}</h1><div>{about}</div>\n"
+    if report.interrupted:
+        yield f'<div class="warn"><span class="verdict">{_html_text(_interruption(report))}</span></div>\n'
+    yield "<form>"
     for verdict, count in report.counts.items():
         name = _css_class(verdict)
         box = f'<input type="checkbox" name="verdict" value="{name}" checked>'
@@ -195,6 +209,8 @@ def report_text(report: CheckReport, *, verbose: bool = False, quiet: bool = Fal
         for finding in report.of("fail", "warn"):
             yield from _finding_lines(finding)
         yield f"{name}: {totals_line(report)}"
+        if report.interrupted:
+            yield f"{name}: {_interruption(report)}"
         return
     yield f"{name}, with the script: {report.script}"
     not_shown = report.of("not shown")
@@ -216,6 +232,8 @@ def report_text(report: CheckReport, *, verbose: bool = False, quiet: bool = Fal
         ids = ", ".join(finding.rule.id for finding in not_shown)
         yield f"Not shown: {ids} (use --verbose for the reasons)"
     yield ""
+    if report.interrupted:
+        yield f"{_interruption(report)}; the rules of the others are not shown"
     yield totals_line(report)
 
 

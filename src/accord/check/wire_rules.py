@@ -58,6 +58,17 @@ class ConnectionRecord:
         """The agent's requests with the client's answers."""
         return pair_calls(self.lines, "agent")
 
+    @cached_property
+    def batch_ids(self) -> set[str]:
+        """The ids of the requests that the side under test received in batches."""
+        return {
+            id_key(item["id"])
+            for line in self.lines
+            if line.sender != self.side
+            for item in line.batch
+            if "id" in item
+        }
+
     @property
     def received_requests(self) -> list[CallRecord]:
         """The requests that the side under test must answer."""
@@ -176,11 +187,13 @@ def _check_invalid_lines(record: ConnectionRecord, notes: RuleNotes, rules: Enve
             group.append(line)
             continue
         if group:
-            _check_line_group(group, notes, rules)
+            _check_line_group(group, record.batch_ids, notes, rules)
             group = []
 
 
-def _check_line_group(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRules) -> None:
+def _check_line_group(
+    lines: list[WireLine], batch_ids: set[str], notes: RuleNotes, rules: EnvelopeRules
+) -> None:
     if len(lines) > 1 and _is_json_object("\n".join(line.data.decode("utf-8", "replace") for line in lines)):
         notes.add_fail(
             rules.no_newline_in_message,
@@ -191,10 +204,23 @@ def _check_line_group(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRu
     for line in lines:
         if not is_utf8(line.data):
             notes.add_fail(rules.utf8, "a line is not UTF-8", [line.evidence])
+        elif _answers_a_batch(line, batch_ids):
+            notes.add_pass(rules.no_batch, "an array only answers a batch", [line.evidence])
         elif line.data.lstrip()[:1] == b"[" and _is_json(line.data):
             notes.add_fail(rules.no_batch, "an array of messages", [line.evidence])
         else:
             notes.add_fail(rules.only_messages, "a line is not a message", [line.evidence])
+
+
+def _answers_a_batch(line: WireLine, batch_ids: set[str]) -> bool:
+    """Whether the line is an array of answers to requests of a batch, as JSON-RPC wants them."""
+    items = line.batch
+    return bool(batch_ids and items) and all(
+        "method" not in item
+        and ("result" in item) != ("error" in item)
+        and (id_key(item.get("id")) in batch_ids or ("error" in item and item.get("id") is None))
+        for item in items
+    )
 
 
 def _is_json(data: bytes) -> bool:
@@ -213,7 +239,7 @@ def _is_json_object(text: str) -> bool:
 
 
 def _check_answers(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    request_ids = {id_key(call.request.id) for call in record.received_requests}
+    request_ids = {id_key(call.request.id) for call in record.received_requests} | record.batch_ids
     for line in record.sent:
         if line.is_answer and line.id is not None and id_key(line.id) not in request_ids:
             failure = f"an answer to the id {line.id!r}, which no request has"

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
         return code
-    except (KeyboardInterrupt, BrokenPipeError, AccordError) as error:
+    except (KeyboardInterrupt, OSError, AccordError) as error:
         return _end_with_error(name, error)
 
 
@@ -64,9 +64,9 @@ def _run(name: str, words: list[str]) -> int:
     return import_module(command.module).main(words[1:])
 
 
-def _end_with_error(name: str, error: KeyboardInterrupt | BrokenPipeError | AccordError) -> int:
-    """Print the error, if it is one of Accord, and return the exit code."""
-    from accord.cli.exit_codes import DONE, INTERRUPTED, exit_code
+def _end_with_error(name: str, error: KeyboardInterrupt | OSError | AccordError) -> int:
+    """Print the error, unless the user or the reader ended the command, and return the exit code."""
+    from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, exit_code
 
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
@@ -76,6 +76,11 @@ def _end_with_error(name: str, error: KeyboardInterrupt | BrokenPipeError | Acco
         return DONE
     from accord.safe_text import clean_text  # the message may quote an agent
 
+    if isinstance(error, OSError):
+        from accord.paths import explain_file_error
+
+        print(f"accord {name}: {clean_text(explain_file_error(error))}", file=sys.stderr)
+        return FAILED
     print(f"accord {name}: {clean_text(str(error))}", file=sys.stderr)
     return exit_code(error)
 

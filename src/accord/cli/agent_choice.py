@@ -7,8 +7,8 @@ Imported on first use: it loads accord.client.
 """
 
 import os
-import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from accord.errors import UsageError
@@ -22,6 +22,7 @@ from accord.frontend.agent_config import (
     once,
 )
 from accord.frontend.agent_config.project_trust import TrustCallback
+from accord.trace.redaction import command_line_text
 from accord.wire.remote.address import RemoteLauncher, read_address
 
 TOKEN_VARIABLE: Final = "ACCORD_TOKEN"
@@ -29,16 +30,30 @@ _MAX_TOKEN_BYTES: Final = 8 * 1024
 
 
 def choose_agent(
-    name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, ask_trust: TrustCallback = ask
+    name: str | None,
+    command: tuple[str, ...],
+    cwd: str,
+    *,
+    trust: bool,
+    ask_trust: TrustCallback = ask,
+    env: Mapping[str, str] | None = None,
 ) -> ConfiguredAgent:
-    """Return the agent for work in a folder.
+    """Return the agent for work in a folder, with the variables of `--env`.
 
     `ask_trust` decides about a project's `acp.json`. Raises UsageError.
     """
+    return replace(
+        _choose(name, command, cwd, once if trust else ask_trust, trust=trust), option_env=env or {}
+    )
+
+
+def _choose(
+    name: str | None, command: tuple[str, ...], cwd: str, ask_trust: TrustCallback, *, trust: bool
+) -> ConfiguredAgent:
     if command and name is not None:
         raise UsageError(f"-a {name} and -- {command[0]} both name an agent; use one of them")
     if not command:
-        agents = load(cwd, trust=once if trust else ask_trust)
+        agents = load(cwd, trust=ask_trust)
         if agents.untrusted_file is not None:
             _check_untrusted_file(agents.untrusted_file, name, agents.default.name)
         return agents.default if name is None else agents[name]
@@ -47,7 +62,7 @@ def choose_agent(
     files = [file for file in (agents.user, agents.project) if file is not None]
     mcp_servers = {entry.name: entry for file in files for entry in file.mcp}
     return ConfiguredAgent(
-        name=shlex.join(command),
+        name=command_line_text(command),
         origin="user",
         command=command,
         config_location="the command after `--`",

@@ -7,11 +7,11 @@ Imported on first use: it loads accord.client.
 """
 
 import asyncio
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from accord.cli.agent_choice import choose_agent
 from accord.cli.command_parser import Parser, add_trust_option, existing_folder, is_terminal, print_stderr
@@ -20,12 +20,13 @@ from accord.cli.output import output_for
 from accord.cli.terminal_user import TerminalForms, TerminalUser, can_ask
 from accord.client import AgentCommand, ClientHandlers, ClientOptions, RemoteAgent, run_in_terminal
 from accord.client.remote_agent import PendingAgent
-from accord.errors import NotOffered, UsageError
+from accord.errors import AccordError, NotOffered, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
-from accord.frontend.sign_in import describe_method, missing_variables
+from accord.frontend.sign_in import clear_error, describe_method, missing_variables
 from accord.safe_text import clean_line, one_line
 from accord.schema import AuthMethod, AuthMethodTerminal
 from accord.schema.dialects import variables
+from accord.trace.redaction import command_line_text
 
 
 def log_in(parser: Parser, arguments: Sequence[str]) -> int:
@@ -36,7 +37,7 @@ def log_in(parser: Parser, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     cwd = existing_folder("--cwd", options.cwd)
     agent = choose_agent(options.name, (), cwd, trust=options.trust)
-    return asyncio.run(AgentSignIn(agent, cwd).log_in(options.method))
+    return _run(agent, AgentSignIn(agent, cwd).log_in(options.method))
 
 
 def log_out(parser: Parser, arguments: Sequence[str]) -> int:
@@ -46,7 +47,14 @@ def log_out(parser: Parser, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     cwd = existing_folder("--cwd", options.cwd)
     agent = choose_agent(options.name, (), cwd, trust=options.trust)
-    return asyncio.run(AgentSignIn(agent, cwd).log_out())
+    return _run(agent, AgentSignIn(agent, cwd).log_out())
+
+
+def _run(agent: ConfiguredAgent, call: Coroutine[Any, Any, int]) -> int:
+    try:
+        return asyncio.run(call)
+    except AccordError as error:
+        raise clear_error(error, agent) from None
 
 
 _print = partial(print_stderr, command="agents")
@@ -115,7 +123,7 @@ class AgentSignIn:
         return PendingAgent(self._launch, handlers, replace(self._agent.options(options), restart=None))
 
     async def _run_in_terminal(self, launch: AgentCommand) -> int:
-        _print(f"running {one_line(shlex.join(launch.command))} in this terminal")
+        _print(f"running {one_line(command_line_text(launch.command))} in this terminal")
         code = await run_in_terminal(launch)
         self._terminal_exit_code = code or None
         return code

@@ -25,12 +25,14 @@ from accord.cli.command_parser import (
     print_stderr,
     print_table,
     split_command,
+    split_env,
     subcommand_help,
 )
 from accord.errors import NeverStarted, UsageError
 from accord.frontend.agent_config import (
     ConfiguredAgent,
     ConfiguredAgents,
+    McpEntry,
     leave_out,
     load,
     once,
@@ -49,6 +51,8 @@ from accord.policy.rules import PERMISSION_DEFAULTS, Rules
 from accord.policy.sandbox.command_environment import is_credential, without_credentials
 from accord.policy.trust_store import TrustStore
 from accord.safe_text import visible
+from accord.trace.redaction import command_line_text, redact_command
+from accord.trace.text_redaction import redact_text
 
 _RUNNERS: Final = ("npx", "uvx")
 _ORIGIN_LABELS: Final[dict[str, str]] = {
@@ -196,7 +200,12 @@ def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple
     if agent.unattended is not None:
         yield "unattended", agent.unattended
     for entry in agent.mcp:
-        yield "MCP server", f"{entry.name}: {shlex.join(entry.command) if entry.command else entry.url}"
+        yield "MCP server", f"{entry.name}: {_server_text(entry)}"
+
+
+def _server_text(entry: McpEntry) -> str:
+    """Return the command line or the address of an MCP server, without secrets."""
+    return command_line_text(entry.command) if entry.command else redact_text(entry.url)
 
 
 def _rule_lines(label: str, rules: Rules) -> Iterable[tuple[str, str]]:
@@ -219,7 +228,7 @@ def _command_text(agent: ConfiguredAgent) -> str:
     """Return the command line of an agent, installed or not, safe to print."""
     if agent.origin == "built-in":
         return "accord agent"
-    return visible(shlex.join(_command(agent)))
+    return visible(command_line_text(_command(agent)))
 
 
 def _command(agent: ConfiguredAgent) -> tuple[str, ...]:
@@ -248,7 +257,7 @@ def _agent_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str, A
         "from": agent.origin,
         "default": agent.name == agents.default.name,
         "installed": agent.installed(),
-        "command": list(_command(agent)),
+        "command": redact_command(_command(agent)),
         "description": agent.description,
     }
     if install_hint := _install_hint(agent):
@@ -276,9 +285,9 @@ def _details_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str,
         "projectPermissions": _rules_json(agent.project_permissions),
         "unattended": agent.unattended,
         "mcpServers": [
-            {"name": entry.name, "command": list(entry.command)}
+            {"name": entry.name, "command": redact_command(entry.command)}
             if entry.command
-            else {"name": entry.name, "url": entry.url}
+            else {"name": entry.name, "url": redact_text(entry.url)}
             for entry in agent.mcp
         ],
     }
@@ -402,10 +411,10 @@ def _add_parser() -> Parser:
     )
     option(
         "--env",
-        metavar="NAME=VALUE",
+        metavar="NAME[=VALUE]",
         action="append",
         default=[],
-        help="environment variable of the agent; ${NAME} refers to yours; repeatable",
+        help="environment variable of the agent; NAME alone or ${NAME} in VALUE refers to yours; repeatable",
     )
     option("--permissions", metavar="WORD", help=f"what the agent may do: {', '.join(PERMISSION_DEFAULTS)}")
     option("--description", metavar="TEXT", help="description to show in lists")
@@ -483,12 +492,12 @@ def _registry_agent(path: Path, name: str | None) -> RegistryAgent:
 def _entry_settings(options: Namespace) -> dict[str, Any]:
     env: dict[str, str] = {}
     for assignment in options.env:
-        name, equals, value = assignment.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--env {assignment!r} is not NAME=VALUE")
+        name, value = split_env(assignment)
+        if value is None:
+            value = f"${{{name}}}"
         if options.project and _is_plain_credential(name, value):
             raise UsageError(
-                f"--env {name} is a key and must not be in a project's file; use --env '{name}=${{{name}}}'"
+                f"--env {name}=... is a key and must not be in a project's file; use --env {name}"
             )
         env[name] = value
     settings = {
@@ -519,7 +528,7 @@ def _keep_trust(change: ConfigChange) -> None:
 def _entry_command(entry: dict[str, Any]) -> str:
     if "command" not in entry:
         return "default command"
-    return visible(shlex.join([entry["command"], *entry.get("args", [])]))
+    return visible(command_line_text([entry["command"], *entry.get("args", [])]))
 
 
 _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {

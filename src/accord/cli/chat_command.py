@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from accord.cli.command_parser import (
@@ -13,6 +13,7 @@ from accord.cli.command_parser import (
     agent_folder,
     check_session_options,
     is_terminal,
+    read_env,
     split_command,
 )
 from accord.errors import UsageError
@@ -46,6 +47,8 @@ class ChatArguments:
     remote: "RemoteLauncher | None"
     command: tuple[str, ...]
     """The agent's command after `--`; empty if the agent is named or the default."""
+    env: Mapping[str, str] = field(repr=False)
+    """The variables of `--env`, with their values."""
     cwd: str
     add_dir: tuple[str, ...]
     permissions: PermissionDefault | None
@@ -79,6 +82,7 @@ def read_arguments(words: Sequence[str]) -> ChatArguments:
         agent=options.agent,
         remote=remote,
         command=command,
+        env=read_env(options.env),
         cwd=agent_folder("--cwd", options.cwd, remote=is_remote),
         add_dir=tuple(agent_folder("--add-dir", path, remote=is_remote) for path in options.add_dir),
         permissions=cast("PermissionDefault | None", options.permissions),
@@ -149,7 +153,12 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
             return configured_remote_agent(arguments.remote)
 
         return choose_agent(
-            arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust, ask_trust=trusting
+            arguments.agent,
+            arguments.command,
+            arguments.cwd,
+            trust=arguments.trust,
+            ask_trust=trusting,
+            env=arguments.env,
         )
 
     return ChatStart(

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import math
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,20 +11,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from accord.cli.command_parser import Parser, is_terminal, split_command
+from accord.cli.command_parser import (
+    Parser,
+    add_env_option,
+    is_terminal,
+    print_stderr,
+    quoted_command,
+    read_env,
+    split_command,
+)
 from accord.errors import UsageError
+from accord.private_files import private_opener
+from accord.text_width import cut_to_width
 
 if TYPE_CHECKING:
     from accord.check.check_run import Progress
     from accord.check.check_script import ScriptT
     from accord.check.findings import CheckReport, RuleId
 
-    Check: TypeAlias = Callable[[Progress | None], Coroutine[Any, Any, CheckReport]]
+    Check: TypeAlias = Callable[[Progress | None, asyncio.Event], Coroutine[Any, Any, CheckReport]]
 
 _USAGE: Final = """\
 usage: accord check agent [--only RULES] [--skip RULES] [--need RULES] [--script FILE] [--json]
-                          [--junit FILE] [--html FILE] [--slow X] [--jobs N] [--verbose | --quiet]
-                          -- COMMAND ...
+                          [--junit FILE] [--html FILE] [--env NAME[=VALUE]] [--slow X] [--jobs N]
+                          [--verbose | --quiet] -- COMMAND ...
        accord check client [the same options] -- COMMAND ... {agent} ...
        accord check rules [agent | client] [--json]
 
@@ -35,6 +46,7 @@ accord check agent --help and accord check client --help show the options."""
 
 _SIGNAL_EXIT: Final = 128
 """The exit code of a run that a signal ended is this plus the signal's number, as in shells."""
+_PROGRESS_LINES: Final = 10
 
 _DESCRIPTIONS: Final = {
     "agent": (
@@ -121,18 +133,24 @@ def run_check(kind: str, words: list[str]) -> int:
     """Check one agent or client and return the exit code."""
     options, command = _parse(kind, words)
     rules, check = (_check_agent if kind == "agent" else _check_client)(command, options)
-    progress, clear_progress = _progress_line()
+    from accord.check.check_run import CheckInterrupted
+
+    progress, clear_progress = _progress(quiet=options.quiet)
+    signals: list[signal.Signals] = []
     try:
-        report = asyncio.run(_report_or_signal(check(progress)))
+        report = asyncio.run(_run_until_signal(check, progress, signals))
+    except CheckInterrupted:
+        print_stderr(f"interrupted before the first case; the {kind} was not checked", command="check")
+        return _SIGNAL_EXIT + signals[0]
     finally:
         clear_progress()
-    if isinstance(report, signal.Signals):
-        return _SIGNAL_EXIT + report
     if options.need:
         from accord.check.check_run import require_rules
 
         report = require_rules(report, rules, options.need)
     _write_reports(report, command, options)
+    if report.interrupted:
+        return _SIGNAL_EXIT + signals[0]
     return 1 if report.failed else 0
 
 
@@ -141,7 +159,7 @@ def _parse(kind: str, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     options, extra_words = _parser(kind).parse_known_args(own_words)
     unknown = [word for word in extra_words if word.startswith("-")]
     if extra_words and not command and extra_words[:1] != unknown[:1]:
-        example = f"accord check {kind} ... -- {' '.join(extra_words)}"
+        example = f"accord check {kind} ... -- {quoted_command(extra_words)}"
         raise UsageError(f"missing `--` before the {kind}'s command; use `{example}`")
     if extra_words:
         raise UsageError(
@@ -151,7 +169,7 @@ def _parse(kind: str, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         raise UsageError(f"missing {kind} command; use `accord check {kind} -- {_COMMAND[kind]}`")
     if not math.isfinite(options.slow) or options.slow <= 0:
         raise UsageError(f"--slow {options.slow:g} is not a number above 0")
-    if options.jobs < 1:
+    if options.jobs is not None and options.jobs < 1:
         raise UsageError(f"--jobs {options.jobs} is not a number above 0")
     for path in (options.junit, options.html):
         if path is not None and not Path(path).absolute().parent.is_dir():
@@ -183,13 +201,13 @@ def _parser(kind: str) -> Parser:
     add("--json", action="store_true", help="print the report as JSON")
     add("--junit", metavar="FILE", help="also write JUnit XML")
     add("--html", metavar="FILE", help="also write a self-contained HTML page")
+    add_env_option(parser)
     add("--slow", metavar="X", type=float, default=1.0, help="multiply all timeouts by X")
     add(
         "--jobs",
         metavar="N",
         type=int,
-        default=2,
-        help="number of cases that run at the same time (default: 2)",
+        help="number of cases that run at the same time (default: 4 to 8, one per processor)",
     )
     detail = parser.add_mutually_exclusive_group()
     detail.add_argument("--verbose", "-v", action="store_true", help="print a line for every rule")
@@ -199,7 +217,7 @@ def _parser(kind: str) -> Parser:
 
 def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
     from accord.check.agent.agent_under_test import AgentProcessLauncher
-    from accord.check.check_run import CheckOptions, agent_rules, check_agent, select_rules
+    from accord.check.check_run import DEFAULT_JOBS, CheckOptions, agent_rules, check_agent, select_rules
     from accord.check.check_script import AgentCheckScript
     from accord.check.checked_connection import CheckTimeouts
 
@@ -208,16 +226,17 @@ def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequ
     selected = select_rules(rules, options.only, options.skip)
     select_rules(rules, options.need, ())
     script = _find_script(options.script, ("accord", "plain"), AgentCheckScript)
-    launcher = AgentProcessLauncher(command, exit_timeout=timeouts.exit)
-    return rules, lambda progress: check_agent(
+    launcher = AgentProcessLauncher(command, env=read_env(options.env), exit_timeout=timeouts.exit)
+    jobs = options.jobs or DEFAULT_JOBS
+    return rules, lambda progress, stop: check_agent(
         launcher,
         selected,
-        CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress),
+        CheckOptions(script=script, timeouts=timeouts, jobs=jobs, progress=progress, stop=stop),
     )
 
 
 def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
-    from accord.check.check_run import CheckOptions, check_client, client_rules, select_rules
+    from accord.check.check_run import DEFAULT_JOBS, CheckOptions, check_client, client_rules, select_rules
     from accord.check.check_script import ClientCheckScript
     from accord.check.checked_connection import CheckTimeouts
     from accord.check.client.client_process import ClientProcessLauncher, check_template
@@ -228,11 +247,12 @@ def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Seq
     selected = select_rules(rules, options.only, options.skip)
     select_rules(rules, options.need, ())
     script = _find_script(options.script, ("run", "none"), ClientCheckScript)
-    launcher = ClientProcessLauncher(command)
-    return rules, lambda progress: check_client(
+    launcher = ClientProcessLauncher(command, env=read_env(options.env))
+    jobs = options.jobs or DEFAULT_JOBS
+    return rules, lambda progress, stop: check_client(
         launcher,
         selected,
-        CheckOptions(script=script, timeouts=timeouts, jobs=options.jobs, progress=progress),
+        CheckOptions(script=script, timeouts=timeouts, jobs=jobs, progress=progress, stop=stop),
     )
 
 
@@ -244,42 +264,51 @@ def _find_script(name: str | None, included: tuple[str, ...], kind: "type[Script
     return shipped_script(name, kind) if name in included else read_script(Path(name), kind)
 
 
-async def _report_or_signal(check: "Coroutine[Any, Any, CheckReport]") -> "CheckReport | signal.Signals":
-    """Run the check. Return its report, or the signal that ended it after its processes are stopped."""
+async def _run_until_signal(
+    check: "Check", progress: "Progress | None", signals: list[signal.Signals]
+) -> "CheckReport":
+    """Run the check. The first signal stops it; its processes are ended, and the report is still made."""
     loop = asyncio.get_running_loop()
-    task = loop.create_task(check)
-    signals: list[signal.Signals] = []
+    stop = asyncio.Event()
 
-    def stop(number: signal.Signals) -> None:
-        if not signals:  # a second signal must not interrupt the cleanup
-            task.cancel()
+    def interrupt(number: signal.Signals) -> None:
         signals.append(number)
+        stop.set()
 
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is None or signal.getsignal(number) == signal.SIG_IGN:
             continue
         try:
-            loop.add_signal_handler(number, stop, number)
+            loop.add_signal_handler(number, interrupt, number)
         except (NotImplementedError, RuntimeError, ValueError):
             continue  # Windows, or not the main thread: the default behavior applies
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if not signals:
-            raise
-        return signals[0]
+    return await check(progress, stop)
 
 
-def _progress_line() -> "tuple[Progress | None, Callable[[], None]]":
-    """Return functions that show and clear a progress line on a terminal."""
-    if not is_terminal(sys.stderr):
-        return None, lambda: None
+def _progress(*, quiet: bool) -> "tuple[Progress | None, Callable[[], None]]":
+    """Return functions that show and clear the progress.
 
-    def show(done: int, total: int, name: str) -> None:
-        print(f"\r\x1b[K[{done}/{total}] {name}", end="", file=sys.stderr, flush=True)
+    A terminal shows the running cases in one line. Elsewhere, every tenth part of a long run is a line.
+    """
+    if is_terminal(sys.stderr):
+        return _show_running_cases, lambda: print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    printed = 0
 
-    return show, lambda: print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    def print_part(done: int, total: int, running: Sequence[str]) -> None:
+        nonlocal printed
+        part = done * _PROGRESS_LINES // total
+        if total >= _PROGRESS_LINES and printed < part < _PROGRESS_LINES:
+            printed = part
+            print_stderr(f"{done} of {total} cases done, running: {', '.join(running)}", command="check")
+
+    return None if quiet else print_part, lambda: None
+
+
+def _show_running_cases(done: int, total: int, running: Sequence[str]) -> None:
+    text = f"[{done}/{total}] {', '.join(running)}"
+    text = cut_to_width(text, max(shutil.get_terminal_size().columns, 20) - 1)
+    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def _write_reports(report: "CheckReport", command: list[str], options: argparse.Namespace) -> None:
@@ -298,7 +327,7 @@ def _write_reports(report: "CheckReport", command: list[str], options: argparse.
         import json
 
         from accord.check.report_formats import report_json
-        from accord.trace.command_redaction import redact_command
+        from accord.trace.redaction import redact_command
 
         members = report_json(report, command=redact_command(command), date=date)
         print(json.dumps(members, indent=2, ensure_ascii=False))
@@ -309,6 +338,7 @@ def _write_reports(report: "CheckReport", command: list[str], options: argparse.
 
 def _write_file(path: str, content: bytes) -> None:
     try:
-        Path(path).write_bytes(content)
+        with open(path, "wb", opener=private_opener) as file:  # it quotes messages of the conversation
+            file.write(content)
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}); use another file") from None

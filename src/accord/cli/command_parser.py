@@ -6,13 +6,16 @@ Keep heavy imports out.
 import argparse
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from accord.errors import UsageError
+
+_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 def split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Split the arguments at the first `--`: the command's own, and the agent's command (empty without `--`).
 
-    Raises UsageError if nothing follows `--`.
+    Raises UsageError if nothing follows `--`, or a variable as in a shell.
     """
     own = list(words)
     if "--" not in own:
@@ -36,12 +39,16 @@ def split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     position = own.index("--")
     if not own[position + 1 :]:
         raise UsageError("missing agent command after `--`")
+    name, equals, _ = own[position + 1].partition("=")
+    if equals and _VARIABLE_NAME.fullmatch(name):
+        raise UsageError(f"{name}=... after `--` is not a program; pass the variable with --env {name}=VALUE")
     return own[:position], tuple(own[position + 1 :])
 
 
 def add_session_options(parser: Parser) -> None:
     """Add the options that `accord run` and `accord chat` share: session, folders, model and mode."""
     option = parser.add_argument
+    add_env_option(parser)
     option("--token-file", metavar="F", help="file with the token for --url (default: ACCORD_TOKEN)")
     option(
         "--continue",
@@ -66,6 +73,8 @@ def check_session_options(options: argparse.Namespace) -> None:
     """Raise UsageError for session options that contradict each other."""
     if options.url is None and options.token_file is not None:
         raise UsageError("--token-file needs --url; local agents take no token")
+    if options.url is not None and options.env:
+        raise UsageError("--env does not reach an agent at --url; set the variable where that agent runs")
     if options.newest and options.session is not None:
         raise UsageError("--continue and --session exclude each other; use one of them")
 
@@ -75,6 +84,36 @@ def add_trust_option(parser: Parser) -> None:
     parser.add_argument(
         "--trust", action="store_true", help="trust the project's acp.json, for this run only"
     )
+
+
+def add_env_option(parser: Parser) -> None:
+    """Add `--env`: variables for the agent's process."""
+    parser.add_argument(
+        "--env",
+        metavar="NAME[=VALUE]",
+        action="append",
+        default=[],
+        help="environment variable for the agent; NAME alone passes your own value on; repeatable",
+    )
+
+
+def split_env(assignment: str) -> tuple[str, str | None]:
+    """Split a value of `--env` into the name and the value; None for a NAME alone. Raises UsageError.
+
+    A NAME alone must be set in the environment. The message never quotes what could be a key.
+    """
+    name, equals, value = assignment.partition("=")
+    if not _VARIABLE_NAME.fullmatch(name):
+        raise UsageError("--env needs NAME or NAME=VALUE, and NAME has only letters, digits and _")
+    if not equals and name not in os.environ:
+        raise UsageError(f"--env {name}: {name} is not set in your environment; set it, or use {name}=VALUE")
+    return name, value if equals else None
+
+
+def read_env(assignments: Sequence[str]) -> dict[str, str]:
+    """Return the variables of all `--env` options, with their values. Raises UsageError."""
+    pairs = map(split_env, assignments)
+    return {name: os.environ[name] if value is None else value for name, value in pairs}
 
 
 def existing_folder(option: str, text: str) -> str:
@@ -105,6 +144,13 @@ def subcommand_help(program: str, summaries: Mapping[str, str]) -> str:
     width = max(map(len, summaries))
     lines = [f"  {name:<{width}}  {summary}" for name, summary in summaries.items()]
     return "\n".join([f"usage: {program} COMMAND   ({program} COMMAND --help shows the options)", "", *lines])
+
+
+def quoted_command(words: Sequence[str]) -> str:
+    """Return words of the user's command line for a message, without secrets."""
+    from accord.trace.redaction import command_line_text
+
+    return command_line_text(words)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -83,6 +83,7 @@ def findings() -> list[DoctorFinding]:
         ),
         config_finding,
         *_check_models(config),
+        *_check_folders(),
         _check_store(),
         _check_ripgrep(),
         *_check_agents(),
@@ -157,16 +158,45 @@ def _check_provider(name: str, models: "ModelRegistry") -> DoctorFinding:
     return DoctorFinding(name, "ready", f"key from {source}{address}")
 
 
+_PROBE_BYTES: Final = 64 * 1024
+"""Written to find a full disk: a small file may still fit into what is reserved."""
+
+
+def _check_folders() -> list[DoctorFinding]:
+    """Check by writing a file that is removed at once whether settings and sessions can be stored."""
+    from accord.paths import config_dir, data_dir, explain_file_error
+
+    found: list[DoctorFinding] = []
+    for name, folder in (("settings", config_dir()), ("data", data_dir())):
+        existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        try:
+            # A folder that does not exist yet is not created: the first existing one above it is tested.
+            with tempfile.TemporaryFile(dir=existing) as file:
+                file.write(b"0" * _PROBE_BYTES)
+                file.flush()
+        except OSError as error:
+            error.filename = str(folder)
+            found.append(DoctorFinding(name, BROKEN, explain_file_error(error)))
+        else:
+            found.append(DoctorFinding(name, "writable", str(folder)))
+    return found
+
+
 def _check_store() -> DoctorFinding:
     from accord.store import open_store, store_path
 
     path = store_path()
-    if not path.exists():
-        return DoctorFinding("store", "none", f"{path}; the first session creates it")
     try:
-        open_store(path).close()
-    except (StoreError, UsageError) as error:
+        if not path.exists():
+            return DoctorFinding("store", "none", f"{path}; the first session creates it")
+        store = open_store(path)
+    except (StoreError, UsageError, OSError) as error:
         return DoctorFinding("store", BROKEN, f"{error} (accord agent --store PATH)")
+    read_only = store.read_only
+    store.close()
+    if read_only:
+        remark = f"{path} can only be read: sessions cannot be stored (accord agent --store PATH)"
+        return DoctorFinding("store", BROKEN, remark)
     return DoctorFinding("store", "opens", str(path))
 
 
@@ -274,9 +304,11 @@ async def _check_sandbox() -> DoctorFinding:
     """Report the sandbox of the coding agent's commands, after running its self-test."""
     from accord.policy.sandbox import Sandbox, contradictions, run_self_test
 
-    with tempfile.TemporaryDirectory(prefix="accord-doctor-") as root, Sandbox([root]) as sandbox:
-        report = sandbox.report
-        broken = contradictions(report, await run_self_test(sandbox))
+    with tempfile.TemporaryDirectory(prefix="accord-doctor-") as root:
+        os.makedirs(os.path.join(root, ".git", "hooks"))  # like a project, which is usually a repository
+        with Sandbox([root]) as sandbox:
+            report = sandbox.report
+            broken = contradictions(report, await run_self_test(sandbox))
     if broken:
         return DoctorFinding("sandbox", BROKEN, "; ".join(map(str, broken)))
     remarks = [report.summary().partition(": ")[2], *report.reasons]
@@ -284,4 +316,6 @@ async def _check_sandbox() -> DoctorFinding:
         remarks.append("every command needs permission; install bubblewrap (docs/sandbox.md)")
     else:
         remarks.insert(1, "self-test passed")
+        if not report.is_effective:
+            remarks.insert(2, "`workspace-write` asks about commands; install bubblewrap (docs/sandbox.md)")
     return DoctorFinding("sandbox", report.backend, "; ".join(remarks))

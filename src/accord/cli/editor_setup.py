@@ -124,7 +124,14 @@ _NO_SETTINGS_FILE: Final = {
     "emacs": "Emacs is configured by Lisp code",
     "toad": "Toad keeps no list of agents",
 }
-_PASSED_VARIABLES: Final = ("HOME", "ACCORD_HOME", "ACCORD_MODEL")
+_PASSED_VARIABLES: Final = (
+    "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSH_AUTH_SOCK",
+    "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "ACCORD_HOME", "ACCORD_MODEL",
+    "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY",
+)  # fmt: skip
+"""What the agent needs of the environment, for plugins that pass on only PATH."""
+_MODEL_VARIABLES: Final = ("_API_KEY", "_BASE_URL")
+"""The ends of the names that the user's other model servers need."""
 EDITORS: Final[tuple[str, ...]] = ("zed", "jetbrains", "neovim", "emacs", "vscode", "toad")
 
 
@@ -198,11 +205,14 @@ def _snippet(editor: str, options: Namespace, command: Sequence[str]) -> str:
         return toad(name, command)
     if editor == "emacs":
         return emacs(name, command)
-    variables = [variable for variable in _PASSED_VARIABLES if variable in os.environ]
+    others = sorted(name for name in os.environ if name.endswith(_MODEL_VARIABLES) and name.isidentifier())
+    variables = list(dict.fromkeys((*_PASSED_VARIABLES, *others)))
     plugin = options.plugin or "codecompanion"
     if options.plugin is None:
-        others = " or ".join(f"--plugin {other}" for other in PLUGINS if other != plugin)
-        print(f"This is for {plugin}; use {others} for another plugin.", file=sys.stderr)
+        alternatives = " or ".join(f"--plugin {other}" for other in PLUGINS if other != plugin)
+        print(f"This is for {plugin}; use {alternatives} for another plugin.", file=sys.stderr)
+    if plugin == "avante":
+        print("avante approves every tool call by default; the last lines make it ask you.", file=sys.stderr)
     return neovim(plugin, name, command, variables)
 
 
@@ -242,7 +252,7 @@ def _rewrite(settings: EditorSettings, path: Path, name: str, command: Sequence[
 
 
 _CODECOMPANION = """\
--- codecompanion.nvim
+-- codecompanion.nvim: the agent gets the environment of Neovim, with the keys of your models
 require("codecompanion").setup({
   adapters = {
     acp = {
@@ -261,26 +271,37 @@ require("codecompanion").setup({
 
 
 _AVANTE = """\
--- avante.nvim: the agent gets only PATH and the variables in env; add the key of your model there
+-- avante.nvim: the agent gets only PATH and the variables in env; add others that your models need
 require("avante").setup({
   provider = @name@,
   acp_providers = {
     [@name@] = {
       command = @program@,
       args = { @args@ },
-      env = { @env@ },
+      env = {
+@env@
+      },
     },
   },
+  -- avante approves every tool call by default, without asking you; false makes it ask
+  behaviour = { auto_approve_tool_permissions = false },
 })
 """
 
 
 _AGENTIC = """\
--- agentic.nvim
+-- agentic.nvim: the agent gets only PATH and the variables in env; add others that your models need
 require("agentic").setup({
   provider = @name@,
   acp_providers = {
-    [@name@] = { name = @title@, command = @program@, args = { @args@ }, env = {} },
+    [@name@] = {
+      name = @title@,
+      command = @program@,
+      args = { @args@ },
+      env = {
+@env@
+      },
+    },
   },
 })
 """
@@ -290,7 +311,8 @@ PLUGINS: Mapping[str, str] = {"codecompanion": _CODECOMPANION, "avante": _AVANTE
 
 
 _EMACS = """\
-;; agent-shell; if your agent-shell-agent-configs is a function, add the config to its result
+;; agent-shell: the agent gets the environment of Emacs, with the keys of your models
+;; if your agent-shell-agent-configs is a function, add the config to its result
 (with-eval-after-load 'agent-shell
   (add-to-list
    'agent-shell-agent-configs
@@ -314,7 +336,7 @@ def neovim(plugin: str, name: str, command: Sequence[str], variables: Sequence[s
 
     `variables` are for plugins that do not pass on the environment.
     """
-    env = ", ".join(f'{variable} = os.getenv("{variable}")' for variable in variables)
+    env = "\n".join(f'        {variable} = os.getenv("{variable}"),' for variable in variables)
     return _fill_template(
         PLUGINS[plugin],
         key=f"[{_quote(name)}]",

@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from accord.errors import AccordError, AuthRequired, BadAnswer, ConnectionClosed, LimitReached, UsageError
+from accord import errors
+from accord.errors import (
+    AccordError,
+    AuthRequired,
+    BadAnswer,
+    ConnectionClosed,
+    LimitReached,
+    RpcError,
+    UsageError,
+)
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -17,7 +26,7 @@ INTERRUPTED: Final = 130
 def exit_code(error: AccordError) -> int:
     """Return the exit code for an error that ended a command."""
     match error:
-        case UsageError():
+        case UsageError() | RpcError(data={"reason": errors.CONFIGURATION}):
             return USAGE
         case ConnectionClosed() | BadAnswer():
             return AGENT_BROKE

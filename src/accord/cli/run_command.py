@@ -7,8 +7,8 @@ import asyncio
 import math
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from accord.cli.command_parser import (
@@ -18,6 +18,7 @@ from accord.cli.command_parser import (
     agent_folder,
     check_session_options,
     is_terminal,
+    read_env,
     split_command,
 )
 from accord.errors import AccordError, UsageError
@@ -68,6 +69,8 @@ class RunArguments:
     """The agent's command after `--`; empty if the agent is named or the default."""
     remote: "RemoteLauncher | None"
     """`--url`."""
+    env: Mapping[str, str] = field(repr=False)
+    """The variables of `--env`, with their values."""
     cwd: str
     add_dir: tuple[str, ...]
     permissions: PermissionDefault | None
@@ -107,6 +110,7 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
         agent=options.agent,
         command=command,
         remote=_remote_launcher(options.url, options.token_file),
+        env=read_env(options.env),
         cwd=agent_folder("--cwd", options.cwd, remote=remote),
         add_dir=tuple(agent_folder("--add-dir", path, remote=remote) for path in options.add_dir),
         permissions=cast("PermissionDefault | None", options.permissions),

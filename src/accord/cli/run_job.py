@@ -10,7 +10,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,13 +36,14 @@ from accord.client import (
 )
 from accord.client.client_options import ClientReport, RestartPolicy
 from accord.client.remote_agent import PendingAgent
-from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReached
+from accord.errors import AccordError, ConnectionClosed, LimitReached, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.consent import Consent, permission_workspace
 from accord.frontend.recording import Recorder, SessionRecording
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
-from accord.frontend.sign_in import sign_in_instructions
+from accord.frontend.sign_in import clear_error, failure_hints
+from accord.frontend.stored_sessions import full_session_id
 from accord.policy.rules import PermissionDefault
 from accord.schema import (
     AvailableCommandsUpdate,
@@ -72,7 +73,9 @@ def run_agent(arguments: RunArguments) -> ConfiguredAgent:
     """Return the agent of a run. May ask the user to trust a project's file. Raises UsageError."""
     if arguments.remote is not None:
         return configured_remote_agent(arguments.remote)
-    return choose_agent(arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust)
+    return choose_agent(
+        arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust, env=arguments.env
+    )
 
 
 @dataclass(slots=True)
@@ -99,8 +102,8 @@ class TurnRun:
     """Applies the settings again after a restart."""
     reopen: Callable[[], Awaitable[ClientSession]] | None = None
     """Opens a new session if the old one is lost before any work. None if that would lose history."""
-    on_stop: Callable[[], None] | None = None
-    """Called when the agent is asked to stop."""
+    interrupted: TurnEnded | None = None
+    """The end of the turn if this process ends it, by a signal, before the agent does."""
     _shown_requests: set[str] = field(default_factory=set[str])
     _request_shown: asyncio.Condition = field(default_factory=asyncio.Condition)
     _running: bool = False
@@ -128,8 +131,6 @@ class TurnRun:
         """Ask the agent to stop. Returns False if no turn was running."""
         if not self.session.running:
             return False
-        if self.on_stop is not None:
-            self.on_stop()
         self.session.cancel()
         return True
 
@@ -159,10 +160,11 @@ class TurnRun:
 
     async def _attempt(self, blocks: list[ContentBlock]) -> tuple[RunResult, bool]:
         """Send the prompt once. Returns the result and whether the agent worked on it."""
-        result, worked = RunResult(), False
+        result, started, worked = RunResult(), False, False
         self._running = True
         try:
             async for event in self.session.prompt(blocks):
+                started = started or isinstance(event, TurnStarted)
                 worked = worked or not isinstance(event, _EVENTS_WITHOUT_WORK)
                 if isinstance(event, TurnEnded):
                     result.ended = event
@@ -172,6 +174,12 @@ class TurnRun:
                     await self._notify_request_shown()
         except AccordError as error:
             result.error = error
+        except asyncio.CancelledError:
+            if started and result.ended is None:
+                self.interrupted = TurnEnded("cancelled", "cancelled")
+                with suppress(BrokenPipeError, AccordError):
+                    self._show(self.interrupted)
+            raise
         finally:
             self._running = False
             await self._notify_request_shown()
@@ -223,13 +231,16 @@ class Interrupts:
     """Counts interrupts.
 
     The first Ctrl-C asks the agent to stop, the second ends it, the third does not wait. SIGTERM and SIGHUP
-    end the agent.
+    end the agent. An agent that is already ending gets its time, which is bounded: killed at once, it would
+    leave its temporary files behind.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.count: int = 0
         self.stop_turn: Callable[[], bool] | None = None
         """Asks the agent to stop. Returns False if no turn was running."""
+        self.ending: bool = False
+        """Whether the agent is being ended."""
         self._send_note = note
         self._task: asyncio.Task[Any] | None = None
 
@@ -248,15 +259,17 @@ class Interrupts:
         self.count += 1
         if self.count == 1 and self.stop_turn is not None and self.stop_turn():
             self._send_note("stopping; press Ctrl-C again to end the agent")
-        else:
-            self._cancel_task()
+        elif not self.ending or self.count > 2:
+            self._end_agent()
 
     def end(self) -> None:
         """Handle SIGTERM and SIGHUP."""
         self.count += 1
-        self._cancel_task()
+        if not self.ending:
+            self._end_agent()
 
-    def _cancel_task(self) -> None:
+    def _end_agent(self) -> None:
+        self.ending = True
         if self._task is not None:
             self._task.cancel()
 
@@ -299,6 +312,7 @@ class RunJob:
         self._noise_lines = 0
         self._code: int | None = None
         self._recorder: Recorder | None = None
+        self._turn_run: TurnRun | None = None
 
     async def run(self) -> int:
         """Run the turn, print the result and return the exit code."""
@@ -310,7 +324,7 @@ class RunJob:
         except asyncio.CancelledError:
             if not self._interrupts.count:
                 raise
-            self._finish(RunResult())
+            self._finish(RunResult(ended=self._turn_run.interrupted if self._turn_run else None))
         finally:
             if self._recorder is not None:
                 self._recorder.close()
@@ -324,15 +338,18 @@ class RunJob:
             mcp_servers = supported_servers(self._agent.mcp_servers(), agent, self._output.note)
             choice = SessionChoice(agent, self._agent.name, arguments.cwd, arguments.add_dir, mcp_servers)
             self._recorder = recorder = Recorder(self._agent.name, self._output.note)
-            session = await self._open_session(choice, recorder)
+            try:
+                session = await self._open_session(choice, recorder)
+            except UsageError:  # such as a session that was not found
+                recorder.report_failure()
+                raise
             self._finish(await self._turn(choice, session, recorder).run(self._blocks(agent)))
 
     def _handlers(self) -> ClientHandlers:
-        # The built-in agent works on this machine by itself and has its own rules; it needs no workspace.
-        has_workspace = self._agent.name != "accord" or bool(self._agent.command)
+        uses_files = self._agent.uses_client_files
         return ClientHandlers(
             permissions=self._consent,
-            workspace=permission_workspace(self._consent) if has_workspace else None,
+            workspace=permission_workspace(self._consent) if uses_files else None,
             forms=self._forms.form,
             urls=self._forms.address,
             # Never called: it makes the agent list its terminal methods, for `accord agents login`.
@@ -366,7 +383,9 @@ class RunJob:
 
     async def _open_session(self, choice: SessionChoice, recorder: Recorder) -> ClientSession:
         if self._arguments.session is not None:
-            session = await choice.reopen(self._arguments.session)
+            session = await choice.reopen(
+                await full_session_id(self._arguments.session, choice, recorder.records)
+            )
         elif self._arguments.newest:
             session = await choice.reopen(await choice.newest(recorder.records))
         else:
@@ -379,7 +398,7 @@ class RunJob:
     def _turn(self, choice: SessionChoice, session: ClientSession, recorder: Recorder) -> TurnRun:
         arguments, restart = self._arguments, session.agent.options.restart
         has_history = arguments.session or arguments.newest
-        turn = TurnRun(
+        turn = self._turn_run = TurnRun(
             session,
             self._output,
             lambda: recorder.recording,
@@ -388,7 +407,6 @@ class RunJob:
             retries=restart.max_restarts if arguments.retry and restart is not None else 0,
             apply_settings=lambda session: apply_settings(arguments, choice.agent, session),
             reopen=None if has_history else lambda: self._open_session(choice, recorder),
-            on_stop=None if self._user is None else self._user.dismiss,
         )
         self._consent.wait_until_shown = turn.wait_until_request_shown
         self._interrupts.stop_turn = turn.stop
@@ -409,17 +427,23 @@ class RunJob:
         """Print the result, once. Errors while the agent is being ended change nothing."""
         if self._code is not None:
             return
-        if isinstance(result.error, AuthRequired):
-            for line in self._sign_in_hints(result.error):
+        self._interrupts.ending = True
+        if result.error is not None:
+            result.error = clear_error(result.error, self._agent if self._arguments.remote is None else None)
+        if result.error is not None and not self._interrupts.count:
+            for line in self._hints(result.error):
                 self._output.note(line)
         self._code = self._exit_code(result)
         self._output.finished(result.ended, result.error, self._code)
 
-    def _sign_in_hints(self, error: AuthRequired) -> Iterable[str]:
+    def _hints(self, error: AccordError) -> Iterable[str]:
         arguments = self._arguments
-        name = None if arguments.command else self._agent.name
-        launch = None if arguments.remote is not None else self._agent.launch(arguments.cwd)
-        return sign_in_instructions(error, name, launch)
+        return failure_hints(
+            error,
+            None if arguments.remote is not None else self._agent,
+            arguments.cwd,
+            named=not arguments.command,
+        )
 
     def _exit_code(self, result: RunResult) -> int:
         if self._interrupts.count:

@@ -21,6 +21,7 @@ from accord.cli.command_parser import (
 from accord.errors import UsageError
 from accord.gateway.access.resource_limits import GatewayLimits
 from accord.paths import config_dir
+from accord.schema.validation import explain_setting_error
 
 PORT: Final = 8765
 PORTS_TRIED: Final = 20
@@ -40,6 +41,10 @@ def main(arguments: Sequence[str]) -> int:
         from accord.cli.serve_tokens import main as token_main
 
         return token_main(arguments[1:])
+    if arguments and arguments[0] == "audit":
+        from accord.cli.serve_audit import main as audit_main
+
+        return audit_main(arguments[1:])
 
     serve_arguments = read_arguments(arguments)
     from accord.extras import require
@@ -87,6 +92,9 @@ def read_settings(path: Path | None = None) -> ServeSettings:
         raise UsageError(f"cannot read {path} ({error.strerror})") from None
     try:
         return msgspec.json.decode(data, type=ServeSettings)
+    except msgspec.ValidationError as error:
+        reason, position = explain_setting_error(error, ServeSettings)
+        raise UsageError(f"invalid {path} ({position.lstrip('.')}: {reason}); see docs/gateway.md") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"invalid {path} ({error}); docs/gateway.md describes the file") from None
 
@@ -199,7 +207,8 @@ def parser() -> Parser:
         "accord serve", "Serve agents: the web page, WebSocket and HTTP, all protected by tokens."
     )
     parser.usage = (
-        "accord serve [AGENT ...] [OPTIONS] [-- COMMAND ...]\n       accord serve token new | list | revoke"
+        "accord serve [AGENT ...] [OPTIONS] [-- COMMAND ...]\n       accord serve token new | list | revoke\n"
+        "       accord serve audit verify"
     )
     parser.epilog = (
         "Put defaults in serve.json in the config folder; command-line options override them. "

@@ -27,16 +27,18 @@ import msgspec
 from accord.cli.agent_choice import choose_agent
 from accord.cli.command_parser import signal_handlers
 from accord.cli.serve_command import PORT, PORTS_TRIED, ServeArguments, ServeSettings
-from accord.cli.serve_tokens import may_print_token, print_first_token, print_start
+from accord.cli.serve_tokens import describe_rights, may_print_token, print_first_token, print_start
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
+from accord.frontend.sign_in import withheld_hints
 from accord.gateway.access.access_tokens import without_token
 from accord.gateway.access.request_origin import Origins, Proxies, is_loopback
 from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import ServerConfig, tls_context
 from accord.gateway.http.http_routes import PAGE_FOLDER
-from accord.gateway.running_gateways import announce
+from accord.gateway.running_gateways import announce, list_running_gateways
+from accord.private_files import private_opener
 from accord.safe_text import clean_line
 from accord.wire.transport import DEFAULT_LIMIT, Transport
 
@@ -146,7 +148,7 @@ class _ServeRun:
             print("There is no token yet. This output is logged, so run: accord serve token new")
         else:
             token, text = tokens.new("first")
-            service.audit.record(token.rights(), "token made")
+            service.audit.record(token.rights(), "token made", by="start", scope=describe_rights(token))
             print_first_token(url, text, qr=arguments.qr)
         print("Press Ctrl-C to stop after the running turns, twice to stop at once.", flush=True)
 
@@ -162,6 +164,11 @@ class _ServeRun:
             and not all(map(is_loopback, self._plan.server_config.hosts))
         ):
             notes.append("Warning: the connection is not encrypted (--insecure).")
+        notes += [
+            f"Another gateway runs at {other.url}; a session is open in one gateway at a time."
+            for other in list_running_gateways()
+            if other.pid != os.getpid()
+        ]
         if settings.port is None and port != PORT:
             notes.insert(0, f"Port {PORT} is in use; using {port}.")
         return notes
@@ -268,6 +275,7 @@ def agent_source(agent: ConfiguredAgent) -> AgentSource:
         title=agent.known.name if agent.known is not None else "",
         description=agent.description,
         mcp_servers=agent.mcp_servers,
+        hints=lambda: withheld_hints(agent, named=True, served=True),
     )
     return source if agent.startup is None else replace(source, startup=agent.startup)
 
@@ -317,7 +325,7 @@ def logging_to(file: str | None, log_format: str, level: str) -> Generator[None]
     stream: TextIO = sys.stderr
     if file is not None:
         try:
-            stream = open(file, "a", encoding="utf-8")  # noqa: SIM115 - closed below
+            stream = open(file, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115 - closed below
         except OSError as error:
             raise UsageError(f"cannot write --log {file!r} ({error.strerror}); use another file") from None
     handler = logging.StreamHandler(stream)

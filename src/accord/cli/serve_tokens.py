@@ -26,6 +26,7 @@ from accord.cli.serve_command import PORT, parse_duration
 from accord.errors import UsageError
 from accord.frontend.agent_config import leave_out, load
 from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenStore, pairing_link, qr_code
+from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import split_origin
 from accord.gateway.running_gateways import list_running_gateways
@@ -89,6 +90,7 @@ def _new(arguments: Sequence[str]) -> int:
     option("--agent", metavar="A", action="append", help="allow only this agent; repeatable")
     option("--folder", metavar="D", action="append", help="allow only this folder; repeatable")
     option("--read-only", action="store_true", help="allow only to watch sessions")
+    option("--allow-mcp", action="store_true", help="allow MCP servers of the client, which run as your user")
     option("--expires", metavar="TIME", help="lifetime of the token, such as 12h, 30d or 8w")
     option("--url", metavar="URL", help="base of the link (default: the running gateway)")
     option("--no-qr", action="store_true", help="print the link without a QR code")
@@ -97,6 +99,8 @@ def _new(arguments: Sequence[str]) -> int:
     name = options.name.strip()
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable():
         raise UsageError(f"--name must be printable and have at most {_MAX_NAME_LENGTH} characters")
+    if options.allow_mcp and options.read_only:
+        raise UsageError("--allow-mcp and --read-only exclude each other: MCP servers run commands")
     url = _url(options.url)
     token, text = TokenStore().new(
         name,
@@ -105,10 +109,12 @@ def _new(arguments: Sequence[str]) -> int:
         if options.folder is None
         else [agent_folder("--folder", text) for text in options.folder],
         read_only=options.read_only,
+        allow_mcp=options.allow_mcp or None,
         expires=None
         if options.expires is None
         else time.time() + parse_duration("--expires", options.expires),
     )
+    record_token(token, "token made")
     if options.plain:
         print(text)
         return 0
@@ -162,6 +168,7 @@ def _revoke(arguments: Sequence[str]) -> int:
     for text in parser.parse_args(arguments).id:
         token = TokenStore().revoke(_token_id(text))
         BrowserLogins().forget(token.id)
+        record_token(token, "token revoked")
         print(f"Token {token.id}{_name_suffix(token)} is revoked; its connections are being closed.")
     return 0
 
@@ -173,11 +180,24 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
 }
 
 
+def record_token(token: Token, event: str) -> None:
+    """Write to the audit log that a token was created or revoked by a command."""
+
+    def print_note(text: str) -> None:
+        print_stderr(text, command="serve")
+
+    expires = None if token.expires is None else _iso(token.expires)
+    AuditLog(on_error=print_note).record(
+        token.rights(), event, by="command", scope=describe_rights(token), expires=expires
+    )
+
+
 def describe_rights(token: Token) -> str:
     """Describe the rights of a token."""
     agents = "all agents" if token.agents is None else "agents " + ", ".join(map(visible, token.agents))
     folders = "all folders" if token.folders is None else ", ".join(map(visible, token.folders))
-    return f"{'may watch' if token.read_only else 'may use'} {agents} in {folders}"
+    mcp = ", with MCP servers of the client" if token.allow_mcp else ""
+    return f"{'may watch' if token.read_only else 'may use'} {agents} in {folders}{mcp}"
 
 
 def _token_id(text: str) -> str:
@@ -234,6 +254,7 @@ def _token_json(tokens: TokenStore, token: Token) -> dict[str, object]:
         "agents": token.agents,
         "folders": token.folders,
         "readOnly": token.read_only,
+        "allowMcp": token.rights().may_add_mcp_servers,
     }
 
 

@@ -7,15 +7,16 @@ import asyncio
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accord import __version__
 from accord.cli.agent_choice import choose_agent
 from accord.cli.command_parser import (
     Parser,
+    add_env_option,
     add_trust_option,
     agent_folder,
     existing_folder,
@@ -23,13 +24,15 @@ from accord.cli.command_parser import (
     json_text,
     print_stderr,
     print_table,
+    read_env,
     split_command,
     subcommand_help,
 )
-from accord.errors import AuthRequired, StoreError, UsageError
+from accord.errors import AccordError, StoreError, UsageError
 from accord.frontend.agent_config import leave_out, load, once
+from accord.frontend.recording import NAME as RECORDINGS
 from accord.frontend.recording import RecordedSessions
-from accord.frontend.sign_in import sign_in_instructions
+from accord.frontend.sign_in import failure_hints
 from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import (
     SessionListEntry,
@@ -51,7 +54,11 @@ from accord.session import (
     ToolCallState,
 )
 from accord.session import Entry as TimelineEntry
-from accord.store import MemoryStore
+from accord.store import MemoryStore, store_path
+from accord.trace.redaction import command_line_text
+
+if TYPE_CHECKING:
+    from accord.gateway.session_log import SessionOwner
 
 FORMAT: Final = "accord.session"
 VERSION: Final = 1
@@ -77,14 +84,17 @@ def main(arguments: Sequence[str]) -> int:
 async def _list(options: Namespace) -> int:
     async with _sessions(options) as stored:
         entries = await stored.list(None if options.all else options.cwd)
+    owners = _gateway_owners()
     if options.json:
-        print(json_text([list_entry_json(entry) for entry in entries]))
+        print(json_text([list_entry_json(entry, owners) for entry in entries]))
         return 0
     if not entries:
-        where = "" if options.all else f" in {one_line(options.cwd)}; use --all for every folder"
-        _print_note(f"no sessions{where}")
+        where = "" if options.all else f" in {one_line(options.cwd)}"
+        hints = [] if options.all else ["--all for every folder"]
+        hints += [] if options.recorded else ["--recorded for recordings of all agents"]
+        _print_note(f"no sessions{where}" + (f"; use {' or '.join(hints)}" if hints else ""))
         return 0
-    print_table([_row(entry, options) for entry in entries])
+    print_table([_row(entry, options, owners) for entry in entries])
     return 0
 
 
@@ -201,6 +211,7 @@ def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> 
         "--recorded", action="store_true", help="use only the local recordings; start no agent"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_env_option(parser)
     add_trust_option(parser)
     own_words, command = split_command(words)
     options = parser.parse_args(own_words)
@@ -211,18 +222,28 @@ def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> 
 
 @asynccontextmanager
 async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
-    records = _open_records(options)
+    records, failure = _open_records(options)
     try:
         if options.recorded:
             yield StoredSessions(_recorded_name(options), records, _print_note)
             return
-        agent = choose_agent(options.agent, options.command, options.cwd, trust=options.trust)
+        agent = choose_agent(
+            options.agent,
+            options.command,
+            options.cwd,
+            trust=options.trust,
+            env=read_env(options.env),
+        )
         try:
             async with open_stored_sessions(agent, options.cwd, records, _print_note) as stored:
                 yield stored
-        except AuthRequired as error:
-            name = None if options.command else agent.name
-            for line in sign_in_instructions(error, name, agent.launch(options.cwd)):
+            if failure:
+                _print_note(failure)
+        except AccordError as error:
+            # What keeps the agent from listing its sessions is often the same, and is then said once.
+            if failure and isinstance(error, UsageError):
+                _print_note(failure)
+            for line in failure_hints(error, agent, options.cwd, named=not options.command):
                 _print_note(clean_line(line))
             raise
     finally:
@@ -232,7 +253,7 @@ async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
 def _recorded_name(options: Namespace) -> str | None:
     """Return the agent's name in the recordings. The agent may no longer be configured."""
     if options.command:
-        return shlex.join(options.command)
+        return command_line_text(options.command)
     if options.agent is None:
         return None
     try:
@@ -241,20 +262,44 @@ def _recorded_name(options: Namespace) -> str | None:
         return options.agent
 
 
-def _open_records(options: Namespace) -> RecordedSessions:
-    """Open the recordings. If the store is unusable, continue with the agent's own sessions."""
+def _open_records(options: Namespace) -> tuple[RecordedSessions, str]:
+    """Open the recordings. If the store is unusable, use the agent's own sessions and return why."""
+    if not options.recorded and not store_path(RECORDINGS).exists():
+        return RecordedSessions(MemoryStore()), ""  # nothing was recorded yet; create no file
     try:
-        return RecordedSessions.open()
+        return RecordedSessions.open(), ""
     except StoreError as error:
         if options.recorded:
             raise
-        _print_note(f"cannot read the local recordings: {clean_line(str(error))}")
-        return RecordedSessions(MemoryStore())
+        failure = f"cannot read the local recordings: {clean_line(str(error))}"
+        return RecordedSessions(MemoryStore()), failure
 
 
 async def _transcript(options: Namespace) -> StoredTranscript:
     async with _sessions(options) as stored:
         return await stored.transcript(await stored.find(options.id, options.cwd))
+
+
+def _gateway_owners() -> "dict[tuple[str, str], SessionOwner]":
+    """Return which sessions are open in a running gateway, by agent and session id."""
+    from accord.gateway.session_log import STORE_NAME, SessionLogs
+
+    if not store_path(STORE_NAME).exists():
+        return {}
+    try:
+        logs = SessionLogs.open()
+    except StoreError as error:
+        _print_note(f"cannot read the sessions of the gateway: {clean_line(str(error))}")
+        return {}
+    try:
+        owners = logs.owners()
+        return {
+            (recorded.agent, recorded.session_id): owners[recorded.summary.session_id]
+            for recorded in (logs.list() if owners else ())
+            if recorded.summary.session_id in owners
+        }
+    finally:
+        logs.close()
 
 
 def _details(transcript: StoredTranscript) -> list[tuple[str, str]]:
@@ -265,19 +310,30 @@ def _details(transcript: StoredTranscript) -> list[tuple[str, str]]:
         ("agent", one_line(entry.agent)),
         ("folder", one_line(entry.cwd)),
         ("last used", entry.when),
+        ("state", transcript.running_text),
         ("from", "the agent" if transcript.source == "agent" else "the local recording"),
     ]
+    owner = _gateway_owners().get((entry.agent, entry.session_id))
+    if owner is not None:
+        details.append(("open in", str(owner)))
     return [(label, text) for label, text in details if text]
 
 
-def _row(entry: SessionListEntry, options: Namespace) -> tuple[str, ...]:
+def _row(
+    entry: SessionListEntry, options: Namespace, owners: "Mapping[tuple[str, str], SessionOwner]"
+) -> tuple[str, ...]:
     cells = [one_line(entry.session_id), entry.when or "-"]
     if options.recorded and options.agent is None:
         cells.append(one_line(entry.agent))
     if options.all:
         cells.append(one_line(entry.cwd))
     title = one_line(clean_line(entry.title), 80) if entry.title else ""
-    return (*cells, title + (" (archived)" if entry.archived else ""))
+    marks = [title, "(archived)" if entry.archived else ""]
+    if (owner := owners.get((entry.agent, entry.session_id))) is not None:
+        marks.append(f"(open in {owner})")
+    elif entry.running_in is not None:
+        marks.append(f"(open in process {entry.running_in})")
+    return (*cells, " ".join(filter(None, marks)))
 
 
 def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
@@ -297,8 +353,11 @@ def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
     return document
 
 
-def list_entry_json(entry: SessionListEntry) -> dict[str, Any]:
+def list_entry_json(
+    entry: SessionListEntry, owners: "Mapping[tuple[str, str], SessionOwner] | None" = None
+) -> dict[str, Any]:
     """Return one session of `accord sessions list --json`."""
+    owner = (owners or {}).get((entry.agent, entry.session_id))
     return {
         "agent": entry.agent,
         "sessionId": entry.session_id,
@@ -308,6 +367,8 @@ def list_entry_json(entry: SessionListEntry) -> dict[str, Any]:
         "updatedAt": entry.updated,
         "archived": entry.archived,
         "source": entry.source,
+        **({} if owner is None else {"owner": to_builtins(owner)}),
+        **({} if entry.running_in is None else {"runningIn": entry.running_in}),
     }
 
 

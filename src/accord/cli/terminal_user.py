@@ -11,15 +11,16 @@ import difflib
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any, Final, TextIO, cast
 
 from accord.cli.command_parser import is_terminal
 from accord.cli.output import Output
-from accord.client import DECLINED, ClientSession, ElicitationForm, ElicitationUrl, PermissionRequest
+from accord.client import DECLINED, ElicitationForm, ElicitationUrl, PermissionRequest
 from accord.client.elicitation_forms import FormAnswer
+from accord.frontend.consent import AccessQuestion
 from accord.frontend.forms import (
     ask_user_result,
     discard_typed_input,
@@ -28,19 +29,26 @@ from accord.frontend.forms import (
     parse_field_value,
     read_ask_user,
 )
-from accord.frontend.policy_handler import request_details
+from accord.frontend.policy_handler import (
+    always_note,
+    argument_text,
+    is_command_title,
+    option_label,
+    request_details,
+    shown_arguments,
+    shown_diffs,
+    shown_texts,
+)
 from accord.policy.request import ActionRequest, Decision
 from accord.safe_text import one_line, visible
 from accord.schema import (
     BooleanPropertySchema,
-    Content,
     Diff,
     IntegerPropertySchema,
     MultiSelectPropertySchema,
     NumberPropertySchema,
     PermissionOption,
     StringPropertySchema,
-    TextContent,
     Unknown,
 )
 
@@ -49,6 +57,8 @@ _MAX_LINE_LENGTH: Final = 400
 _MAX_DIFF_LENGTH: Final = 200_000
 _MAX_INPUT_BYTES: Final = 64 * 1024
 _MAX_TEXT_LENGTH: Final = 8_000
+_INTERRUPT_STEPS: Final = 3
+"""Steps of the event loop until the handler of a signal that has arrived is called."""
 
 
 def can_ask() -> bool:
@@ -62,11 +72,6 @@ class TerminalUser:
     def __init__(self, output: Output) -> None:
         self._output = output
         self._one_at_a_time = asyncio.Lock()
-        self._dismissed = asyncio.Event()
-
-    def dismiss(self) -> None:
-        """Leave the open question and all later ones unanswered."""
-        self._dismissed.set()
 
     @asynccontextmanager
     async def start_question(self) -> AsyncGenerator["TerminalQuestion"]:
@@ -74,7 +79,7 @@ class TerminalUser:
         async with self._one_at_a_time:
             with self._output.question():
                 discard_typed_input(sys.stdin.fileno())
-                question = TerminalQuestion(sys.stdin.fileno(), sys.stderr, self._dismissed)
+                question = TerminalQuestion(sys.stdin.fileno(), sys.stderr)
                 try:
                     yield question
                 except asyncio.CancelledError:
@@ -85,10 +90,9 @@ class TerminalUser:
 class TerminalQuestion:
     """One question to the user: prints texts and reads lines."""
 
-    def __init__(self, keyboard: int, screen: TextIO, dismissed: asyncio.Event) -> None:
+    def __init__(self, keyboard: int, screen: TextIO) -> None:
         self._keyboard = keyboard
         self._screen = screen
-        self._dismissed = dismissed
 
     def show(self, text: str, indent: str = "") -> None:
         """Print a text with unsafe characters made visible and each line indented."""
@@ -97,19 +101,15 @@ class TerminalQuestion:
             if len(text) <= _MAX_TEXT_LENGTH
             else f"{text[:_MAX_TEXT_LENGTH]}\n... and {len(text) - _MAX_TEXT_LENGTH} more characters"
         )
-        if self._dismissed.is_set():
-            return
         for line in limited_text.split("\n"):
             self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
         self._screen.flush()
 
     async def read_line(self, prompt: str) -> str | None:
-        """Read a line after the prompt. Returns None on Ctrl-D or after `dismiss`."""
-        if self._dismissed.is_set():
-            return None
+        """Read a line after the prompt. Returns None on Ctrl-D."""
         self._screen.write(visible(prompt))
         self._screen.flush()
-        answer = await self._until_dismissed(_read_line(self._keyboard))
+        answer = await _read_line(self._keyboard)
         if not answer.endswith("\n"):
             self._screen.write("\n")
             self._screen.flush()
@@ -130,30 +130,17 @@ class TerminalQuestion:
         return await choose_option(self, permission.options)
 
     async def access(
-        self,
-        session: ClientSession,
-        what: str,
-        extras: Sequence[str],
-        decision: Decision,
-        options: Sequence[PermissionOption],
+        self, question: AccessQuestion, decision: Decision, options: Sequence[PermissionOption]
     ) -> PermissionOption | None:
         """Ask whether the agent may use this client's workspace."""
-        self.show(f"\n{one_line(session.agent.name)} asks: {what}")
-        for line in extras:
+        self.show(f"\n{question.title}")
+        for line in (*question.details, *question.extras):
             self.show(line, "  ")
-        self.show(decision.reason, "  ")
+        if question.diff is not None:
+            for line in _diff_text(question.diff):
+                self.show(_shorten(line), "  | ")
+        self.show(f"({decision.reason})", "  ")
         return await choose_option(self, options)
-
-    async def _until_dismissed(self, line_reader: Coroutine[Any, Any, str]) -> str:
-        """Return the line, or "" if the user was dismissed first."""
-        line, dismissed = asyncio.ensure_future(line_reader), asyncio.ensure_future(self._dismissed.wait())
-        try:
-            await asyncio.wait((line, dismissed), return_when=asyncio.FIRST_COMPLETED)
-            return line.result() if line.done() else ""
-        finally:
-            for task in (line, dismissed):
-                task.cancel()
-            await asyncio.gather(line, dismissed, return_exceptions=True)
 
 
 class TerminalForms:
@@ -240,7 +227,7 @@ async def choose_option(
     Returns None if the user leaves (Ctrl-D).
     """
     for number, option in enumerate(options, 1):
-        question.show(f"  {number}  {one_line(option.name or option.option_id)}")
+        question.show(f"  {number}  {one_line(option_label(option))}")
     if not options:
         question.show("  The agent offers no options; the request is refused.")
         return None
@@ -260,26 +247,32 @@ def show_permission(
     """Show the agent, the action, and the rule that asks. What the rules judge is shown in full."""
     call = permission.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
-    question.show(f"\n{permission.session.agent.name} asks: {one_line(call.label)}{kind}")
+    title = "run a command" if is_command_title(permission) else one_line(call.label)
+    question.show(f"\n{permission.session.agent.name} asks: {title}{kind}")
     for line in request_details(permission, request):
         question.show(line, "  ")
     for line in _content_lines(permission, request):
         question.show(_shorten(line), "  | ")  # the mark shows that the agent wrote this, not Accord
     if decision.rule not in ("default ask", "default reads"):
         question.show(f"({decision.reason})", "  ")
+    if note := always_note(permission, decision):
+        question.show(note, "  ")
 
 
 def _content_lines(permission: PermissionRequest, request: ActionRequest) -> Iterator[str]:
-    for item in permission.call.content:
-        if isinstance(item, Diff):
-            yield f"{'change' if isinstance(item.old_text, str) else 'new file'} {item.path}"
-            yield from _first_lines(_diff_lines(item))
-        elif isinstance(item, Content) and isinstance(item.content, TextContent):
-            yield from _first_lines(item.content.text.split("\n"))
-    raw = permission.call.raw_input
-    if isinstance(raw, dict) and not (request.command or request.paths or request.url):
-        members = cast("dict[str, Any]", raw)
-        yield from _first_lines([f"{name}: {one_line(str(value))}" for name, value in members.items()])
+    for diff in shown_diffs(permission):
+        yield from _diff_text(diff)
+    for text in shown_texts(permission):
+        yield from _first_lines(text.split("\n"))
+    arguments = shown_arguments(permission, request)
+    yield from _first_lines(
+        [f"{name}: {one_line(argument_text(value))}" for name, value in arguments.items()]
+    )
+
+
+def _diff_text(diff: Diff) -> Iterator[str]:
+    yield f"{'change' if isinstance(diff.old_text, str) else 'new file'} {diff.path}"
+    yield from _first_lines(_diff_lines(diff))
 
 
 def _diff_lines(diff: Diff) -> list[str]:
@@ -323,9 +316,12 @@ async def _read_line(keyboard: int) -> str:
 
     loop.add_reader(keyboard, ready)
     try:
-        return await line
+        text = await line
     finally:
         loop.remove_reader(keyboard)
+    for _ in range(_INTERRUPT_STEPS):
+        await asyncio.sleep(0)  # a Ctrl-C that was typed before the line is handled first
+    return text
 
 
 async def _ask_field(

@@ -8,10 +8,17 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from accord.cli.command_parser import Parser, print_stderr, split_command
+from accord.cli.command_parser import (
+    Parser,
+    add_env_option,
+    print_stderr,
+    quoted_command,
+    read_env,
+    split_command,
+)
 from accord.errors import UsageError
 
-_USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] -- COMMAND ...
+_USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] [--env NAME[=VALUE]] -- COMMAND ...
        accord trace show [FILE] [--method M] [--session ID] [--from SIDE] [--since T] [--until T] [--faults]
                          [--full] [--follow] [--json | --html FILE]
        accord trace replay [FILE] [--speed X] [--as-client -- COMMAND ...]
@@ -57,19 +64,25 @@ def _record(words: list[str]) -> int:
         "Run COMMAND and record all messages with their times. Use this as the agent's command in a client; "
         "the messages pass unchanged.",
     )
-    parser.usage = "accord trace record [-o FILE] [--redact | --no-redact] -- COMMAND ..."
+    parser.usage = (
+        "accord trace record [-o FILE] [--redact | --no-redact] [--env NAME[=VALUE]] -- COMMAND ..."
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="append to this file; only you can read it")
     parser.add_argument("--redact", action="store_true", help="remove secrets from the recording (default)")
     parser.add_argument("--no-redact", action="store_true", help="record everything, including secrets")
+    add_env_option(parser)
     own_words, command = split_command(words)
     options, extra_words = parser.parse_known_args(own_words)
+    env = read_env(options.env)
     if extra_words and not command:
         raise UsageError(
-            f"missing `--` before the agent's command; use `accord trace record -- {' '.join(extra_words)}`"
+            "missing `--` before the agent's command; "
+            f"use `accord trace record -- {quoted_command(extra_words)}`"
         )
     if extra_words:
         raise UsageError(
-            f"unknown arguments {' '.join(extra_words)}; run `accord trace record --help` for the options"
+            f"unknown arguments {quoted_command(extra_words)}; "
+            "run `accord trace record --help` for the options"
         )
     if options.redact and options.no_redact:
         raise UsageError("--redact and --no-redact exclude each other; use one of them")
@@ -91,7 +104,7 @@ def _record(words: list[str]) -> int:
         print_stderr(f"recording to {path}", command="trace")
     stdin, stdout = _take_descriptor(0), _take_descriptor(1)
     try:
-        agent_exit = asyncio.run(record(list(command), sink, stdin=stdin, stdout=stdout, stderr=2))
+        agent_exit = asyncio.run(record(list(command), sink, stdin=stdin, stdout=stdout, stderr=2, env=env))
     except NeverStarted as error:
         sink.add_closed("agent", str(error))
         raise
@@ -103,7 +116,8 @@ def _record(words: list[str]) -> int:
 def _new_path(program: str) -> str:
     from datetime import datetime
 
-    from accord.paths import data_dir, private_folder
+    from accord.paths import data_dir
+    from accord.private_files import private_folder
 
     folder = private_folder(data_dir() / "traces")
     name = "".join(c if c.isalnum() or c in "._-" else "-" for c in os.path.basename(program))

@@ -13,8 +13,16 @@ from typing import Final
 
 import msgspec
 
-from accord.cli.command_parser import Parser, is_terminal, print_stderr, split_command
+from accord.cli.command_parser import (
+    Parser,
+    add_env_option,
+    is_terminal,
+    print_stderr,
+    read_env,
+    split_command,
+)
 from accord.errors import UsageError
+from accord.private_files import private_opener
 from accord.trace.replay_comparison import RecordedScript, read_script
 from accord.trace.replayed_agent import IGNORED_MEMBERS as NOT_COMPARED_AS_AGENT
 from accord.trace.replayed_agent import PATIENCE, ReplayedAgent, ReplayReport
@@ -112,6 +120,8 @@ def replay(words: list[str]) -> int:
         raise UsageError(
             "missing agent command for --as-client; use `accord trace replay FILE --as-client -- COMMAND ...`"
         )
+    if options.env and not options.as_client:
+        raise UsageError("--env is for the agent that --as-client starts; add --as-client, or omit --env")
     if command and not options.as_client:
         raise UsageError("a command after `--` needs --as-client; otherwise replay itself is the agent")
     if options.speed < 0 or options.patience < 0 or options.timeout <= 0:
@@ -235,9 +245,7 @@ def _write_page(
         raise UsageError(f"{target} exists and is not an HTML page; use another file")
     text = "".join(pieces)
     try:
-        with open(
-            os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-        ) as file:
+        with open(target, "w", encoding="utf-8", opener=private_opener) as file:
             file.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {target} ({error.strerror}); use another file") from None
@@ -271,7 +279,8 @@ def _replay_parser() -> Parser:
     )
     parser.usage = (
         "accord trace replay [FILE] [--run N] [--speed X] [--ignore NAME] [--report FILE]\n"
-        "                           [--as-client [--cwd DIR] [--timeout S] -- COMMAND ...]"
+        "                           [--as-client [--cwd DIR] [--env NAME[=VALUE]] [--timeout S]\n"
+        "                           -- COMMAND ...]"
     )
     option = parser.add_argument
     option("file", nargs="?", metavar="FILE", help=_FILE_HELP)
@@ -300,6 +309,7 @@ def _replay_parser() -> Parser:
     )
     option("--as-client", action="store_true", help="play the recorded client and start COMMAND as the agent")
     option("--cwd", metavar="DIR", help="as a client: folder for the recorded sessions")
+    add_env_option(parser)
     option(
         "--timeout",
         type=float,
@@ -342,11 +352,12 @@ def _replay_client(script: RecordedScript, command: list[str], options: object) 
         _warn("the recording is redacted: the agent gets [redacted] instead of secrets")
 
     folder = os.path.abspath(values["cwd"]) if values["cwd"] else None
+    env = read_env(values["env"])
 
     async def play() -> list[ReplayedCall]:
         client = ReplayedClient(
             script,
-            await spawn(command),
+            await spawn(command, env=env),
             cwd=folder,
             max_silence=values["timeout"],
             ignore=(*NOT_COMPARED_AS_CLIENT, *values["ignore"]),
@@ -375,7 +386,7 @@ def _write_report(path: str | None, report: object) -> None:
     if path is None:
         return
     try:
-        with open(path, "wb") as file:
+        with open(path, "wb", opener=private_opener) as file:
             file.write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     except OSError as error:
         raise UsageError(f"cannot write --report {path} ({error.strerror}); use another file") from None

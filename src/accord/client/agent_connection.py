@@ -47,7 +47,7 @@ from accord.schema.codec import to_builtins
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
 from accord.schema.validation import violations
-from accord.wire.calls import ConnectionReport, Route
+from accord.wire.calls import ConnectionReport, Route, connection_closed
 from accord.wire.connection import Connection
 from accord.wire.transport import Transport, TransportEnd
 
@@ -161,7 +161,7 @@ class InitializedConnection:
         if end is None:
             stderr: str = getattr(self._transport, "stderr", "")
             return HandshakeFailed(reason, stderr=stderr)
-        return HandshakeFailed(reason, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
+        return end.error(reason, HandshakeFailed)
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -234,24 +234,18 @@ class InitializedConnection:
 
     def closed_error(self, method: str, end: TransportEnd) -> ConnectionClosed:
         """The error for a call that was open when the connection ended, or was made later."""
-        details: dict[str, Any] = {"exit_code": end.exit_code, "signal": end.signal, "stderr": end.stderr}
         if self.closing:
-            return ConnectionClosed(f"{method} was not answered: {end.reason}", **details)
+            return connection_closed(method, end)
         if self._initialize_response is None:
             if not end.connected:
                 return NeverStarted(end.reason)
             comma = "," if end.exit_code is None and end.signal is None else ""
             return self._handshake_failed(f"{end.reason}{comma} before initialize was answered", end)
-        return type(self.end_error(end))(f"{method} was not answered: {end.reason}", **details)
+        return end.error(f"{method} was not answered: {end.reason}", _kind_of(end))
 
     def end_error(self, end: TransportEnd) -> ConnectionClosed:
         """The error for an agent that ended by itself: Killed, Crashed or ConnectionClosed."""
-        error = ConnectionClosed
-        if end.signal is not None:
-            error = Killed
-        elif end.exit_code is not None:
-            error = Crashed
-        return error(end.reason, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
+        return end.error(end.reason, _kind_of(end))
 
     def _ended(self, end: TransportEnd) -> None:
         self._setup.on_end(self, end)
@@ -260,6 +254,12 @@ class InitializedConnection:
         if self._initialize_response is None and report.kind in ("noise", "invalid"):
             self._noise.append(report.frame[:_NOISE_WIDTH].decode(errors="replace"))
         observe(self.options, report)
+
+
+def _kind_of(end: TransportEnd) -> type[ConnectionClosed]:
+    if end.signal is not None:
+        return Killed
+    return ConnectionClosed if end.exit_code is None else Crashed
 
 
 def _method(name: str) -> Method:

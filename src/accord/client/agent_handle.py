@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from accord.client.agent_connection import ConnectionSetup, InitializedConnection
 from accord.client.agent_requests import AgentRequestRoutes
 from accord.client.client_events import AgentEnded, AgentEvent, AgentRestarted
-from accord.client.client_options import ClientOptions, DialectReport, Restarts, bounded, observe
+from accord.client.client_options import (
+    ClientOptions,
+    DialectReport,
+    Restarts,
+    bounded,
+    log_failure,
+    observe,
+)
 from accord.client.elicitation_forms import ElicitationRequests
 from accord.client.event_stream import EventQueue, UnreadCounter
 from accord.client.handlers import AgentCommand, ClientHandlers, client_capabilities
@@ -178,6 +185,7 @@ class AgentHandle:
         if connection is not self._connection or connection.closing:
             return
         self._agent_ended(connection.end_error(end))
+        connection.rpc.cancel_requests()
         self.elicitations.cancel_all()
         if self._restarting is not None and not self._restarting.done():
             return  # it died again while its sessions were reopened; that attempt fails by itself
@@ -260,6 +268,11 @@ class AgentHandle:
     def report(self, detail: str) -> None:
         """Report a tolerated problem of the client to the observer."""
         observe(self.options, ConnectionReport("failed", detail))
+
+    def report_failure(self, what: str, error: Exception) -> None:
+        """Log the exception of a function of the application with its traceback, and report it."""
+        log_failure(what, error)
+        self.report(f"{what} raised {type(error).__name__}: {error}")
 
     def _report_dialect(self, row: int, text: str) -> None:
         observe(self.options, DialectReport(row, text))

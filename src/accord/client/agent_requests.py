@@ -5,14 +5,16 @@ refused before anything is done.
 """
 
 from collections.abc import Awaitable, Callable, Hashable
+from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from msgspec import Raw
 
 from accord.client.client_events import AuthStatusChanged, TerminalViews, auth_status
+from accord.client.client_options import logged_failures
 from accord.client.handlers import McpCall, offers, serve_mcp_call
-from accord.errors import InvalidParams
+from accord.errors import InvalidParams, RequestCancelled
 from accord.schema import (
     UNSET,
     AuthStatusUpdateNotification,
@@ -40,7 +42,7 @@ from accord.schema import (
 )
 from accord.schema.codec import NotJson, parse_json
 from accord.schema.message_reader import MessageReader
-from accord.schema.methods import Method, notification, request
+from accord.schema.methods import AGENTAO_ASK_USER, Method, notification, request
 from accord.wire.calls import IncomingCall, Route
 from accord.workspace.terminals import ExitStatus
 from accord.workspace.workspace import Workspace
@@ -63,8 +65,10 @@ class AgentRequestRoutes:
         self._add_session_routes()
         self._add_workspace_routes()
         for name, handler in handle.handlers.extensions.items():
-            self.requests[name] = Route(_extension(handler), _plain_json, _no_key)
-            self.notifications[name] = Route(handler, _plain_json, _no_key)
+            logged = _logged(handler, f"the handler of {name}")
+            run = self._question(logged) if name == AGENTAO_ASK_USER else _extension(logged)
+            self.requests[name] = Route(run, _plain_json, _no_key)
+            self.notifications[name] = Route(logged, _plain_json, _no_key)
         if handle.handlers.mcp:
             self._add_request("mcp/message", self._mcp_message, _no_key)
         self._add_aliases()
@@ -75,22 +79,22 @@ class AgentRequestRoutes:
         self.notifications["session/update"] = Route(
             handle.sessions.update,
             self._reader.params_reader(update),
-            _session_id,
+            self._lane,
             read_frame=self._reader.line_reader(update),
         )
         self._add_notification("elicitation/complete", handle.elicitations.complete)
         self._add_notification("auth/status_update", self._auth_status)
-        self._add_request("session/request_permission", self._permission, _session_id)
-        self._add_request("elicitation/create", self._elicitation, _elicitation_session_id)
+        self._add_request("session/request_permission", self._permission, self._lane)
+        self._add_request("elicitation/create", self._elicitation, self._elicitation_lane)
 
     def _add_workspace_routes(self) -> None:
         handlers = self._handle.handlers
         if offers(handlers, "read"):
-            self._add_workspace_request("fs/read_text_file", read_text_file)
+            self._add_turn_request("fs/read_text_file", read_text_file)
         if offers(handlers, "write"):
-            self._add_workspace_request("fs/write_text_file", write_text_file)
+            self._add_turn_request("fs/write_text_file", write_text_file, changes=True)
         if offers(handlers, "terminal"):
-            self._add_workspace_request("terminal/create", create_terminal)
+            self._add_turn_request("terminal/create", create_terminal, changes=True)
             self._add_workspace_request("terminal/output", terminal_output)
             self._add_workspace_request("terminal/wait_for_exit", wait_for_exit)
             self._add_workspace_request("terminal/kill", kill_terminal)
@@ -122,11 +126,35 @@ class AgentRequestRoutes:
         read = self._reader.params_reader(_require_method(notification("client", name)))
         self.notifications[name] = Route(run, read, _no_key)
 
+    def _lane(self, params: Any) -> Hashable:
+        """The session whose order the message keeps: the parent, whose turn is also that of its children."""
+        session = self._handle.sessions.find(params.session_id)
+        while session is not None and session.parent is not None:
+            session = session.parent
+        return params.session_id if session is None else session.id
+
+    def _elicitation_lane(self, params: Any) -> Hashable | None:
+        return None if isinstance(params, Unknown) or not params.session_id else self._lane(params)
+
     def _add_workspace_request(self, name: str, run: WorkspaceMethod) -> None:
         def serve(params: Any, _call: IncomingCall) -> Awaitable[Any]:
             return _count_request(self._handle.sessions.get(params.session_id), run, params)
 
-        self._add_request(name, serve, _session_id)
+        self._add_request(name, serve, self._lane)
+
+    def _add_turn_request(self, name: str, run: WorkspaceMethod, *, changes: bool = False) -> None:
+        """Add a workspace method whose requests end with the turn."""
+
+        def serve(params: Any, _call: IncomingCall) -> Awaitable[Any]:
+            session = self._handle.sessions.get(params.session_id)
+            request = session.turn_requests.admit(changes=changes)
+
+            def run_request(session: "SessionCore", params: Any) -> Awaitable[Any]:
+                return request.run(lambda: run(session, params))
+
+            return _count_request(session, run_request, params)
+
+        self._add_request(name, serve, self._lane)
 
     # -- handlers --------------------------------------------------------------------------------------------
 
@@ -139,8 +167,34 @@ class AgentRequestRoutes:
     ) -> Awaitable[Any]:
         session_id = None if isinstance(params, Unknown) else params.session_id
         session = self._handle.sessions.get(session_id) if session_id else None
+        running = session or self._running_session()
+        requests = None if running is None else running.turn_requests
         public = None if session is None else session.session
-        return self._ask_user(session, lambda: self._handle.elicitations.create(public, params))
+        return self._ask_user(session, lambda: self._handle.elicitations.create(public, params, requests))
+
+    def _running_session(self) -> "SessionCore | None":
+        """The session that a request without a session id belongs to: the only one whose turn runs."""
+        active = self._handle.sessions.active()
+        return None if active is None else self._handle.sessions.find(active)
+
+    def _question(self, handler: Callable[[Any], Any]) -> Callable[[Any, IncomingCall], Any]:
+        """A handler of an extension that asks the user: the question ends with the turn."""
+
+        def run(params: Any, _call: IncomingCall) -> Awaitable[Any]:
+            members = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+            named = members.get("sessionId")
+            session = self._handle.sessions.find(named) if isinstance(named, str) else self._running_session()
+
+            async def ask() -> Any:
+                answer = handler(params)
+                return await answer if isawaitable(answer) else answer
+
+            if session is None:
+                return self._ask_user(None, ask)
+            request = session.turn_requests.admit()
+            return self._ask_user(session, lambda: request.run(ask))
+
+        return run
 
     async def _ask_user(self, session: "SessionCore | None", ask: Callable[[], Awaitable[Any]]) -> Any:
         """Run `ask` and suspend the time limits of the agent meanwhile."""
@@ -157,7 +211,7 @@ class AgentRequestRoutes:
     def _auth_status(self, params: AuthStatusUpdateNotification) -> None:
         self._handle.put_event(AuthStatusChanged(auth_status(params)))
 
-    async def _mcp_message(self, params: MessageMcpRequest, _call: IncomingCall) -> Any:
+    def _mcp_message(self, params: MessageMcpRequest, _call: IncomingCall) -> Awaitable[Any]:
         service = self._handle.handlers.mcp.get(params.server_id)
         if service is None:
             raise InvalidParams("There is no such MCP server", {"serverId": params.server_id})
@@ -165,13 +219,27 @@ class AgentRequestRoutes:
         def send(message: MessageMcpNotification) -> None:
             self._handle.connection.notify("mcp/message", message)
 
-        return await serve_mcp_call(service, McpCall(params.method, params.params or None, params, send))
+        async def serve() -> Any:
+            with logged_failures(f"the MCP server {params.server_id}"):
+                call = McpCall(params.method, params.params or None, params, send)
+                return await serve_mcp_call(service, call)
+
+        if params.method != "tools/call":
+            return serve()
+        # A request names no session: it belongs to a turn if only one session can have sent it.
+        sessions = [session for session in self._handle.sessions if session.uses_server(params.server_id)]
+        if len(sessions) == 1:
+            return sessions[0].turn_requests.admit(changes=True).run(serve)
+        if sessions and all(session.turn_requests.stopped for session in sessions):
+            raise RequestCancelled("not done: the turn was stopped")
+        return serve()
 
 
 async def _count_request(session: "SessionCore", run: WorkspaceMethod, params: Any) -> Any:
     session.open_requests += 1
     try:
-        return await run(session, params)
+        with logged_failures("the workspace"):
+            return await run(session, params)
     finally:
         session.open_requests -= 1
 
@@ -179,14 +247,6 @@ async def _count_request(session: "SessionCore", run: WorkspaceMethod, params: A
 def _require_method(method: Method | None) -> Method:
     assert method is not None, "the method is in the table"
     return method
-
-
-def _session_id(params: Any) -> Hashable:
-    return params.session_id
-
-
-def _elicitation_session_id(params: Any) -> Hashable | None:
-    return None if isinstance(params, Unknown) else (params.session_id or None)
 
 
 def _no_key(_params: Any) -> None:
@@ -207,6 +267,21 @@ def _extension(handler: Callable[[Any], Any]) -> Callable[[Any, IncomingCall], A
         return handler(params)
 
     return run
+
+
+def _logged(handler: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    """Return the handler with unexpected exceptions logged. The result stays awaitable if it was."""
+
+    async def wait(result: Awaitable[Any]) -> Any:
+        with logged_failures(what):
+            return await result
+
+    def serve(params: Any) -> Any:
+        with logged_failures(what):
+            result = handler(params)
+        return wait(result) if hasattr(result, "__await__") else result
+
+    return serve
 
 
 # -- files and terminals -------------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from logging import Logger, getLogger
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from accord import __version__
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
-from accord.errors import RequestTimeout
+from accord.errors import AccordError, RequestTimeout
 from accord.schema import Implementation
 from accord.wire.calls import ConnectionLimits, ConnectionReport
 from accord.wire.transport import DEFAULT_LIMIT, Transport
@@ -103,6 +105,26 @@ class ClientOptions:
     wrap: Callable[[Transport], Transport] | None = None
     """Wraps each transport, also after a restart; for example with a tap."""
     clock: Clock = SYSTEM_CLOCK
+
+
+LOG: Final[Logger] = getLogger("accord.client")
+
+
+def log_failure(what: str, error: Exception) -> None:
+    """Log the traceback of an exception in a function of the application, and that function's role."""
+    LOG.error("%s raised %s", what, type(error).__name__, exc_info=error)
+
+
+@contextmanager
+def logged_failures(what: str) -> Generator[None]:
+    """Log unexpected exceptions of a function of the application. Errors of Accord are answers."""
+    try:
+        yield
+    except AccordError:
+        raise
+    except Exception as error:
+        log_failure(what, error)
+        raise
 
 
 def observe(options: ClientOptions, report: ClientReport) -> None:

@@ -97,6 +97,14 @@ class ClientSession:
         return self._core.turn is not None
 
     @property
+    def turn_number(self) -> int | None:
+        """The number of the running turn, for a child session that of its parent.
+
+        None if no turn runs or it was canceled.
+        """
+        return self._core.turn_number
+
+    @property
     def replaying(self) -> bool:
         """Whether `load_session` is still replaying the history."""
         return self._core.replaying
@@ -234,7 +242,7 @@ class ClientSession:
         core.check_usable()
         connection = await core.handle.ready()
         agent_connection.require_method("session/close", connection.capabilities)
-        core.permissions.dismiss()
+        core.stop_requests()
         await connection.call("session/close", CloseSessionRequest(self.id), key=self.id)
         await core.end("the session was closed")
 

@@ -12,12 +12,13 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.errors import InvalidParams
+from accord.errors import InvalidParams, RequestCancelled
 from accord.schema import (
     UNSET,
     BooleanPropertySchema,
@@ -40,6 +41,7 @@ from accord.schema import (
 if TYPE_CHECKING:
     from accord.client.agent_handle import AgentHandle
     from accord.client.client_session import ClientSession
+    from accord.client.turn_requests import TurnRequests
 
 
 class DeclinedElicitation:
@@ -141,16 +143,29 @@ class ElicitationRequests:
         self._open_urls: dict[str, asyncio.Future[None]] = {}
 
     async def create(
-        self, session: "ClientSession | None", params: ElicitationFormMode | ElicitationUrlMode | Unknown
+        self,
+        session: "ClientSession | None",
+        params: ElicitationFormMode | ElicitationUrlMode | Unknown,
+        turn_requests: "TurnRequests | None",
     ) -> ElicitationAction:
-        """Serve `elicitation/create`. A mode that the client did not advertise is refused."""
+        """Serve `elicitation/create`. A mode that the client did not advertise is refused.
+
+        If the turn that it belongs to is stopped, the handler is canceled and the answer is `cancel`.
+        """
         handlers = self._handle.handlers
         if isinstance(params, ElicitationFormMode) and handlers.forms is not None:
-            return await self._form(session, params)
-        if isinstance(params, ElicitationUrlMode) and handlers.urls is not None:
-            return await self._url(session, params)
-        mode = params.kind if isinstance(params, Unknown) else params.__struct_config__.tag
-        raise InvalidParams(f"This client does not offer elicitation by {mode}", {"mode": mode})
+            show = partial(self._form, session, params)
+        elif isinstance(params, ElicitationUrlMode) and handlers.urls is not None:
+            show = partial(self._url, session, params)
+        else:
+            mode = params.kind if isinstance(params, Unknown) else params.__struct_config__.tag
+            raise InvalidParams(f"This client does not offer elicitation by {mode}", {"mode": mode})
+        if turn_requests is None:
+            return await show()
+        try:
+            return await turn_requests.admit().run(show)
+        except RequestCancelled:
+            return ElicitationCancelAction()
 
     def complete(self, params: CompleteElicitationNotification) -> None:
         """Handle `elicitation/complete`; an unknown id is ignored."""
@@ -205,7 +220,7 @@ class ElicitationRequests:
             answer = handler(elicitation)
             return await answer if inspect.isawaitable(answer) else answer
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handler
-            self._handle.report(f"the elicitation handler raised {type(error).__name__}: {error}")
+            self._handle.report_failure("the elicitation handler", error)
             return None
 
 

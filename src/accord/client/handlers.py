@@ -56,7 +56,10 @@ class AgentCommand:
     """Changes to the environment of this process; None removes a variable."""
 
     def __str__(self) -> str:
-        return " ".join(self.command)
+        # Imported here because few programs show the command.
+        from accord.trace.redaction import redact_command
+
+        return " ".join(redact_command(self.command))
 
     def for_login(self, method: AuthMethodTerminal) -> "AgentCommand":
         """The command for a terminal sign-in: with the additional arguments and variables of the method."""

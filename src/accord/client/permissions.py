@@ -4,13 +4,13 @@ Consent fails closed: only an option that the agent offered is ever selected. Th
 only at kinds that the agent sent in the official spelling, and approve only with `allow_once`.
 """
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from accord.errors import RequestCancelled
 from accord.schema import (
     CancelledOutcome,
     PermissionOption,
@@ -92,16 +92,12 @@ class PendingPermissions:
     def __init__(self, core: "SessionCore") -> None:
         self._core = core
         self._numbers = count(1)
-        self._dismissals: set[asyncio.Future[None]] = set()
-
-    def dismiss(self) -> None:
-        """Answer every open request with `cancelled` now, and cancel its handler."""
-        for dismissal in self._dismissals:
-            if not dismissal.done():
-                dismissal.set_result(None)
 
     async def answer(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
-        """Answer one request of the agent with the decision of the client's handler."""
+        """Answer one request of the agent with the decision of the client's handler.
+
+        If the turn is stopped, the handler is canceled and the answer is `cancelled`.
+        """
         core = self._core
         permission_id = str(next(self._numbers))
         event = core.publish(permission_event(permission_id, params))
@@ -111,8 +107,10 @@ class PendingPermissions:
         request = PermissionRequest(core.session, call, params)
         option: PermissionOption | None = None
         try:
-            if core.state.turn != "cancelling":
-                option = _chosen_option(params.options, await self._decide(request))
+            choice = await core.turn_requests.admit(permission=True).run(lambda: self._decide(request))
+            option = _chosen_option(params.options, choice)
+        except RequestCancelled:
+            pass  # answered as canceled
         finally:
             core.publish(PermissionAnswered(permission_id, option))
         if option is None:
@@ -123,23 +121,10 @@ class PendingPermissions:
         handle = self._core.handle
         try:
             choice = handle.handlers.permissions(request)
-            if inspect.isawaitable(choice):
-                choice = await self._unless_dismissed(choice)
+            return await choice if inspect.isawaitable(choice) else choice
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handler
-            handle.report(f"the permission handler raised {type(error).__name__}: {error}")
+            handle.report_failure("the permission handler", error)
             return None
-        return choice
-
-    async def _unless_dismissed(self, choice: Awaitable[PermissionChoice]) -> PermissionChoice:
-        dismissal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = self._core.handle.start_task(_await(choice))
-        self._dismissals.add(dismissal)
-        try:
-            await asyncio.wait((task, dismissal), return_when=asyncio.FIRST_COMPLETED)
-            return None if dismissal.done() or task.cancelled() else task.result()
-        finally:
-            self._dismissals.discard(dismissal)
-            task.cancel()
 
 
 def _chosen_option(options: list[PermissionOption], choice: object) -> PermissionOption | None:
@@ -153,7 +138,3 @@ def _chosen_option(options: list[PermissionOption], choice: object) -> Permissio
         return None
     matches = [option for option in options if option.option_id == choice]
     return matches[0] if len(matches) == 1 else None
-
-
-async def _await(choice: Awaitable[PermissionChoice]) -> PermissionChoice:
-    return await choice

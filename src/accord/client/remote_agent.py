@@ -49,6 +49,7 @@ from accord.schema import (
 )
 from accord.schema.codec import NotJson, parse_json
 from accord.schema.methods import check_extension_name
+from accord.wire.connection import require_asyncio
 from accord.wire.remote.address import RemoteLauncher, Tls, is_address, read_address
 from accord.wire.transport import Transport
 
@@ -79,6 +80,12 @@ def connect(
     """
     if not command:
         raise UsageError("connect needs the agent's command, such as connect('some-agent', '--acp')")
+    for word in command:
+        if not isinstance(word, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a common mistake
+            raise UsageError(
+                "connect takes the program and its arguments as separate strings, such as "
+                f"connect('some-agent', '--acp'); got {word!r}"
+            )
     program, *arguments = command
     if is_address(program):
         if arguments or cwd is not None or env is not None:
@@ -108,6 +115,7 @@ class PendingAgent:
         self._agent = RemoteAgent(self._handle)
 
     async def _connect(self) -> "RemoteAgent":
+        require_asyncio("accord.connect")
         await self._handle.start()
         return self._agent
 
@@ -385,10 +393,11 @@ class RemoteAgent:
         return await connection.call(method, {} if params is None else params, read=_plain_json)
 
     async def notify(self, method: str, params: Any = None) -> None:
-        """Send an extension notification."""
+        """Send an extension notification. Raises ConnectionClosed if the agent is gone."""
         check_extension_name(method)
         connection = await self._handle.ready()
         connection.notify(method, {} if params is None else params)
+        await connection.rpc.drain()
 
     # -- restart and end -------------------------------------------------------------------------------------
 

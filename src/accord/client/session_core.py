@@ -17,6 +17,7 @@ from accord.client.client_session import ClientSession
 from accord.client.event_stream import EVENT_OVERHEAD, EventListeners, EventQueue
 from accord.client.permissions import PendingPermissions
 from accord.client.prompt_turn import PromptTurn
+from accord.client.turn_requests import TurnRequests
 from accord.errors import ConnectionClosed, NotOffered, UsageError
 from accord.schema import (
     UNSET,
@@ -24,8 +25,10 @@ from accord.schema import (
     CancelNotification,
     ContentBlock,
     ForkSessionRequest,
+    IdleStateUpdate,
     LoadSessionRequest,
     McpServer,
+    McpServerAcp,
     NewSessionRequest,
     PromptRequest,
     ResumeSessionRequest,
@@ -71,6 +74,8 @@ class SessionSetup:
             raise UsageError(
                 f"additional_directories is a list of directories, not one ({additional_directories!r})"
             )
+        if not isinstance(cwd, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"a session needs the path of its folder, such as '.'; got {cwd!r}")
         extra = tuple(_absolute(path) for path in additional_directories)
         return SessionSetup(_absolute(cwd), extra, tuple(mcp_servers), system_prompt)
 
@@ -139,6 +144,9 @@ class SessionCore:
         self.open_requests: int = 0
         """Requests of the agent about this session that the client has not answered yet."""
         self.turn: PromptTurn | None = None
+        self._turn_number = 0
+        self.turn_requests: TurnRequests = TurnRequests(None if parent is None else parent.turn_requests)
+        """The requests of the agent that end with the turn."""
         self.listeners: EventListeners = EventListeners(handle.sessions.unread)
         self.permissions: PendingPermissions = PendingPermissions(self)
         self.workspace: SessionWorkspace = SessionWorkspace(self)
@@ -173,6 +181,13 @@ class SessionCore:
             return self.parent.roots.child(None, None)
         return self.parent.roots.child(announced.cwd, announced.additional_directories)
 
+    def uses_server(self, server_id: str) -> bool:
+        """Whether the session was opened with this MCP server of the client."""
+        return any(
+            isinstance(server, McpServerAcp) and server.server_id == server_id
+            for server in self.setup.mcp_servers
+        )
+
     def check_usable(self) -> None:
         """Raise an error if the session is closed or lost, or is a child session."""
         if self.parent is not None:
@@ -189,6 +204,13 @@ class SessionCore:
             )
 
     # -- turns -----------------------------------------------------------------------------------------------
+
+    @property
+    def turn_number(self) -> int | None:
+        """The number of the running turn; None if there is none, or it was canceled."""
+        if self.parent is not None:
+            return self.parent.turn_number
+        return None if self.turn is None or self.turn.cancelling else self._turn_number
 
     def prepare_prompt(self, prompt: Prompt) -> list[ContentBlock]:
         """The content blocks of a prompt. Raises an error if the prompt cannot be sent now."""
@@ -216,42 +238,57 @@ class SessionCore:
             raise UsageError("another turn was started in this session; only one can run at a time")
         queue = None if open_queue is None else open_queue()
         self.turn = turn = PromptTurn(self, connection, queue)
+        self._turn_number = self.turn_requests.begin_turn()
+        self._resume_children()
         self.publish(TurnStarted(blocks))
         await turn.start(blocks)
         return turn
 
     def cancel(self) -> None:
-        """Send `session/cancel` and dismiss the open permission requests; does nothing without a turn."""
+        """Stop what is open in the turn, then send `session/cancel`; does nothing without a turn."""
         if self.parent is not None:
             self._cancel_child(self.parent)
             return
         turn = self.turn
         if turn is None or turn.cancelling:
             return
+        self.stop_requests()
         self.handle.connection.notify("session/cancel", CancelNotification(self.id))
         self.publish(TurnCancelling())
-        self._dismiss_permissions()
         turn.cancel()
 
     def _cancel_child(self, parent: "SessionCore") -> None:
         announced = parent.state.history.subagents.get(self.id)
         if announced is None or not announced.may_cancel:
             raise NotOffered(f"the child session {self.id!r} cannot be canceled: it does not offer that")
+        self.stop_requests()
         self.handle.connection.notify("session/cancel", CancelNotification(self.id))
-        self._dismiss_permissions()
 
-    def _dismiss_permissions(self) -> None:
-        """Dismiss the permission requests of this session and of all sessions below it."""
-        self.permissions.dismiss()
+    def _resume_children(self) -> None:
         for child in self.children:
-            child._dismiss_permissions()
+            child.turn_requests.resume()
+            child._resume_children()
+
+    def stop_requests(self) -> None:
+        """Stop the requests of this session and of all sessions below it."""
+        self.turn_requests.cancel_turn()
+        for child in self.children:
+            child.stop_requests()
 
     def turn_ended(self, turn: PromptTurn, event: TurnEnded) -> None:
         """End the turn here. `PromptTurn` calls this once."""
         if self.turn is turn:
             self.turn = None
-        self.permissions.dismiss()
+        self._end_requests()
         self.publish(event)
+
+    def _end_requests(self) -> None:
+        """Stop what waits for the user here, and in the sessions below that do not go on by themselves."""
+        self.turn_requests.end_turn()
+        for child in self.children:
+            announced = self.state.history.subagents[child.id]
+            if announced.state is None or announced.activity == "idle":
+                child._end_requests()
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -274,7 +311,13 @@ class SessionCore:
         elif self.turn is None and not self.replaying:
             self.listeners.keep(event, size)
         if type(event) is SubagentUpdate:
-            self.handle.add_child(self, event.session_id)
+            self._child_changed(event)
+
+    def _child_changed(self, event: SubagentUpdate) -> None:
+        self.handle.add_child(self, event.session_id)
+        child = self.handle.sessions.find(event.session_id)
+        if child is not None and child.parent is self and isinstance(event.state, IdleStateUpdate):
+            child._end_requests()
 
     def publish(self, event: Event) -> Event:
         """Apply an event of the client's own making to the state, and pass it on."""
@@ -290,6 +333,7 @@ class SessionCore:
     async def end(self, reason: str) -> None:
         """End everything that belongs to the session here; `reason` is for the error of a running turn."""
         self.closed = True
+        self.turn_requests.stop()
         children = self.children
         self.handle.sessions.remove(self)
         turn = self.turn
@@ -303,6 +347,6 @@ class SessionCore:
 
     def agent_ended(self, event: AgentEnded) -> None:
         """Dismiss the open requests and end the terminals: the agent no longer waits for answers."""
+        self.turn_requests.stop()
         self.listeners.put(event)
-        self.permissions.dismiss()
         self.handle.start_task(self.workspace.aclose())

@@ -143,6 +143,7 @@ async def resume_session(handle: "AgentHandle", session_id: str, setup: SessionS
 async def reattach(handle: "AgentHandle", session: SessionCore, connection: InitializedConnection) -> None:
     """Reopen a session on a new connection: by resume, else by load, else it is lost."""
     reason = "the agent offers neither session/resume nor session/load"
+    session.turn_requests.resume()  # the stopped turn ended with the old process
     for by, reopen in (("resume", _resume), ("load", _load)):
         method = f"session/{by}"
         try:

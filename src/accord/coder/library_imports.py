@@ -1,4 +1,4 @@
-"""Imports pydantic-ai and mcp in background threads, each once, while the agent already answers."""
+"""Imports httpx2 and mcp in background threads, each once, while the agent already answers."""
 
 import asyncio
 import threading
@@ -16,21 +16,21 @@ IMPORT_LOCK: Final[threading.Lock] = threading.Lock()
 """Held during each import: the libraries share modules that import each other in circles, and a second thread
 in such a circle would get a module that is only partly loaded."""
 
-_PROVIDER_MODULES: Final[dict[Kind, str]] = {
-    "openai-responses": "pydantic_ai.models.openai",
-    "openai-chat": "pydantic_ai.models.openai",
-    "anthropic": "pydantic_ai.models.anthropic",
-    "google": "pydantic_ai.models.google",
+_FORMAT_MODULES: Final[dict[Kind, str]] = {
+    "openai-responses": "accord.coder.models.openai_responses",
+    "openai-chat": "accord.coder.models.openai_chat",
+    "anthropic": "accord.coder.models.anthropic_messages",
+    "google": "accord.coder.models.gemini",
 }
 _PROVIDER_REQUEST: Final = "accord.coder.models.provider_request"
-_PROVIDER_CONNECTION: Final = "accord.coder.models.provider_connection"
+_HTTP: Final = "accord.coder.models.model_http"
 _MCP_CONNECTION: Final = "accord.coder.mcp.server_connection"
 
 
 def preload_provider(kind: Kind) -> None:
     """Import everything that the first request to such a server needs. Raises MissingExtra."""
     try:
-        for module in (_PROVIDER_MODULES[kind], _PROVIDER_REQUEST):
+        for module in (_PROVIDER_REQUEST, _FORMAT_MODULES[kind]):
             import_module(module)
     except ImportError as error:
         raise _missing_extra(error, "agent", f"speaking to models ({kind})") from None
@@ -117,7 +117,7 @@ class _BackgroundImport:
 
 def _load_provider(kind: Kind) -> None:
     preload_provider(kind)
-    import_module(_PROVIDER_CONNECTION).warm_up(kind)
+    import_module(_HTTP).ssl_context()
 
 
 def _load_mcp() -> None:

@@ -18,6 +18,7 @@ from accord.coder.models.model_name import ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
 from accord.coder.resources import write_stderr
 from accord.errors import (
+    CONFIGURATION,
     InternalError,
     InvalidParams,
     InvalidRequest,
@@ -182,9 +183,11 @@ class SessionLifecycle:
     # -- list, delete, close ---------------------------------------------------------------------------------
 
     async def list(self, request: ListSessionsRequest, call: ClientRequest) -> ListSessionsResponse:
-        """One page of the sessions, most recently used first."""
+        """One page of the sessions with a prompt, most recently used first."""
         with _protocol_errors():
-            page = self._resources.store.list(request.cwd or None, cursor=request.cursor or None)
+            page = self._resources.store.list(
+                request.cwd or None, used_only=True, cursor=request.cursor or None
+            )
         response = ListSessionsResponse([summary.info() for summary in page.sessions])
         if page.next_cursor is not None:
             response.next_cursor = page.next_cursor
@@ -208,7 +211,7 @@ class SessionLifecycle:
         try:
             choice = self._resources.models.choose(self._resources.options.model)
         except UsageError as error:
-            raise InvalidRequest(str(error)) from None
+            raise InvalidRequest(str(error), {"reason": CONFIGURATION}) from None
         self._resources.sign_in.require(choice)
         if choice.missing_model is not None and choice.missing_model not in self._resources.reported_messages:
             self._resources.reported_messages.add(choice.missing_model)

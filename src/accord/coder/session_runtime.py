@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
+from accord.coder.client_terminals import ClientTerminals
 from accord.coder.coder_session import CoderSession, UsageTotal
 from accord.coder.command_registry import CommandRegistry
 from accord.coder.context.context_budget import ContextBudget
@@ -21,7 +22,13 @@ from accord.coder.loop import AgentLoop
 from accord.coder.model_history import ModelHistory, Part, UserMessage, note_message, without_refused_prompt
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.permissions.permission_gate import PermissionGate
-from accord.coder.permissions.project_files import ProjectFiles, ask_trust, project_files, trust_asker
+from accord.coder.permissions.project_files import (
+    INSTRUCTIONS,
+    ProjectFiles,
+    ask_trust,
+    project_files,
+    trust_asker,
+)
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
 from accord.coder.shell_jobs import BackgroundJobs
@@ -35,6 +42,7 @@ from accord.coder.turn_output import TurnOutput
 from accord.coder.user_questions import question_asker
 from accord.coder.web_client import WebAccess
 from accord.errors import (
+    CONFIGURATION,
     AuthRequired,
     InternalError,
     InvalidParams,
@@ -74,6 +82,9 @@ class SessionRuntime:
             sandbox=self.sandbox,
             question_seconds=settings.question_seconds,
             clock=session.clock,
+        )
+        self.terminals: ClientTerminals = ClientTerminals(
+            (*agent_session.roots, *settings.sandbox.writable), self._report_unused_terminals
         )
         self.jobs: BackgroundJobs = BackgroundJobs()
         self.read_files: ReadFiles = ReadFiles()
@@ -216,10 +227,12 @@ class SessionRuntime:
             clock=session.clock,
             sees_images=model.sees_images,
             terminal=turn.terminal if client.can_run_terminals else None,
+            terminals=self.terminals,
             may_show=self.gate.may_show,
             host_path=self.sandbox.host_path,
             web=WebAccess(allowed=config.web.allowed),
             ask_user=question_asker(turn, seconds=config.turn.question_seconds, clock=session.clock),
+            warn=self._warn,
             set_plan=self._plan_setter(turn),
             leave_plan_mode=self._leave_plan_mode,
         )
@@ -280,7 +293,8 @@ class SessionRuntime:
         """With the first prompt: apply the rules of the project if the user trusts them."""
         if self.project is not None:
             return
-        project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=["rules"])
+        purposes = ["rules", INSTRUCTIONS]
+        project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=purposes)
         await ask_trust(project, trust_asker(turn), clock=self.session.clock)
         self.project = project  # set last: if the turn is canceled at the question, the next turn asks again
         rules = project.rules()
@@ -300,14 +314,22 @@ class SessionRuntime:
             reported.add(summary)
             write_stderr(f"sandbox: {summary}")
 
+    async def _report_unused_terminals(self, reason: str) -> None:
+        text = f"commands run on the agent's side, not in the client's terminals: {reason}"
+        await self._warn("Terminals", text)
+
+    async def _warn(self, title: str, text: str) -> None:
+        await self.session.agent_session.notice(title, text, severity="warning")
+
     async def _wait_for_servers(self) -> None:
         servers = self.session.mcp
         if servers is not None:
             await servers.wait_started(self.session.resources.config.mcp.start_seconds)
 
     async def aclose(self) -> None:
-        """End the background jobs and the sandbox."""
+        """End the background jobs, and remove the launchers and the sandbox."""
         await self.jobs.aclose()
+        await self.terminals.aclose()
         await self.sandbox.aclose()
 
 
@@ -363,7 +385,8 @@ def _protocol_error(error: Exception) -> RpcError:
             return AuthRequired(str(error))
         return InternalError(str(error), {"reason": "model_error", "kind": error.kind})
     if isinstance(error, UsageError):
-        return InvalidRequest(str(error))  # an unusable setting: the message says what to do
+        # An unusable setting: the message says what to do.
+        return InvalidRequest(str(error), {"reason": CONFIGURATION})
     if isinstance(error, StoreError):
         return InternalError(str(error))
     _LOG.error("a turn failed", exc_info=error)

@@ -5,20 +5,23 @@ the whole group.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.coder.bounded_text import CommandOutput
-from accord.errors import UsageError
+from accord.errors import AccordError, UsageError
 from accord.workspace.roots import Roots
 from accord.workspace.terminal_command import TerminalCommand
 from accord.workspace.terminals import ExitStatus, Terminals
 
 JOB_LIMIT: Final = 16
 """The maximum number of running background commands in a session, and of ended ones that are kept."""
+
+OnEnd: TypeAlias = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,18 @@ class BackgroundJob:
         self._unread = CommandOutput(output_limit)
         self._command = LocalCommand(launch, lambda text: self._unread.add(text), clock)
         self._clock = clock
+        self._end_task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Start it. Raises InvalidParams if it cannot be started."""
+    async def start(self, on_end: OnEnd | None = None) -> None:
+        """Start it; `on_end` is called when it has ended. Raises InvalidParams if it cannot be started."""
         await self._command.__aenter__()
+        if on_end is not None:
+            self._end_task = asyncio.ensure_future(self._call_at_end(on_end))
+
+    async def _call_at_end(self, on_end: OnEnd) -> None:
+        with contextlib.suppress(AccordError):  # the session was closed meanwhile
+            await self._command.wait()
+        await on_end()
 
     @property
     def status(self) -> ExitStatus | None:
@@ -128,9 +139,15 @@ class BackgroundJob:
         """End it."""
         await self._command.kill()
 
+    async def handled(self) -> None:
+        """Wait until everything that its end causes is done."""
+        if self._end_task is not None:
+            await asyncio.wait((self._end_task,))
+
     async def close(self) -> None:
         """End it if it runs, and release its resources."""
         await self._command.__aexit__(None, None, None)
+        await self.handled()
 
 
 class BackgroundJobs:
@@ -141,17 +158,29 @@ class BackgroundJobs:
         self._count = 0
 
     async def start(
-        self, command_line: str, launch: CommandLaunch, output_limit: int, clock: Clock = SYSTEM_CLOCK
+        self,
+        command_line: str,
+        launch: CommandLaunch,
+        output_limit: int,
+        clock: Clock = SYSTEM_CLOCK,
+        on_end: OnEnd | None = None,
     ) -> BackgroundJob:
-        """Start a command in the background. Raises UsageError, or InvalidParams if it cannot be started."""
-        if sum(job.status is None for job in self._jobs.values()) >= JOB_LIMIT:
-            raise UsageError(f"{JOB_LIMIT} commands run in the background already; stop one first")
+        """Start a command in the background; `on_end` is called when it has ended.
+
+        Raises UsageError, or InvalidParams if it cannot be started.
+        """
+        self.require_slot()
         await self._drop_ended()
         self._count += 1
         job = BackgroundJob(f"job_{self._count}", command_line, launch, output_limit, clock)
-        await job.start()
+        await job.start(on_end)
         self._jobs[job.id] = job
         return job
+
+    def require_slot(self) -> None:
+        """Raise UsageError if no more commands may run in the background."""
+        if sum(job.status is None for job in self._jobs.values()) >= JOB_LIMIT:
+            raise UsageError(f"{JOB_LIMIT} commands run in the background already; stop one first")
 
     def get(self, id: str) -> BackgroundJob | None:
         """The job of that id."""

@@ -177,7 +177,10 @@ def _server_line(state: "ServerState") -> str:
         line += f": {one_line(state.reason, 300)}"
     counts = ((state.tools, "tool"), (state.prompts, "prompt"), (state.resources, "resource"))
     offered = [f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
-    return f"{line}; {', '.join(offered)}" if offered else line
+    if offered:
+        line += f"; {', '.join(offered)}"
+    command = state.command.replace("`", "'")  # the text is within backticks
+    return f"{line}; started with `{command}`" if command else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +330,8 @@ async def run_tools(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
             lines.append(f"- {title}: {_tool_names(category_tools)}")
     lines += ["", "The sandbox of commands:", ""]
     lines += [f"- {one_line(line, 500)}" for line in runtime.sandbox.details()]
+    if problem := runtime.terminals.problem:
+        lines.append(f"- commands do not run in the client's terminals: {problem}")
     if rules := _rules_summary(runtime):
         lines += ["", rules]
     if runtime.project is not None and (warnings := runtime.project.warnings()):

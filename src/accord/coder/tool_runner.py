@@ -257,7 +257,7 @@ class ToolRunner:
         try:
             return _PreparedUse(use, tool, await tool.prepare(use.arguments, await self._context(tool)))
         except ToolFailure as failure:
-            return await _refuse(use, str(failure), output, tool.name)
+            return await _refuse(use, str(failure), output, tool.name, failure.shown)
         except AccordError as error:
             return await _refuse(use, f"{tool.name} failed: {error}", output, tool.name)
         except Exception as error:  # noqa: BLE001 - the boundary of a tool: a defect must not end the turn
@@ -276,7 +276,7 @@ class ToolRunner:
         async with call_output:
             ruling = await self._gate.ruling(tool, call, _permission_asker(call_output, call))
             if not ruling.allowed:
-                await _show_failure(call_output, ruling.message)
+                await _show_failure(call_output, ruling.shown)
                 return result_message(use, ruling.message, failed=True)
             await call_output.start()
             outcome = await self._outcome(tool, call, _progress_reporter(call_output))
@@ -333,12 +333,14 @@ def _progress_reporter(call_output: ToolCallOutput) -> Report:
     return report
 
 
-async def _refuse(use: ToolUse, reason: str, output: TurnOutput, title: str) -> ToolResult:
-    """Show a call that never ran as failed."""
+async def _refuse(
+    use: ToolUse, reason: str, output: TurnOutput, title: str, shown: str | None = None
+) -> ToolResult:
+    """Show a call that never ran as failed. `shown` is the text for the user, if it differs."""
     async with output.tool_call(
         title, kind="other", name=use.name[:100] or None, raw_input=_raw_input(use)
     ) as call_output:
-        await call_output.fail(reason)
+        await call_output.fail(reason if shown is None else shown)
     return result_message(use, reason, failed=True)
 
 

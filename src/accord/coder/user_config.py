@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from accord.coder.models.model import Effort
-from accord.errors import UsageError
+from accord.errors import BadSettings
 from accord.paths import config_dir
 
 FILE_NAMES: Final = ("config.toml", "config.json")
@@ -29,7 +29,7 @@ _Count: TypeAlias = Annotated[int, Meta(ge=1)]
 T = TypeVar("T")
 
 
-class ConfigError(UsageError):
+class ConfigError(BadSettings):
     """An unusable setting: the file, the key and the reason."""
 
     def __init__(self, file: Path | str, key: str, reason: str) -> None:
@@ -141,8 +141,8 @@ def address_error(url: str) -> str | None:
         return "not an http or https address"
     if "@" in parts.netloc or parts.query or parts.fragment:
         return (
-            "an address must not have a name, password or query; "
-            "set {NAME}_API_KEY, or use `accord agent --login NAME`"
+            "an address must not have a name, password or query; remove it, "
+            "and put the key into the provider's _API_KEY variable or run `accord agent --login PROVIDER`"
         )
     return None
 
@@ -157,8 +157,9 @@ def convert(value: Any, kind: type[T], file: Path | str, key: str) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        reason, _, position = str(error).partition(" - at `$")
-        position = position.rstrip("`")
+        from accord.schema.validation import explain_setting_error  # imported on first use
+
+        reason, position = explain_setting_error(error, kind)
         if unknown := re.search(r"unknown field `(.*?)`", reason):
             position = f"{position}.{unknown[1]}"
             reason = _NO_KEYS_HERE if unknown[1] in _KEY_NAMES else "there is no such setting"
@@ -217,7 +218,7 @@ class Config(Struct, frozen=True):
 def config_file(folder: Path | None = None) -> Path | None:
     """The user's config file, if there is one. Raises ConfigError if there are two."""
     folder = folder or config_dir()
-    files = [file for name in FILE_NAMES if (file := folder / name).is_file()]
+    files = [file for name in FILE_NAMES if (file := folder / name).is_symlink() or file.exists()]
     if len(files) > 1:
         raise ConfigError(files[1], "", f"there is also {files[0].name}: keep one of them")
     return files[0] if files else None
@@ -234,16 +235,9 @@ def load_config(folder: Path | None = None) -> Config:
             raise ConfigError(file, key, f"there is no such setting; there are: {', '.join(KEYS)}")
     return Config(
         models=models_config(mapping, file),
-        turn=_section(mapping, "turn", TurnConfig, file),
-        web=_section(mapping, "web", WebConfig, file),
-        mcp=_section(mapping, "mcp", McpConfig, file),
+        turn=convert(mapping.get("turn", {}), TurnConfig, file, "turn"),
+        web=convert(mapping.get("web", {}), WebConfig, file, "web"),
+        mcp=convert(mapping.get("mcp", {}), McpConfig, file, "mcp"),
         mapping=mapping,
         file=file,
     )
-
-
-def _section(mapping: Mapping[str, Any], key: str, kind: Any, file: Path) -> Any:
-    try:
-        return msgspec.convert(mapping.get(key, {}), kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(file, key, str(error)) from None

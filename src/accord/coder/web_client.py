@@ -342,6 +342,17 @@ async def fetch(url: Url, access: WebAccess, *, limit: int, redirects: int) -> W
     raise WebRefused(f"{url.host} redirects more than {redirects} times")
 
 
+def check_host(url: Url, access: WebAccess) -> None:
+    """Raise WebRefused if the host is not allowed, as far as that is known without a lookup."""
+    is_local = url.host == "localhost" or url.host.endswith(".localhost")
+    try:
+        address = str(ipaddress.ip_address("127.0.0.1" if is_local else url.host))
+    except ValueError:
+        return  # a name
+    if reason := access.forbidden_reason(url.host, address):
+        raise WebRefused(f"{url.host} may not be fetched: it {reason}")
+
+
 async def _connect(url: Url, access: WebAccess) -> HttpGet:
     try:
         addresses = await access.resolve(url.host, url.port)

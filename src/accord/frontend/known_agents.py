@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePath
 from typing import Final
 
 import msgspec
+
+from accord.frontend.launched_program import LaunchedProgram, launched_program
 
 BUILT_IN: Final = "accord"
 """The name of the coding agent in this package."""
@@ -36,7 +37,9 @@ class KnownAgent:
     install: str | None = None
     aliases: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
-    """Former packages and programs of the same agent."""
+    """Other packages and programs of the same agent, such as its former names."""
+    modules: tuple[str, ...] = ()
+    """The top-level Python modules that start it with `python -m`."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     keys: tuple[str, ...] = ()
     """The environment variables with credentials that this agent may get."""
@@ -71,16 +74,16 @@ class KnownAgent:
             return f"`{install}`"
         return f"`{install}`, or `accord agents add {self.id}` to let {self.runner_command[0]} fetch it"
 
-    def is_started_by(self, command: Sequence[str]) -> bool:
-        """Whether a command starts this agent: by its program, or by its package with npx or uvx."""
-        program = PurePath(command[0]).name
-        if program in ("npx", "uvx"):
-            words = [word for word in command[1:] if word not in ("-y", "--yes")]
-            return bool(words) and _without_version(words[0]) in (self.npx, self.uvx, *self.older)
-        if program != self.command[0]:
-            return program in self.older
+    def is_started_by(self, program: LaunchedProgram) -> bool:
+        """Whether a program is this agent: by its name, its package or its Python module."""
+        if program.module.partition(".")[0] in self.modules:
+            return True
+        if not program.packages.isdisjoint((self.npx, self.uvx, *self.older)):
+            return True
+        if self.command[0] not in program.names:
+            return not program.names.isdisjoint(self.older)
         # A program can do more than start the agent: `docker` can be anything, `docker agent` is the agent.
-        return len(self.command) < 3 or tuple(command[1:2]) == self.command[1:2]
+        return len(self.command) < 3 or program.arguments[:1] == self.command[1:2]
 
 
 class _CatalogFile(msgspec.Struct):
@@ -110,8 +113,24 @@ def canonical_name(name: str) -> str:
 
 
 def known_agent_of(command: Sequence[str]) -> KnownAgent | None:
-    """The known agent that this command starts, or None."""
-    return next((agent for agent in catalog() if agent.is_started_by(command)), None)
+    """The known agent that this command starts, directly or through an interpreter or a package runner."""
+    program = launched_program(command)
+    return next((agent for agent in catalog() if agent.is_started_by(program)), None)
+
+
+def starts_built_in(command: Sequence[str]) -> bool:
+    """Whether a command starts the coding agent of this package."""
+    program = launched_program(command)
+    is_module = program.module in (BUILT_IN, f"{BUILT_IN}.cli")
+    return is_module or BUILT_IN in program.names or BUILT_IN in program.packages
+
+
+def starts_coding_agent(command: Sequence[str]) -> bool:
+    """Whether a command is `accord agent`, or its second distribution."""
+    program = launched_program(command)
+    if f"{BUILT_IN}-agent" in program.names | program.packages:
+        return True
+    return program.arguments[:1] == ("agent",) and starts_built_in(command)
 
 
 def _with_keys(agent: KnownAgent, groups: Mapping[str, list[str]]) -> KnownAgent:
@@ -119,8 +138,3 @@ def _with_keys(agent: KnownAgent, groups: Mapping[str, list[str]]) -> KnownAgent
     for key in agent.keys:
         keys.update(dict.fromkeys(groups[key[1:]] if key.startswith("@") else (key,)))
     return replace(agent, keys=tuple(keys))
-
-
-def _without_version(package: str) -> str:
-    name = package.split("==")[0]
-    return name[:1] + name[1:].split("@")[0]

@@ -6,14 +6,15 @@ stops a turn.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, get_args
 
 from accord.client.client_events import ClientEvent
 from accord.client.client_session import ClientSession
 from accord.errors import NotFound, StoreError
-from accord.paths import private_folder
 from accord.session import Event
-from accord.store import Journal, SessionSummary, Store, open_store, store_path
+from accord.store import Journal, Lease, SessionSummary, Store, open_store, store_path
+from accord.trace.redaction import redact_command_line
 
 NAME: Final = "client"
 """The name of the store."""
@@ -25,11 +26,13 @@ class RecordedSession(NamedTuple):
     """One recorded session of one agent."""
 
     agent: str
-    """The agent's name in `acp.json`, or its command."""
+    """The agent's name in `acp.json`, or its command without secrets."""
     session_id: str
     """The id that the agent gave the session."""
     summary: SessionSummary
     """Directory, title and times. Its `session_id` is the key in the store."""
+    writer: Lease | None = None
+    """Who records it now."""
 
 
 class RecordedSessions:
@@ -41,16 +44,19 @@ class RecordedSessions:
     @staticmethod
     def open() -> "RecordedSessions":
         """Open the user's store."""
-        path = store_path(NAME)
-        private_folder(path.parent)
-        return RecordedSessions(open_store(path))
+        store = open_store(store_path(NAME))
+        with suppress(StoreError):  # a file that cannot be written can still be read
+            store.rename_agents(redact_command_line)  # older versions stored commands with their keys
+        return RecordedSessions(store)
 
     def list(self, cwd: str | None = None, *, agent: str | None = None) -> Iterator[RecordedSession]:
         """The sessions of a directory and an agent, or all; the most recently used first."""
         cursor: str | None = None
+        writers = self.store.writers()
         while True:
             page = self.store.list(cwd, agent=agent, archived="include", cursor=cursor)
-            yield from map(_recorded, page.sessions)
+            for summary in page.sessions:
+                yield _recorded(summary, writers.get(summary.session_id))
             cursor = page.next_cursor
             if cursor is None:
                 return
@@ -62,7 +68,8 @@ class RecordedSessions:
     def find(self, session_id: str, *, agent: str) -> RecordedSession | None:
         """The session of an agent with this id; None if it was not recorded."""
         try:
-            return _recorded(self.store.summary(_key(agent, session_id)))
+            key = _key(agent, session_id)
+            return _recorded(self.store.summary(key), self.store.writer(key))
         except NotFound:
             return None
 
@@ -149,13 +156,22 @@ class Recorder:
         self.recording: SessionRecording | None = None
         self._agent = agent
         self._failed = failed
+        self._failure = ""
         try:
             self.records = RecordedSessions.open()
         except StoreError as error:
-            failed(f"this session is not recorded: {error}")
+            # Reported once there is a session: what keeps the agent from opening one is often the same.
+            self._failure = f"this session is not recorded: {error}"
+
+    def report_failure(self) -> None:
+        """Report once that the store cannot be opened, if so."""
+        if self._failure:
+            self._failed(self._failure)
+            self._failure = ""
 
     def begin(self, session: ClientSession) -> None:
         """Record this session from now on, and stop recording the previous one."""
+        self.report_failure()
         if self.recording is not None:
             self.recording.close()
         if self.records is not None:
@@ -186,5 +202,6 @@ def _key(agent: str, session_id: str) -> str:
     return f"{agent}/{session_id}"
 
 
-def _recorded(summary: SessionSummary) -> RecordedSession:
-    return RecordedSession(summary.agent, summary.session_id.removeprefix(f"{summary.agent}/"), summary)
+def _recorded(summary: SessionSummary, writer: Lease | None) -> RecordedSession:
+    agent = redact_command_line(summary.agent)
+    return RecordedSession(agent, summary.session_id.removeprefix(f"{summary.agent}/"), summary, writer)

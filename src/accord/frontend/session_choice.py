@@ -22,9 +22,10 @@ from accord.errors import (
     UsageError,
 )
 from accord.frontend.recording import RecordedSessions
+from accord.safe_text import clean_line, one_line
 from accord.schema import McpServer, McpServerHttp, McpServerSse, SessionInfo
 from accord.schema.methods import AGENTAO_SET_MODEL
-from accord.session import Picker
+from accord.session import Picker, PickerChoice
 from accord.session.session_settings import picker_of_modes
 
 _MAX_LISTED: Final = 5_000
@@ -139,7 +140,11 @@ def _reason(error: RpcError) -> str:
 
 
 def same_directory(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+    """Whether two paths name the same folder. An agent may name one that cannot exist."""
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:
+        return one == other
 
 
 def _last_used(info: SessionInfo) -> float:
@@ -243,9 +248,15 @@ def _picker_value(picker: Picker, text: str, option: str) -> str | bool:
     ]
     if len(matches) == 1:
         return matches[0]
-    listed = ", ".join(choice.value for choice in picker.choices[:20]) or "none"
+    listed = ", ".join(map(_choice_text, picker.choices[:20])) or "none"
     more = f" and {len(picker.choices) - 20} more" if len(picker.choices) > 20 else ""
     raise UsageError(f"{option} {text!r}: the agent does not list it; it lists {listed}{more}")
+
+
+def _choice_text(choice: PickerChoice) -> str:
+    """A choice for a message: its value, and its name if that is different."""
+    value, name = one_line(choice.value), one_line(clean_line(choice.name))
+    return value if not name or name.casefold() == value.casefold() else f"{value} ({name})"
 
 
 def _strings(value: Any, depth: int = 4) -> set[str]:

@@ -1,6 +1,10 @@
-"""The stored sessions of one agent: from the agent itself, or from the recordings."""
+"""The stored sessions of one agent: from the agent itself, or from the recordings.
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+The logs of the coding agent of this package are also read directly: while another process runs a session, or
+from a disk that cannot be written to, the agent cannot load it.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -14,19 +18,25 @@ from accord.errors import (
     NotFound,
     NotOffered,
     RpcError,
+    StoreError,
     UsageError,
 )
 from accord.frontend.agent_config import ConfiguredAgent
+from accord.frontend.known_agents import BUILT_IN
 from accord.frontend.recording import RecordedSession, RecordedSessions
-from accord.frontend.session_choice import same_directory
+from accord.frontend.session_choice import SessionChoice, same_directory
+from accord.frontend.sign_in import clear_error
 from accord.frontend.transcript import SessionListEntry, StoredTranscript
+from accord.paths import HOME_VARIABLE
 from accord.safe_text import one_line
-from accord.session import SessionState
-from accord.store import repair
+from accord.session import Event, SessionState
+from accord.store import Lease, MemoryStore, Store, open_store, repair, store_path
 
 MAX_LISTED: Final = 10_000
 """The list is cut after this number of sessions, because an agent could list forever."""
 _MAX_CANDIDATES: Final = 10
+_STORE_VARIABLES: Final = frozenset((HOME_VARIABLE, "HOME", "XDG_DATA_HOME"))
+"""Variables that give an agent another store than ours."""
 
 Note: TypeAlias = Callable[[str], None]
 
@@ -45,12 +55,16 @@ class StoredSessions:
         *,
         configured: ConfiguredAgent | None = None,
         agent: RemoteAgent | None = None,
+        agent_store: Store | None = None,
         error: AccordError | None = None,
     ) -> None:
-        """`name` None means all agents. `error` is why the agent could not be started."""
+        """`name` None means all agents. `agent_store` has the agent's own logs. `error` is why the agent
+        could not be started.
+        """
         self.name: str | None = name
         self.agent: RemoteAgent | None = agent
         self._configured = configured
+        self._agent_store = agent_store
         self._records = records
         self._note = note
         self._error = error
@@ -76,37 +90,47 @@ class StoredSessions:
         """The session with this id, or the only one whose id starts with it. Raises UsageError."""
         if not text.strip():
             raise UsageError("the session id is empty")
-        found: dict[str, SessionListEntry] = {}
-        for recorded in self._records.list(agent=self.name):
-            if recorded.session_id == text and self.name is not None:
-                return SessionListEntry.from_recording(recorded)
-            if recorded.session_id.startswith(text):
-                found[f"{recorded.agent}/{recorded.session_id}"] = SessionListEntry.from_recording(recorded)
-        can_list = self.agent is not None and self._offers("list")
-        if can_list:
-            try:
-                async for entry in self._list_at_agent(None):
-                    if entry.session_id.startswith(text):
-                        found[f"{entry.agent}/{entry.session_id}"] = entry
-            except RpcError as error:
-                self._error = error
-        exact_matches = [entry for entry in found.values() if entry.session_id == text]
-        matches = exact_matches or list(found.values())
+        matches = await self.matches(text)
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise UsageError(self._ambiguous(text, matches))
-        if self.agent is not None and not can_list:
+            raise UsageError(self.ambiguous(text, matches))
+        if self.agent is not None and not self._offers("list"):
             return SessionListEntry(agent=self.name or "", session_id=text, cwd=cwd)
         if self._error is not None:
             raise self._error
         whose = f"of {self.name}" if self.name is not None else "recorded here"
         raise UsageError(f"no session {whose} has an id that starts with {one_line(text)!r}")
 
+    async def matches(self, text: str) -> Sequence[SessionListEntry]:
+        """The sessions with this id, or else those whose id starts with it."""
+        found: dict[str, SessionListEntry] = {}
+        for recorded in self._records.list(agent=self.name):
+            if recorded.session_id == text and self.name is not None:
+                return [SessionListEntry.from_recording(recorded)]
+            if recorded.session_id.startswith(text):
+                found[f"{recorded.agent}/{recorded.session_id}"] = SessionListEntry.from_recording(recorded)
+        if self.agent is not None and self._offers("list"):
+            try:
+                async for entry in self._list_at_agent(None):
+                    if entry.session_id.startswith(text):
+                        found[f"{entry.agent}/{entry.session_id}"] = entry
+            except RpcError as error:
+                self._error = error
+        return [entry for entry in found.values() if entry.session_id == text] or tuple(found.values())
+
     async def transcript(self, entry: SessionListEntry) -> StoredTranscript:
         """The transcript of a session: replayed by the agent, or from the recording."""
         agent = self.agent
         problem = self._error
+        if entry.writer is None:
+            entry = replace(entry, writer=self._writers().get(entry.session_id))
+        if entry.running_in is not None:
+            # Its turn is not over: loading it in a second agent could disturb it.
+            if entry.recorded is not None and entry.recorded.writer is not None:
+                return StoredTranscript(entry, _state_of(self._records.events(entry.recorded)), "recorded")
+            if (events := self._agent_events(entry)) is not None:
+                return StoredTranscript(entry, _state_of(events), "agent")
         if agent is not None and agent.capabilities.load_session:
             try:
                 state = await self._load(agent, entry)
@@ -119,6 +143,9 @@ class StoredSessions:
         elif agent is not None:
             problem = NotOffered(f"{self.name} cannot load its sessions")
         if entry.recorded is None:
+            if (events := self._agent_events(entry)) is not None:
+                self._note(f"{_one_line_reason(problem)}; showing its log" if problem else "showing its log")
+                return StoredTranscript(entry, repair(events).state, "agent")
             raise problem or UsageError(f"the session {entry.session_id} was not recorded here")
         if problem is not None:
             self._note(f"{_one_line_reason(problem)}; showing the recording")
@@ -171,11 +198,13 @@ class StoredSessions:
         assert self.agent is not None
         seen: set[str] = set()
         name = self.name or self.agent.name
+        writers = self._writers()
         async for info in self.agent.list_sessions(cwd=cwd):
             if info.session_id in seen or (cwd is not None and not same_directory(info.cwd, cwd)):
                 continue
             seen.add(info.session_id)
-            yield SessionListEntry.from_agent(name, info, self._recorded(info.session_id, name))
+            entry = SessionListEntry.from_agent(name, info, self._recorded(info.session_id, name))
+            yield replace(entry, writer=writers.get(info.session_id))
             if len(seen) == MAX_LISTED:
                 self._note(f"{name} lists more than {MAX_LISTED} sessions; the rest is not shown")
                 return
@@ -197,6 +226,20 @@ class StoredSessions:
     def _recorded(self, session_id: str, agent: str) -> RecordedSession | None:
         return self._records.find(session_id, agent=agent)
 
+    def _writers(self) -> dict[str, Lease]:
+        """Who writes to the agent's own logs now, by session id."""
+        try:
+            return {} if self._agent_store is None else self._agent_store.writers()
+        except StoreError:
+            return {}
+
+    def _agent_events(self, entry: SessionListEntry) -> tuple[Event, ...] | None:
+        """The agent's own log of a session; None if it cannot be read here."""
+        try:
+            return None if self._agent_store is None else tuple(self._agent_store.events(entry.session_id))
+        except (NotFound, StoreError):
+            return None
+
     def _offers(self, capability: str) -> bool:
         sessions = self.agent.capabilities.session_capabilities if self.agent is not None else None
         return bool(sessions and getattr(sessions, capability))
@@ -212,7 +255,8 @@ class StoredSessions:
             raise self._error
         self._note(f"{_one_line_reason(self._error)}; showing the sessions recorded here")
 
-    def _ambiguous(self, text: str, matches: Sequence[SessionListEntry]) -> str:
+    def ambiguous(self, text: str, matches: Sequence[SessionListEntry]) -> str:
+        """The message for an id that starts several ids."""
         several_agents = len({entry.agent for entry in matches}) > 1
         hints = ["give more of the id"] if len({entry.session_id for entry in matches}) > 1 else []
         if several_agents:
@@ -227,6 +271,23 @@ class StoredSessions:
         )
 
 
+async def full_session_id(text: str, choice: SessionChoice, records: RecordedSessions | None) -> str:
+    """The id of the session that this text is the beginning of.
+
+    An unknown text is returned unchanged, because an agent need not list every session. Raises UsageError if
+    several sessions match.
+    """
+    records = records or RecordedSessions(MemoryStore())
+    stored = StoredSessions(choice.name, records, lambda _: None, agent=choice.agent)
+    try:
+        matches = await stored.matches(text)
+    except StoreError:
+        return text
+    if len(matches) > 1:
+        raise UsageError(f"--session {stored.ambiguous(text, matches)}")
+    return matches[0].session_id if matches else text
+
+
 @asynccontextmanager
 async def open_stored_sessions(
     configured: ConfiguredAgent, cwd: str, records: RecordedSessions, note: Note
@@ -239,13 +300,38 @@ async def open_stored_sessions(
     connecting = PendingAgent(configured.launch(cwd), None, options)
     try:
         agent = await connecting
-    except AccordError as error:
+    except AccordError as failure:
+        error = clear_error(failure, configured)
         yield StoredSessions(configured.name, records, note, configured=configured, error=error)
         return
+    agent_store = _open_agent_store(configured)
     try:
-        yield StoredSessions(configured.name, records, note, configured=configured, agent=agent)
+        yield StoredSessions(
+            configured.name, records, note, configured=configured, agent=agent, agent_store=agent_store
+        )
     finally:
+        if agent_store is not None:
+            agent_store.close()
         await agent.aclose()
+
+
+def _open_agent_store(configured: ConfiguredAgent) -> Store | None:
+    """Open the store of the coding agent of this package; None for other agents and without one."""
+    if configured.name != BUILT_IN or configured.command:
+        return None
+    if not _STORE_VARIABLES.isdisjoint((*configured.env, *configured.option_env)):
+        return None
+    try:
+        return open_store() if store_path().exists() else None
+    except (OSError, StoreError):
+        return None
+
+
+def _state_of(events: Iterable[Event]) -> SessionState:
+    state = SessionState()
+    for event in events:
+        state.apply(event)
+    return state
 
 
 def _one_line_reason(error: AccordError) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from accord.errors import UsageError
 from accord.frontend.display_text import block_text
 from accord.frontend.recording import RecordedSession
+from accord.private_files import private_opener
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import (
     UNSET,
@@ -41,7 +42,7 @@ from accord.session import (
     SubagentState,
     ToolCallState,
 )
-from accord.store import iso_time
+from accord.store import Lease, iso_time
 
 TranscriptSource: TypeAlias = Literal["agent", "recorded"]
 """Where the data comes from: the agent, or the recording of this client."""
@@ -63,6 +64,8 @@ class SessionListEntry:
     source: TranscriptSource = "agent"
     recorded: RecordedSession | None = None
     """The recording of this client, if there is one."""
+    writer: Lease | None = None
+    """Who writes to the agent's own log now, if it can be read here."""
 
     @staticmethod
     def from_agent(agent: str, info: SessionInfo, recorded: RecordedSession | None) -> "SessionListEntry":
@@ -94,6 +97,12 @@ class SessionListEntry:
         )
 
     @property
+    def running_in(self) -> int | None:
+        """The id of the other process that runs the session now: the client if it is known, or the agent."""
+        writer = (None if self.recorded is None else self.recorded.writer) or self.writer
+        return None if writer is None or writer.ours or writer.pid == os.getpid() else writer.pid
+
+    @property
     def when(self) -> str:
         """The time of the last change in local time, or the agent's text if it is not a time."""
         return local_time(self.updated)
@@ -112,6 +121,14 @@ class StoredTranscript:
     entry: SessionListEntry
     state: SessionState
     source: TranscriptSource
+
+    @property
+    def running_text(self) -> str:
+        """Says in which other process the session runs; empty if it does not."""
+        pid = self.entry.running_in
+        if pid is None:
+            return ""
+        return f"{'running' if self.state.turn != 'idle' else 'open'} in process {pid}"
 
     @property
     def title(self) -> str | None:
@@ -185,6 +202,8 @@ def _body(transcript: StoredTranscript, folded: bool) -> Iterator[str]:
         yield "*No messages.*"
     if (error := transcript.state.error) is not None:
         yield f"*The last turn failed: {_plain(error.message)}*"
+    if transcript.running_text:
+        yield f"*This session is {transcript.running_text}.*"
 
 
 def _entry(entry: Entry, folded: bool) -> str:
@@ -335,9 +354,12 @@ def new_file_path(text: str, prefix: str = "") -> str:
 
 
 def write_new_file(path: str, text: str, prefix: str = "") -> None:
-    """Write a new file; never overwrites one. Raises UsageError, with `prefix`."""
+    """Write a new file that only the user can read; never overwrites one.
+
+    Raises UsageError, with `prefix`.
+    """
     try:
-        with open(path, "x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", opener=private_opener) as file:
             file.write(text)
     except OSError as error:
         raise UsageError(f"{prefix}cannot write {path} ({error.strerror}); name another file") from None

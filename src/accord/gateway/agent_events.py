@@ -1,6 +1,6 @@
 """Handles what agents send: updates to log and clients, requests, file and terminal calls, exit."""
 
-import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from msgspec import Raw
 
 from accord.client import agent_requests
-from accord.client.client_events import TerminalPrinted, TerminalViews
+from accord.client.client_events import TerminalPrinted
 from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, to_rpc_error
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
 from accord.gateway.gateway_client import CAPABILITY_GATED, GatewayClient
+from accord.gateway.gateway_workspace import GatewayWorkspace
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Upstream, read_untyped
@@ -29,11 +30,9 @@ from accord.schema.codec import encode
 from accord.schema.methods import Alias, notification, request
 from accord.session import turn_failed
 from accord.session.protocol_v1 import updates_of
+from accord.trace.redaction import redact_command
 from accord.wire.envelope import RequestId
 from accord.wire.transport import TransportEnd
-from accord.workspace.roots import Roots
-from accord.workspace.terminals import Terminals
-from accord.workspace.workspace import LocalWorkspace
 
 if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
@@ -53,6 +52,10 @@ _TERMINAL_END_METHODS: Final = (
     "terminal/kill",
     "terminal/release",
 )
+
+_CHANGING_METHODS: Final = ("fs/write_text_file", "terminal/create")
+_TURN_METHODS: Final = ("fs/read_text_file", *_CHANGING_METHODS)
+"""Methods whose requests end with the turn."""
 
 _MESSAGE_UPDATES: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
 """Updates that every client gets and that change nothing but the messages."""
@@ -177,6 +180,7 @@ class AgentEvents:
         self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, value: Any
     ) -> None:
         session = self._session(agent, value.session_id)
+        session.check_bounds()
         workspace = session.workspace
         if workspace is None or workspace.folders != session.folders:
             if workspace is not None:
@@ -185,19 +189,56 @@ class AgentEvents:
             def on_output(event: TerminalPrinted) -> None:
                 self._send_terminal_output(session, event)
 
-            workspace = session.workspace = GatewayWorkspace(session.folders, on_output)
+            def on_control_files(names: list[str]) -> None:
+                text = "session %s of %s: a command wrote files that steer other programs: %s"
+                self._gateway.log_warning(text, session.id, agent.name, ", ".join(names))
+
+            workspace = session.workspace = GatewayWorkspace(
+                session.folders,
+                on_output,
+                confines=lambda: session.confines_commands,
+                on_control_files=on_control_files,
+            )
+
+        def work() -> Awaitable[Any]:
+            return WORKSPACE_METHODS[method](workspace, value)
+
+        request = None
+        if method in _TURN_METHODS:
+            request = session.turn_requests.admit(changes=method in _CHANGING_METHODS)
 
         async def serve() -> None:
             try:
-                result = encode(await WORKSPACE_METHODS[method](workspace, value))
+                result = encode(await (work() if request is None else request.run(work)))
             except Exception as error:  # noqa: BLE001 - request boundary: every error becomes a response
                 upstream.refuse(id, to_rpc_error(error))
             else:
                 upstream.answer(id, result)
+                self._record_served(agent, session, method, value)
                 if method in _TERMINAL_END_METHODS:
                     self._send_terminal_end(session, value.terminal_id)
 
         workspace.run(serve())
+
+    def _record_served(self, agent: HostedAgent, session: LiveSession, method: str, value: Any) -> None:
+        """Record a command that was started or a file that was accessed for an agent."""
+        command: str | None = None
+        if method == "terminal/create":
+            command = shlex.join(redact_command([value.command, *(value.args or ())]))
+            path = value.cwd or session.cwd
+        elif method.startswith("fs/"):
+            path = value.path
+        else:
+            return
+        self._gateway.audit.record(
+            None,
+            "agent request",
+            method=method,
+            agent=agent.name,
+            session=session.id,
+            command=command,
+            path=path,
+        )
 
     def _send_terminal_end(self, session: LiveSession, terminal_id: str) -> None:
         """Send the output of a finished terminal to clients that cannot show the gateway's terminals."""
@@ -288,8 +329,10 @@ class AgentEvents:
             session.release_lease()
             session.discards_updates = False
             session.replay_buffer = session.loading_client = session.replay_unsent_from = None
+            session.turn_requests.stop()
             while session.running_turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))
+            session.turn_requests.resume()  # for the next process
             for event in session.log.close_open_items():
                 for update in updates_of(event):
                     self._gateway.send_update(session, cast(SessionUpdate, update), session.clients)
@@ -316,7 +359,7 @@ class AgentEvents:
             self._gateway.post(clients, OutgoingFrame(body), session.id)
 
 
-WorkspaceHandler: TypeAlias = Callable[["GatewayWorkspace", Any], Awaitable[Any]]
+WorkspaceHandler: TypeAlias = Callable[[GatewayWorkspace, Any], Awaitable[Any]]
 
 WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
     "fs/read_text_file": agent_requests.read_text_file,
@@ -328,46 +371,6 @@ WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
     "terminal/release": agent_requests.release_terminal,
 }
 """Methods that the gateway serves itself, on its own machine."""
-
-
-class GatewayWorkspace:
-    """Files and terminals of one session. Closing it ends what was started in it."""
-
-    def __init__(self, folders: tuple[str, ...], on_output: Callable[[TerminalPrinted], None]) -> None:
-        self.folders: tuple[str, ...] = folders
-        self.terminals: TerminalViews = TerminalViews(on_output)
-        self._roots = Roots(folders[0], folders[1:])
-        self._workspace: LocalWorkspace | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    @property
-    def workspace(self) -> "GatewayWorkspace":
-        """Itself, as `agent_requests` expects."""
-        return self
-
-    def use(self) -> LocalWorkspace:
-        """Return the workspace, created on first use."""
-        if self._workspace is None:
-            self._workspace = LocalWorkspace(
-                self._roots, terminals=Terminals(self._roots, on_output=self.terminals.add_output)
-            )
-        return self._workspace
-
-    def run(self, work: Awaitable[None]) -> None:
-        """Run a request in a task that `aclose` cancels."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def aclose(self) -> None:
-        """Cancel the running requests and end the terminals."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        workspace, self._workspace = self._workspace, None
-        if workspace is not None:
-            await workspace.aclose()
 
 
 def _as_dict(value: Any) -> dict[str, Any]:

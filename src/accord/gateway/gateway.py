@@ -111,6 +111,7 @@ class Gateway:
             session.last_detach_time = self.clock.now()
             return
         client.sessions[session.id] = session
+        session.add_user(client.rights)
         if client not in session.clients:
             session.clients = (*session.clients, client)
             self.audit.record(client.rights, "attach", agent=session.agent.name, session=session.id)
@@ -200,6 +201,8 @@ class Gateway:
 
         Some agents reuse ids, for example by counting from 1 at each start. An earlier session with the
         same id is then detached from its clients, and its log is kept under another id.
+
+        Raises InvalidRequest if the session cannot be logged.
         """
         earlier = self.sessions.find(agent.name, session_id)
         if earlier is not None:
@@ -208,8 +211,8 @@ class Gateway:
             self._detach_all(earlier, "the agent started another session with this id")
             self.start_task(self._release_resources(earlier))
             self.sessions.forget(earlier)
-        is_logged = self.sessions.logs.free_session_id(agent.name, session_id)
-        return self.sessions.add(agent, session_id, cwd, additional_folders, is_logged=is_logged)
+        self.sessions.logs.free_session_id(agent.name, session_id)
+        return self.sessions.add(agent, session_id, cwd, additional_folders)
 
     async def reserve_session(self, rights: TokenRights) -> LimitLease:
         """Count one more live session.
@@ -252,6 +255,7 @@ class Gateway:
     def cancel(self, session: LiveSession, reason: str) -> None:
         """Cancel the running turn and cancel the pending requests of the session."""
         upstream = session.agent.upstream
+        session.turn_requests.cancel_turn()
         if upstream is not None and session.open_at_agent and session.running_turns:
             upstream.notify("session/cancel", encode({"sessionId": session.id}))
         self.pending_requests.cancel_session_requests(session, reason)
@@ -293,8 +297,12 @@ class Gateway:
                 LOG.info("agent %s: stopping, it was idle", agent.name)
                 self.start_task(agent.stop())
         for session in self.sessions:
-            if session.is_unused and not session.open_at_agent and session.key not in self._session_locks:
-                self.sessions.forget(session)
+            self.forget_unused(session)
+
+    def forget_unused(self, session: LiveSession) -> None:
+        """Forget a session that has no client and that the agent does not have open. Its log stays."""
+        if session.is_unused and not session.open_at_agent and session.key not in self._session_locks:
+            self.sessions.forget(session)
 
     @property
     def busy(self) -> bool:
@@ -349,16 +357,16 @@ class SessionOverview:
         self._gateway.metrics.pending_approvals = sum(
             1 for other in self._gateway.pending_requests if other.method in USER_REQUEST_METHODS
         )
-        if is_pending:
-            params = b'{"added":%s}' % pending.inbox_item
-        else:
-            params = encode({"removed": {"id": str(pending.number), "reason": reason}})
         clients = tuple(
             client
             for client in self._gateway.clients
             if client.wants_inbox and self.is_in_inbox(client, pending)
         )
         if clients:
+            if is_pending:
+                params = b'{"added":%s}' % pending.inbox_item
+            else:
+                params = encode({"removed": {"id": str(pending.number), "reason": reason}})
             frame = OutgoingFrame(b'{"jsonrpc":"2.0","method":"_accord/inbox","params":%s}' % params)
             self._gateway.post(clients, frame, None)
         if pending.session is not None:
@@ -368,27 +376,27 @@ class SessionOverview:
         """List the sessions that the token covers, most recently used first."""
         self._gateway.sessions.logs.commit()
         entries: list[dict[str, Any]] = []
+        owners = self._gateway.sessions.logs.owners()
         for recorded in self._gateway.sessions.logs.list():
             agent = self._gateway.agents.get(recorded.agent)
             if agent is None:
                 continue
             session = self._gateway.sessions.find(agent.name, recorded.session_id)
-            if session is not None and not session.log.is_logged:
-                session = None  # a different session with the same id
             summary = recorded.summary
             folders = session.folders if session else (summary.cwd, *summary.additional_directories)
             if not rights.covers(agent.name, folders):
                 continue
-            entries.append(
-                _session_entry(
-                    agent.name,
-                    recorded.session_id,
-                    folders[0],
-                    (session.title if session else None) or summary.title,
-                    iso_time(summary.updated),
-                    session,
-                )
+            entry = _session_entry(
+                agent.name,
+                recorded.session_id,
+                folders[0],
+                (session.title if session else None) or summary.title,
+                iso_time(summary.updated),
+                session,
             )
+            if (owner := owners.get(summary.session_id)) is not None:
+                entry["owner"] = owner
+            entries.append(entry)
         return entries
 
     def notify_changed(self, session: LiveSession) -> None:

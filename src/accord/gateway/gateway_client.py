@@ -5,10 +5,11 @@ gateway's own methods, run concurrently. Responses of the client are never queue
 """
 
 import asyncio
+import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -24,6 +25,7 @@ from accord.errors import (
     to_rpc_error,
 )
 from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
+from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.access.resource_limits import LIMIT_REACHED
 from accord.gateway.client_connection import ClientConnection, OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
@@ -35,7 +37,6 @@ from accord.gateway.upstream import (
     OfficialReader,
     Upstream,
     read_untyped,
-    request_number,
 )
 from accord.schema import (
     ClientCapabilities,
@@ -47,6 +48,7 @@ from accord.schema import (
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
+from accord.trace.redaction import redact_command
 from accord.wire.envelope import (
     ABSENT,
     Envelope,
@@ -55,6 +57,7 @@ from accord.wire.envelope import (
     encode_failure,
     parse_envelope,
     read_error,
+    request_number,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ _MAX_UNSENT_BYTES: Final = 64 << 20
 class ClientCall:
     """One request of a client, or a notification (then `id` is UNSET)."""
 
-    __slots__ = ("client", "id", "is_answered", "lane", "method", "params", "session_id")
+    __slots__ = ("client", "id", "is_answered", "lane", "method", "on_cancel", "params", "session_id")
 
     def __init__(
         self, client: "GatewayClient", id: Any, method: str, params: Raw | None, session_id: str | None
@@ -95,6 +98,8 @@ class ClientCall:
         """Decides which messages of the client this one waits for."""
         self.is_answered: bool = id is UNSET
         """Set once the request has its response; always set for a notification."""
+        self.on_cancel: Callable[[], None] | None = None
+        """Called before the agent is asked to cancel the request."""
 
     @property
     def _lane(self) -> Lane:
@@ -181,8 +186,8 @@ class GatewayClient:
         self.wants_inbox: bool = False
         self.wants_sessions: bool = False
         self.connected: bool = True
-        self._forwarded_requests: dict[RequestId, tuple[Upstream, int]] = {}
-        """By the client's request id: the agent's connection and the request id there."""
+        self._forwarded_requests: dict[RequestId, tuple[Upstream, int, ClientCall]] = {}
+        """By the client's request id: the agent's connection, the request id there, and the request."""
         self._waiting: dict[Lane, deque[ClientCall]] = {}
         self._tasks: dict[asyncio.Task[None], ClientCall] = {}
 
@@ -249,7 +254,7 @@ class GatewayClient:
         """Forward a request to the agent. Without `on_reply`, the reply goes to the client unchanged."""
         id = upstream.call(call.method, body, on_reply or (lambda reply: call.answer_reply(upstream, reply)))
         if not call.is_answered:
-            self._forwarded_requests[call.id] = (upstream, id)
+            self._forwarded_requests[call.id] = (upstream, id, call)
 
     def client_request_id(self, upstream: Upstream, id: Any) -> RequestId | None:
         """Return the client's id of an open forwarded request; None if there is none."""
@@ -257,7 +262,7 @@ class GatewayClient:
             (
                 client_id
                 for client_id, forwarded in self._forwarded_requests.items()
-                if forwarded == (upstream, id)
+                if forwarded[:2] == (upstream, id)
             ),
             None,
         )
@@ -367,7 +372,13 @@ class GatewayClient:
 
     def _record(self, call: ClientCall, event: str, code: int | None = None) -> None:
         self.gateway.audit.record(
-            self.rights, event, method=call.method, agent=self.agent.name, session=call.session_id, code=code
+            self.rights,
+            event,
+            method=call.method,
+            agent=self.agent.name,
+            session=call.session_id,
+            code=code,
+            **_targets_of(call.params),
         )
 
     def _handle_response(self, envelope: Envelope) -> None:
@@ -393,12 +404,44 @@ class GatewayClient:
                     call.fail(RequestCancelled())
                     return
         if (forwarded := self._forwarded_requests.get(id)) is not None:
-            forwarded[0].cancel(forwarded[1])
+            upstream, agent_request_id, call = forwarded
+            if call.on_cancel is not None:
+                call.on_cancel()
+            upstream.cancel(agent_request_id)
             return
         for task, call in tuple(self._tasks.items()):
             if call.id == id:
                 call.fail(RequestCancelled())
                 task.cancel()
+
+
+class _TargetParams(Struct):
+    """What the params of a message name: folders, and commands of MCP servers."""
+
+    cwd: Any = None
+    path: Any = None
+    additional_folders: Any = msgspec.field(name="additionalDirectories", default=None)
+    mcp_servers: Any = msgspec.field(name="mcpServers", default=None)
+
+
+def _targets_of(params: Raw | None) -> dict[str, AuditValue]:
+    """Return the path and the commands in the params, for the audit log."""
+    try:
+        named = decoder(_TargetParams).decode(params or b"{}")
+    except DECODE_ERRORS:
+        return {}
+    folders: Any = named.additional_folders
+    more = cast("list[Any]", folders) if isinstance(folders, list) else ()
+    paths = [path for path in (named.cwd, named.path, *more) if isinstance(path, str)]
+    servers: Any = named.mcp_servers
+    commands: list[str] = []
+    for server in cast("list[Any]", servers) if isinstance(servers, list) else ():
+        members = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
+        args: Any = members.get("args") or []
+        if isinstance(command := members.get("command"), str) and isinstance(args, list):
+            words = [command, *(word for word in cast("list[Any]", args) if isinstance(word, str))]
+            commands.append(shlex.join(redact_command(words)))
+    return {"path": ", ".join(paths) or None, "command": "; ".join(commands) or None}
 
 
 class _SessionParams(Struct):

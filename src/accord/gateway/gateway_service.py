@@ -82,7 +82,6 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
         session_logs = SessionLogs.open()
         stack.callback(session_logs.close)
         audit = AuditLog(on_error=LOG.error)
-        stack.callback(audit.close)
         authenticator = Authenticator(
             plan.origins, audit=audit, clock=clock, proxies=plan.proxies, folders=plan.folders
         )

@@ -4,7 +4,7 @@ Keeps the answer to `initialize`, so that the capabilities are known while the p
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from logging import getLogger
@@ -14,9 +14,20 @@ from msgspec import Raw
 
 from accord import __version__
 from accord.clock import SYSTEM_CLOCK, Clock, within
-from accord.errors import AccordError, BadAnswer, ConnectionClosed, HandshakeFailed, RequestTimeout, RpcError
+from accord.errors import (
+    AccordError,
+    AuthRequired,
+    BadAnswer,
+    ConnectionClosed,
+    HandshakeFailed,
+    NeverStarted,
+    RequestCancelled,
+    RequestTimeout,
+    RpcError,
+)
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.upstream import Upstream
+from accord.safe_text import clean_line, one_line
 from accord.schema import (
     AgentCapabilities,
     BooleanConfigOptionCapabilities,
@@ -70,6 +81,8 @@ class AgentSource:
     description: str = ""
     mcp_servers: Callable[[], Sequence[McpServer]] = field(default=tuple[McpServer, ...])
     """MCP servers for every session. Raises UsageError for an unresolvable reference."""
+    hints: Callable[[], Iterable[str]] = field(default=tuple[str, ...])
+    """Lines about what may be missing if the agent fails or requires sign-in."""
     startup: float = 60.0
     """Seconds from the start of the program to its answer to `initialize`."""
 
@@ -113,6 +126,7 @@ class HostedAgent:
         self._stopping: asyncio.Task[None] | None = None
         self._stopped_for_good = False
         self._lease: LimitLease | None = None
+        self._gave_hints = False
         self.running_turns: dict[str, int] = {}
         """The number of running turns by session id."""
 
@@ -195,6 +209,8 @@ class HostedAgent:
             self.state = "failed"
             self.reason = str(error) if isinstance(error, AccordError) else "the start was cancelled"
             LOG.warning("agent %s: %s", self.name, self.reason)
+            if isinstance(error, AccordError) and not isinstance(error, NeverStarted):
+                self._log_hints()
             raise
         self.state, self._lease = "ready", lease
         LOG.info("agent %s is ready", self.name)
@@ -259,8 +275,23 @@ class HostedAgent:
             LOG.info("agent %s: %s", self.name, end.reason)
             self._listener.on_agent_end(self, end)
 
+    def on_failure(self, method: str, error: RpcError) -> None:
+        if isinstance(error, AuthRequired):
+            LOG.warning("agent %s: %s: %s", self.name, method, one_line(clean_line(str(error))))
+        if isinstance(error, AuthRequired) or (
+            method == "session/prompt" and not isinstance(error, RequestCancelled)
+        ):
+            self._log_hints()
+
     def on_problem(self, problem: str) -> None:
         LOG.warning("agent %s: %s", self.name, problem)
+
+    def _log_hints(self) -> None:
+        """Log once what the operator can do about a failure."""
+        if not self._gave_hints:
+            self._gave_hints = True
+            for hint in self.source.hints():
+                LOG.warning("agent %s: %s", self.name, hint)
 
     def _log_dialect(self, row: int, text: str) -> None:
         LOG.info("agent %s speaks dialect %d: %s", self.name, row, text)

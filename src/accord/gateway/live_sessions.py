@@ -5,7 +5,9 @@ attached clients.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from accord.client.turn_requests import TurnRequests
 from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
@@ -28,8 +30,8 @@ from accord.session import Event, ModeChanged, SessionOpened, SessionSettings, T
 from accord.session.tool_calls import has_terminals, without_terminals
 
 if TYPE_CHECKING:
-    from accord.gateway.agent_events import GatewayWorkspace
     from accord.gateway.gateway_client import GatewayClient
+    from accord.gateway.gateway_workspace import GatewayWorkspace
     from accord.gateway.pending_requests import PendingRequest
 
 
@@ -80,9 +82,12 @@ class LiveSession:
         """The attached clients, in the order in which they attached."""
         self.pending_requests: dict[int, PendingRequest] = {}
         self.running_turns: int = 0
+        self.turn_requests: TurnRequests = TurnRequests()
+        """The agent's requests that the gateway serves and that end with the turn."""
         self.mcp_servers: bytes = b"[]"
         """The client's MCP servers as JSON, for reopening the session."""
         self.workspace: GatewayWorkspace | None = None
+        self._bounds: dict[tuple[str, ...], TokenRights] = {}
         self.lease: LimitLease | None = None
         """Counts it against the session limit."""
         self.opened_by: str = ""
@@ -123,6 +128,24 @@ class LiveSession:
             lease.release()
         else:
             self.lease, self.opened_by = lease, rights.token
+
+    def add_user(self, rights: TokenRights) -> None:
+        """Note that a client with these rights can cause commands from now on.
+
+        Holds for good: a turn of the client may run on after it has disconnected.
+        """
+        if rights.folders is not None and not rights.read_only:
+            self._bounds[rights.folders] = rights
+
+    @property
+    def confines_commands(self) -> bool:
+        """Whether commands run in the sandbox, because a folder-bound token can have caused them."""
+        return bool(self._bounds)
+
+    def check_bounds(self) -> None:
+        """Raise RpcError if a folder was replaced by a link that leads out of the folders of a token."""
+        for rights in self._bounds.values():
+            check_folders(rights, *self.folders)
 
     def release_lease(self) -> None:
         """Stop counting the session."""
@@ -192,7 +215,7 @@ class LiveSession:
         change = ToolCallChange(tool_call_id=call.tool_call_id, content=call.content)
         return without_terminals(change, self.terminal_text)
 
-    def begin_turn(self, event: TurnStarted) -> None:
+    def begin_turn(self, event: TurnStarted) -> int:
         """Record a prompt. The first prompt names the session if the agent gave it no title."""
         if (
             not self.title
@@ -209,9 +232,11 @@ class LiveSession:
         self.running_turns += 1
         running_turns = self.agent.running_turns
         running_turns[self.id] = running_turns.get(self.id, 0) + 1
+        return self.turn_requests.begin_turn()
 
-    def end_turn(self, event: TurnEnded) -> None:
-        """Record that a prompt ended."""
+    def end_turn(self, event: TurnEnded, turn: int | None = None) -> None:
+        """Record that a prompt ended. Without its number, all turns end."""
+        self.turn_requests.end_turn(turn)
         self.running_turns = max(self.running_turns - 1, 0)
         self._expected_echo = ""
         running_turns = self.agent.running_turns
@@ -257,15 +282,13 @@ class LiveSessions:
         session_id: str,
         cwd: str,
         additional_folders: tuple[str, ...] = (),
-        *,
-        is_logged: bool = True,
     ) -> LiveSession:
-        """Return the session, added if it is new."""
+        """Return the session, added if it is new. Raises InvalidRequest if it cannot be logged."""
         session = self._by_key.get((agent.name, session_id))
         if session is not None:
             session.cwd, session.additional_folders = cwd, additional_folders
             return session
-        log = self.logs.open_log(agent.name, session_id, cwd, additional_folders, is_logged=is_logged)
+        log = self.logs.open_log(agent.name, session_id, cwd, additional_folders)
         session = LiveSession(agent, session_id, cwd, additional_folders, log)
         summary = log.summary
         if summary is not None:

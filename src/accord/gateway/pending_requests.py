@@ -8,15 +8,19 @@ request is canceled and any other request fails.
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from accord.errors import BadAnswer, InternalError, MethodNotFound, RequestCancelled, RpcError
+from accord.frontend.policy_handler import tool_call_targets
+from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.upstream import CANCEL_REQUEST, Upstream, read_untyped
+from accord.policy.audit_log import redacted
 from accord.schema import (
     CancelledOutcome,
     ElicitationCancelAction,
@@ -26,6 +30,7 @@ from accord.schema import (
     RequestPermissionRequest,
     RequestPermissionResponse,
     SelectedPermissionOutcome,
+    ToolCallUpdate,
 )
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
@@ -44,6 +49,8 @@ ELICITATION_METHOD: Final = "elicitation/create"
 
 USER_REQUEST_METHODS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_ASK_USER)
 """Requests that a user answers. They stay open until a client attaches."""
+_CALL_MEMBERS: Final = ("title", "kind", "content", "locations", "raw_input")
+"""What a user needs to know of a tool call."""
 CANCELLED_PERMISSION: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 
 
@@ -100,7 +107,33 @@ class PendingRequest:
             members |= {"agent": session.agent.name, "sessionId": session.id, "cwd": session.cwd}
             if session.title:
                 members["title"] = session.title
-        return b'%s,"params":%s}' % (encode(members)[:-1], self.raw_params or b"{}")
+        return b'%s,"params":%s}' % (encode(members)[:-1], self._complete_params or b"{}")
+
+    @property
+    def _complete_params(self) -> bytes:
+        """The params for a client that does not know the earlier updates of the tool call."""
+        call = self.call
+        if call is None or call is self.params.tool_call:
+            return self.raw_params
+        return encode(structs.replace(self.params, tool_call=call))
+
+    @cached_property
+    def call(self) -> ToolCallUpdate | None:
+        """The tool call of a permission request.
+
+        Many agents describe it in an earlier update and repeat only its id.
+        """
+        if not isinstance(self.params, RequestPermissionRequest):
+            return None
+        call = self.params.tool_call
+        if self.session is None or (call.raw_input and any(tool_call_targets(call))):
+            return call
+        known = self.session.log.state.tool_calls.get(call.tool_call_id)
+        if known is None:
+            return call
+        earlier = known.to_update()
+        missing = {name: getattr(earlier, name) for name in _CALL_MEMBERS if not getattr(call, name)}
+        return structs.replace(call, **missing)
 
     def is_for(self, client: "GatewayClient") -> bool:
         """Whether this client can show it and may answer it."""
@@ -145,6 +178,12 @@ class PendingRequests:
         pending = PendingRequest(
             next(self._numbers), session, upstream, agent_request_id, method, raw_params, params
         )
+        is_permission = isinstance(params, RequestPermissionRequest)
+        if session is not None and session.turn_requests.refuses(acts=is_permission):
+            if is_permission:
+                session.log.append(permission_event(str(pending.number), params))
+            self._answer_cancelled(pending, RequestCancelled())
+            return
         if not pending.can_wait and not any(map(pending.is_for, clients)):
             self._answer_cancelled(pending, MethodNotFound(data={"method": method}))
             return
@@ -202,6 +241,8 @@ class PendingRequests:
         """Answer the agent and withdraw the request from the other clients."""
         self._close(pending, f"answered by {by.rights.name or by.rights.token}")
         session = pending.session
+        if session is not None:
+            session.add_user(by.rights)
         by.gateway.audit.record(
             by.rights,
             "answer",
@@ -209,6 +250,7 @@ class PendingRequests:
             agent=None if session is None else session.agent.name,
             session=None if session is None else session.id,
             decision=_decision(pending, raw_result, option),
+            **_subject(pending),
         )
         pending.upstream.answer(pending.agent_request_id, raw_result)
         self._log_permission(pending, option)
@@ -314,6 +356,22 @@ def _read_permission(
     return encode(
         RequestPermissionResponse(SelectedPermissionOutcome(chosen_option.option_id))
     ), chosen_option
+
+
+def _subject(pending: PendingRequest) -> dict[str, AuditValue]:
+    """Return what a permission request is about: the tool call with its command, path or title."""
+    call = pending.call
+    if call is None:
+        return {}
+    command, paths = tool_call_targets(call)
+    subject: dict[str, AuditValue] = {"toolCall": call.tool_call_id, "kind": call.kind or None}
+    if command is not None:
+        subject["command"] = redacted(command)
+    if paths:
+        subject["path"] = ", ".join(paths)
+    if command is None and not paths and call.title:
+        subject["title"] = redacted(call.title)
+    return subject
 
 
 class _ElicitationAction(Struct):

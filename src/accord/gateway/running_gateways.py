@@ -1,11 +1,10 @@
-"""The running gateways of this user, found by their lock files; file locks between processes.
+"""The running gateways of this user, found by their lock files.
 
 Each gateway has a small file in the user data that it keeps locked. A file without a lock belongs to a
 gateway that died. Keep heavy imports out.
 """
 
 import os
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -14,49 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from accord.paths import data_dir, private_folder
-
-
-@contextmanager
-def locked(path: Path) -> Generator[int]:
-    """Wait for the lock and hold it for the block; yields the file descriptor. Raises OSError.
-
-    The lock ends with the process that holds it, even if the process is killed.
-    """
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
-    try:
-        _lock(descriptor, wait=True)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def is_locked(path: Path) -> bool:
-    """Whether another process holds the lock; False if the file does not exist."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
-    except OSError:
-        return False
-    try:
-        _lock(descriptor, wait=False)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int, *, wait: bool) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int, *, wait: bool) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+from accord.paths import data_dir
+from accord.private_files import is_owned, locked, private_folder
 
 
 class RunningGateway(Struct, frozen=True):
@@ -74,9 +32,13 @@ def running_folder() -> Path:
 
 @contextmanager
 def announce(url: str) -> Generator[RunningGateway]:
-    """List this process as a gateway at this URL while the block runs. Raises OSError."""
+    """List this process as a gateway at this URL while the block runs. Raises OSError.
+
+    Removes the files of gateways that were killed.
+    """
     running = RunningGateway(url, os.getpid(), time.time())
     path = private_folder(running_folder()) / f"{running.pid}.json"
+    list_running_gateways()
     with locked(path) as descriptor:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, msgspec.json.encode(running))
@@ -91,11 +53,8 @@ def list_running_gateways() -> list[RunningGateway]:
     """List the running gateways, newest first. Removes the files of dead ones."""
     found: list[RunningGateway] = []
     with suppress(OSError):
-        for path in running_folder().iterdir():
-            if not is_locked(path):
-                with suppress(OSError):
-                    path.unlink()
-                continue
-            with suppress(OSError, msgspec.MsgspecError):
-                found.append(msgspec.json.decode(path.read_bytes(), type=RunningGateway))
+        for path in running_folder().glob("*.json"):
+            if is_owned(path):
+                with suppress(OSError, msgspec.MsgspecError):
+                    found.append(msgspec.json.decode(path.read_bytes(), type=RunningGateway))
     return sorted(found, key=lambda gateway: gateway.since, reverse=True)

@@ -1,24 +1,44 @@
 """The gateway's own log of every session: written before clients see anything, replayed when a client
 joins.
 
-A log that cannot be written is reported once. It never stops a turn.
+A session whose log cannot be opened is refused, for example because another gateway writes to it. A log that
+cannot be written later is reported once. That never stops a turn.
 """
 
 from collections.abc import Iterable, Iterator
 from logging import getLogger
 from typing import Final, cast
 
-from accord.errors import NotFound, StoreError, UsageError
+from msgspec import Struct
+
+from accord.errors import InvalidRequest, NotFound, StoreError, UsageError
 from accord.frontend.recording import RecordedSession, RecordedSessions
-from accord.paths import private_folder
+from accord.gateway.running_gateways import list_running_gateways
 from accord.schema import SessionUpdate
+from accord.schema.codec import to_builtins
 from accord.session import Event, SessionState
 from accord.session.protocol_v1 import updates_of
-from accord.store import Journal, SessionSummary, Store, open_store, repair, store_path
+from accord.store import Journal, SessionSummary, Store, iso_time, open_store, repair, store_path
 
 LOG = getLogger("accord.gateway")
 
 STORE_NAME: Final = "gateway"
+
+
+class SessionOwner(Struct, frozen=True, omit_defaults=True):
+    """Another process that writes to the log of a session."""
+
+    pid: int
+    since: str
+    """An ISO time."""
+    url: str | None = None
+    """The address, if it is a gateway of this user on this machine."""
+
+    def __str__(self) -> str:
+        where = (
+            f"process {self.pid}" if self.url is None else f"the gateway at {self.url} (process {self.pid})"
+        )
+        return f"{where} since {self.since}"
 
 
 class SessionLogs:
@@ -33,9 +53,7 @@ class SessionLogs:
     @staticmethod
     def open() -> "SessionLogs":
         """Open the user's store. Raises StoreError."""
-        path = store_path(STORE_NAME)
-        private_folder(path.parent)
-        return SessionLogs(open_store(path))
+        return SessionLogs(open_store(store_path(STORE_NAME)))
 
     def open_log(
         self,
@@ -43,23 +61,15 @@ class SessionLogs:
         session_id: str,
         cwd: str,
         additional_folders: Iterable[str] = (),
-        *,
-        is_logged: bool = True,
     ) -> "SessionLog":
-        """Return the log of a session, created if needed.
-
-        With `is_logged` False, the stored log with this id belongs to another session: it is neither written
-        nor read.
-        """
-        if not is_logged:
-            return SessionLog(self, agent, session_id, None, is_logged=False)
-        journal: Journal | None = None
+        """Return the log of a session, created if needed. Raises InvalidRequest if it cannot be written."""
         try:
             journal = self.records.journal(
                 session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional_folders)
             )
         except StoreError as error:
-            LOG.error("cannot log session %s of %s: %s", session_id, agent, error)
+            self.require_unowned(agent, session_id)
+            raise _not_logged(agent, session_id, error) from None
         log = SessionLog(self, agent, session_id, journal)
         log.close_open_items()  # a killed gateway left items open
         return log
@@ -85,14 +95,38 @@ class SessionLogs:
         recorded = self.find(agent, session_id)
         return recorded is not None and self.records.delete(recorded)
 
-    def free_session_id(self, agent: str, session_id: str) -> bool:
+    def owners(self) -> dict[str, SessionOwner]:
+        """Return which sessions another process writes to, by the id in the store."""
+        try:
+            leases = {id: lease for id, lease in self.store.writers().items() if not lease.ours}
+        except StoreError as error:
+            LOG.error("%s", error)
+            return {}
+        urls = {gateway.pid: gateway.url for gateway in list_running_gateways()} if leases else {}
+        return {
+            id: SessionOwner(lease.pid, iso_time(lease.since), urls.get(lease.pid))
+            for id, lease in leases.items()
+        }
+
+    def require_unowned(self, agent: str, session_id: str) -> None:
+        """Raise InvalidRequest, with the owner, if another process writes to the session."""
+        recorded = self.find(agent, session_id)
+        owner = None if recorded is None else self.owners().get(recorded.summary.session_id)
+        if owner is not None:
+            raise InvalidRequest(
+                f"session {session_id} is open in {owner}; use it there, or close it there first",
+                {"sessionId": session_id, "owner": to_builtins(owner)},
+            )
+
+    def free_session_id(self, agent: str, session_id: str) -> None:
         """Move the stored log with this id to another id, because a new session uses the id.
 
-        Return whether the id is free now. It is not while another gateway writes to that log.
+        Raises InvalidRequest if that fails, for example while another gateway writes to that log.
         """
         recorded = self.find(agent, session_id)
         if recorded is None:
-            return True
+            return
+        self.require_unowned(agent, session_id)
         summary = recorded.summary
         copy_id = f"{summary.session_id}~{summary.created}"
         try:
@@ -105,9 +139,7 @@ class SessionLogs:
                 self.store.delete(copy_id)
                 raise
         except (StoreError, UsageError) as error:
-            LOG.error("cannot log session %s of %s, its id is in use: %s", session_id, agent, error)
-            return False
-        return True
+            raise _not_logged(agent, session_id, error) from None
 
     def commit(self) -> None:
         """Write and commit all pending events."""
@@ -134,26 +166,23 @@ class SessionLogs:
         self.store.close()
 
 
+def _not_logged(agent: str, session_id: str, error: Exception) -> InvalidRequest:
+    LOG.error("cannot log session %s of %s: %s", session_id, agent, error)
+    return InvalidRequest(
+        f"session {session_id} is refused because it cannot be logged: {error}", {"sessionId": session_id}
+    )
+
+
 class SessionLog:
     """The log of one session. No method raises."""
 
-    __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing", "is_logged")
+    __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing")
 
-    def __init__(
-        self,
-        logs: SessionLogs,
-        agent: str,
-        session_id: str,
-        journal: Journal | None,
-        *,
-        is_logged: bool = True,
-    ) -> None:
-        self.is_logged: bool = is_logged
-        """Whether the stored log with this id belongs to this session."""
+    def __init__(self, logs: SessionLogs, agent: str, session_id: str, journal: Journal) -> None:
         self._logs = logs
         self._agent = agent
         self._session_id = session_id
-        self._journal = journal
+        self._journal: Journal | None = journal
         self._write_failing = False
         self._pending: list[Event | SessionUpdate] = []
 
@@ -200,7 +229,7 @@ class SessionLog:
     def summary(self) -> SessionSummary | None:
         """The stored summary; None if there is none."""
         self._logs.commit()
-        recorded = self._logs.find(self._agent, self._session_id) if self.is_logged else None
+        recorded = self._logs.find(self._agent, self._session_id)
         return recorded.summary if recorded else None
 
     @property
@@ -215,9 +244,7 @@ class SessionLog:
 
     def reader(self) -> "SessionLogReader":
         """Return a reader of the log from its beginning."""
-        return SessionLogReader(
-            self._logs, self._logs.find(self._agent, self._session_id) if self.is_logged else None
-        )
+        return SessionLogReader(self._logs, self._logs.find(self._agent, self._session_id))
 
     def close(self) -> None:
         """Close the journal, so that another process can write."""

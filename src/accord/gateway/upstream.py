@@ -25,6 +25,7 @@ from accord.wire.envelope import (
     id_of_oversized,
     parse_envelope,
     read_error,
+    request_number,
 )
 from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 
@@ -34,9 +35,6 @@ _UPDATE_METHOD: Final = "session/update"
 _UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 _SESSION_CREATING: Final = ("session/new", "session/fork")
 _MAX_LOGGED_ID: Final = 100
-
-_MAX_ID_DIGITS: Final = 19
-"""More than any of the gateway's ids has."""
 
 
 class AgentReply(Struct, frozen=True):
@@ -71,6 +69,10 @@ class UpstreamListener(Protocol):
 
     def on_end(self, upstream: "Upstream", end: TransportEnd) -> None:
         """Handle the end of the process. Every open call has failed by then."""
+        ...
+
+    def on_failure(self, method: str, error: RpcError) -> None:
+        """Handle the error response to a call, before its callback."""
         ...
 
     def on_problem(self, problem: str) -> None:
@@ -303,7 +305,9 @@ class Upstream:
             )
             return
         if envelope.error is not ABSENT and envelope.result is ABSENT:
-            call[1](AgentReply(error=read_error(envelope.error)))
+            error = read_error(envelope.error)
+            self._listener.on_failure(call[0], error)
+            call[1](AgentReply(error=error))
         else:
             call[1](AgentReply(Raw(b"null") if envelope.result is ABSENT else envelope.result))
 
@@ -315,7 +319,7 @@ class Upstream:
             if id is not None:
                 self.refuse(id, RpcError.of(-32600, "Invalid request", reason))
             return
-        call = self._open_requests.pop(id, None) if isinstance(id, int) else None
+        call = self._open_requests.pop(id, None) if (id := request_number(id)) is not None else None
         if call is not None:
             call[1](AgentReply(error=InternalError(f"{call[0]}: {reason}")))
 
@@ -343,13 +347,6 @@ def read_untyped(raw: Raw | None) -> OfficialMessage:
         raise InvalidParams(f"Invalid params: {error}") from None
 
 
-def request_number(id: Any) -> int | None:
-    """Return the id of a response as a number. Some peers send our numeric ids back as strings."""
-    if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
-        return int(id)
-    return id if isinstance(id, int) and not isinstance(id, bool) else None
-
-
 def _contains_any(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
     return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
 
@@ -359,12 +356,7 @@ def _with_params(head: bytes, params: bytes) -> bytes:
 
 
 def _closed_error(method: str, end: TransportEnd) -> ConnectionClosed:
-    return ConnectionClosed(
-        f"no answer to {method}: {end.reason}",
-        exit_code=end.exit_code,
-        signal=end.signal,
-        stderr=end.stderr,
-    )
+    return end.error(f"no answer to {method}: {end.reason}")
 
 
 def _known_method(method: Method | None) -> Method:

@@ -4,8 +4,6 @@ A decision that cannot be written must not be carried out: `record` raises, and 
 """
 
 import os
-import re
-import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,29 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from accord.errors import AccordError, UsageError
-from accord.paths import data_dir, private_folder
+from accord.paths import data_dir
 from accord.policy.request import ActionRequest, Decision
 from accord.policy.user_answer import UserAnswer
+from accord.private_files import open_log, private_folder
 
 _MAX_CHARS: Final = 4000
-_VALUE: Final = r"""("[^"]*"|'[^']*'|[^\s"'@&;|]+)"""
-# `NAME=value` and `Name: Bearer value`, and `--name value`: after a blank, only an option has a value.
-_NAME_AND_VALUE: Final = re.compile(
-    rf"(?<![\w-])([\w-]{{1,80}}\s*[=:]\s*(?:(?:bearer|basic|token)\s+)?){_VALUE}", re.IGNORECASE
-)
-_OPTION_AND_VALUE: Final = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]{{1,80}}\s+){_VALUE}")
-_SECRET_NAME: Final = re.compile(
-    r"KEY(?!word|board|frame|map|stroke)|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION"
-    r"|^-*(?:auth|pass)\b",
-    re.IGNORECASE,
-)
-_URL_PASSWORD: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
-_KNOWN_KEYS: Final = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
-    r"|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
-    r"|acc_[a-z0-9]{8}_[\w-]{40,})"
-)
 
 
 class AuditFailed(AccordError):
@@ -87,13 +68,10 @@ class DecisionLog:
 
     def _append(self, entry: dict[str, Any]) -> None:
         line = msgspec.json.encode(entry) + b"\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
             private_folder(self.path.parent)
-            descriptor = os.open(self.path, flags, 0o600)
+            descriptor = open_log(self.path)
             try:
-                if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
-                    os.fchmod(descriptor, 0o600)
                 if os.write(descriptor, line) != len(line):
                     raise OSError("the disk is full")
             finally:
@@ -104,20 +82,18 @@ class DecisionLog:
 
 def redacted(text: str) -> str:
     """Return the text without what looks like a password, key or token."""
-    masked = _URL_PASSWORD.sub(r"\1***@", text[: 2 * _MAX_CHARS])
-    for pattern in (_NAME_AND_VALUE, _OPTION_AND_VALUE):
-        masked = pattern.sub(_mask_secret, masked)
-    return _KNOWN_KEYS.sub("***", masked)[:_MAX_CHARS]
+    from accord.trace.secret_names import REDACTED
+    from accord.trace.text_redaction import redact_script  # on first use: it compiles many patterns
 
-
-def _mask_secret(match: "re.Match[str]") -> str:
-    return f"{match[1]}***" if _SECRET_NAME.search(match[1]) else match[0]
+    return redact_script(text[: 2 * _MAX_CHARS]).replace(REDACTED, "***")[:_MAX_CHARS]
 
 
 def _redact_command(command: str | tuple[str, ...] | None) -> str | list[str] | None:
     if command is None or isinstance(command, str):
         return None if command is None else redacted(_encodable(command))
-    return [redacted(_encodable(word)) for word in command]
+    from accord.trace.redaction import redact_command
+
+    return list(map(redacted, redact_command(list(map(_encodable, command)))))
 
 
 def _encodable(text: str) -> str:

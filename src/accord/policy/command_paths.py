@@ -229,5 +229,5 @@ def _possible_paths(text: str) -> Iterator[str]:
         )
         if slash > 0:
             yield text[slash:]
-        elif len(text) > 2 and text[1] != "-":
+        if len(text) > 2 and text[1] != "-":
             yield text[2:]

@@ -8,13 +8,15 @@ outside the session's folders, may hold secrets, or configure other programs.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from accord.policy.command_paths import HARMLESS_DEVICES, PossibleDirectories
+from accord.policy.git_repository import repository_of
 from accord.policy.programs.command_scopes import scope_of
 from accord.policy.programs.executed_commands import ExecutedCommands, executed_commands
 from accord.policy.programs.readonly_commands import (
     PrintableVariables,
+    ReadOnlyUse,
     exports_variables,
     is_reading_program,
     printable_variables,
@@ -24,6 +26,9 @@ from accord.policy.request import ActionRequest, Grant, ResolvedPath, SessionDir
 from accord.policy.secret_files import configures_programs, is_secret
 from accord.policy.shell.command_line import line_from_arguments, parse_line
 from accord.policy.shell.syntax import Redirect, SimpleCommand
+
+if TYPE_CHECKING:
+    from accord.policy.programs.safe_git import GuardedLine
 
 Operation = Literal["read", "write", "run", "fetch", "use", "doubt"]
 """`use` calls an external tool.
@@ -58,6 +63,8 @@ class RequestedAction:
     """Whether the doubt is that the line is not valid shell syntax."""
     grant: Grant | None = None
     """The grant that an "always" answer needs, without those for its sensitive paths."""
+    guarded_folders: tuple[Path, ...] = ()
+    """Where git may run, if it only reads because `guard_line` prepares it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,8 @@ class SensitivePath(NamedTuple):
         path, real = self.resolved
         target = f" (which leads to {real})" if real != path else ""
         match self.danger:
+            case "secret" if _is_git_config(real):
+                return f"{path}{target} may hold logins, and decides what git runs"
             case "secret":
                 return f"{path}{target} may hold secrets"
             case "outside":
@@ -155,7 +164,8 @@ def _command_actions(request: ActionRequest) -> RequestedActions:
     printable = None if exports_variables(executed) else printable_variables(executed)
     for index, command in enumerate(executed.commands):
         cwds = PossibleDirectories.at(directories, executed, command, index)
-        actions.append(_command_action(command, cwds, printable, request))
+        in_shell = index not in executed.nested
+        actions.append(_command_action(command, cwds, printable, request, in_shell=in_shell))
     for redirect, command, index in executed.redirects:
         action = _redirect_action(redirect, PossibleDirectories.at(directories, executed, command, index))
         actions += [action] if action else []
@@ -187,6 +197,7 @@ def _working_directory(request: ActionRequest) -> tuple[SessionDirectories, list
     return directories, [RequestedAction("read", label, paths, unresolved=unresolved, in_shell_line=True)]
 
 
+_MAX_SHOWN_SECRETS: Final = 20
 _RECURSIVE_PROGRAMS: Final = frozenset(
     ("rm", "mv", "rmdir", "shred", "rsync", "trash", "chmod", "chown", "tar", "zip", "cp")
 )
@@ -197,7 +208,10 @@ def _command_action(
     cwds: PossibleDirectories,
     printable: PrintableVariables | None,
     request: ActionRequest,
+    *,
+    in_shell: bool,
 ) -> RequestedAction:
+    """Return the action of one command. `in_shell` says whether the shell of the line itself starts it."""
     label = " ".join(word.raw for word in command.words)
     label = f"`{label[:80]}...`" if len(label) > 80 else f"`{label}`"
     command = cwds.with_literal_options(command)
@@ -205,16 +219,25 @@ def _command_action(
     if read_use is not None:
         files = cwds.resolve_files(read_use.files)
         mentions = cwds.named_paths(read_use.mentions).paths
-        untrusted_git = command.name == "git" and any(map(_is_bare_repository, cwds.folders))
-        if files is not None and cwds.folders and not untrusted_git:
+        guarded = _is_guarded(command) and in_shell
+        safe = command.name != "git" or _is_safe_git(read_use, cwds, guarded=guarded)
+        if files is not None and cwds.folders and safe:
             folders = [ResolvedPath(folder, folder) for folder in cwds.folders]
             reads_trees = read_use.trees and (not files or any(resolved.real.is_dir() for resolved in files))
             if not reads_trees or request.sandboxed:
                 paths = tuple(dict.fromkeys((*files, *mentions, *folders)))
                 return RequestedAction(
-                    "run", label, paths, command, recursive=reads_trees, only_reads=True, in_shell_line=True
+                    "run",
+                    label,
+                    paths,
+                    command,
+                    recursive=reads_trees,
+                    only_reads=True,
+                    in_shell_line=True,
+                    guarded_folders=cwds.folders if command.name == "git" and guarded else (),
                 )
     named_paths = cwds.named_paths(command.arguments)
+    git_files = (*_written_git_config(command, cwds), *_shown_secrets(command, cwds))
     scope = scope_of(command, lambda path: _single_path(path, cwds))
     uncertain = (
         command.stdin_variables or not cwds.folders or any(cwds.expand(w) is None for w in command.arguments)
@@ -224,7 +247,7 @@ def _command_action(
     return RequestedAction(
         "run",
         label,
-        tuple(named_paths.paths),
+        (*git_files, *named_paths.paths),
         command,
         recursive=command.name in _RECURSIVE_PROGRAMS or read_use is not None,
         open_ended=named_paths.open_ended,
@@ -234,14 +257,98 @@ def _command_action(
     )
 
 
-def _is_bare_repository(folder: Path) -> bool:
-    """Whether git takes the folder or a parent for a bare repository, with settings of unknown origin."""
-    for parent in (folder, *folder.parents):
-        if (parent / ".git").exists():
-            return False
-        if (parent / "HEAD").exists() and (parent / "objects").exists() and (parent / "refs").exists():
-            return True
-    return False
+def guarded_line(request: ActionRequest) -> "GuardedLine | None":
+    """Return the line of a request with its read-only git commands made safe; None without such commands.
+
+    Reads the disk and may start git.
+    """
+    if not isinstance(request.command, str) or "git" not in request.command:
+        return None
+    actions = _command_actions(request).actions
+    folders = dict.fromkeys(folder for action in actions for folder in action.guarded_folders)
+    if not folders:
+        return None
+    from accord.policy.programs.safe_git import guard_line
+
+    # A command that names a secret, or that shows one in another way, runs only if the user agreed.
+    agreed = any(_names_secret(action, request) or _is_unguarded(action) for action in actions)
+    return guard_line(request.command, folders, exclude_secrets=not agreed)
+
+
+def _names_secret(action: RequestedAction, request: ActionRequest) -> bool:
+    if action.command is None or action.command.name != "git":
+        return False
+    return any(sensitive.danger == "secret" for sensitive in sensitive_paths(action, request.directories))
+
+
+def _is_unguarded(action: RequestedAction) -> bool:
+    return action.command is not None and not action.only_reads and _shows_content(action.command)
+
+
+def _is_guarded(command: SimpleCommand) -> bool:
+    """Whether the shell uses its function for the command, not a program of that name."""
+    return command.program == "git" and not command.via
+
+
+def _is_safe_git(use: ReadOnlyUse, cwds: PossibleDirectories, *, guarded: bool) -> bool:
+    """Whether git runs no program of the project and shows no secret."""
+    from accord.policy.programs.safe_git import config_overrides, names_content, names_programs
+
+    if any(names_content(folder, use.objects) for folder in cwds.folders):
+        return False
+    if not guarded:
+        return not use.shows_tracked and not any(map(names_programs, cwds.folders))
+    return all(config_overrides(folder) is not None for folder in cwds.folders)
+
+
+def _shown_secrets(command: SimpleCommand, cwds: PossibleDirectories) -> tuple[ResolvedPath, ...]:
+    """Return the tracked secrets that a git command may show, if they cannot be left out."""
+    if not _shows_content(command):
+        return ()
+    from accord.policy.programs.safe_git import tracked_secrets
+
+    return tuple(
+        ResolvedPath(path, path)
+        for folder in cwds.folders or (cwds.directories.cwd,)
+        for path in tracked_secrets(folder)[:_MAX_SHOWN_SECRETS]
+    )
+
+
+def _shows_content(command: SimpleCommand) -> bool:
+    if command.name != "git" and not command.name.startswith("git-"):
+        return False
+    from accord.policy.programs.git_commands import CONTENT_COMMANDS, subcommand_of
+
+    subcommand, words = subcommand_of(command)
+    return subcommand in CONTENT_COMMANDS and (
+        subcommand != "stash" or any(word.text == "show" for word in words)
+    )
+
+
+def _written_git_config(command: SimpleCommand, cwds: PossibleDirectories) -> tuple[ResolvedPath, ...]:
+    """Return the configuration files that a `git config` writes. They decide which programs git runs."""
+    if command.name not in ("git", "git-config"):
+        return ()
+    from accord.policy.programs.git_commands import written_config
+
+    directories = cwds.directories
+    match written_config(command):
+        case None:
+            return ()
+        case "global":
+            files = [directories.home / ".gitconfig", directories.home / ".config" / "git" / "config"]
+        case "system":
+            files = [Path("/etc/gitconfig")]
+        case _:
+            folders = cwds.folders or (directories.cwd,)
+            files = [file for folder in folders for file in _config_files(folder)]
+    resolved = [directories.resolve(file) for file in files]
+    return tuple(dict.fromkeys(path for path in resolved if path))
+
+
+def _config_files(folder: Path) -> tuple[Path, ...]:
+    repository = repository_of(folder)
+    return repository.config_files if repository else (folder / ".git" / "config",)
 
 
 def _single_path(path: str, cwds: PossibleDirectories) -> str | None:
@@ -262,6 +369,12 @@ def _redirect_action(redirect: Redirect, cwds: PossibleDirectories) -> Requested
     grant = Grant("path", (operation, str(paths[0].real))) if paths and len(paths) == 1 else None
     return RequestedAction(
         operation, label, tuple(paths or ()), unresolved=paths is None, in_shell_line=True, grant=grant
+    )
+
+
+def _is_git_config(path: Path) -> bool:
+    return path.name in (".gitconfig", "gitconfig") or (
+        path.name == "config" and path.parent.name in (".git", "git")
     )
 
 

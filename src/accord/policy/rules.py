@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from accord.errors import UsageError
+from accord.glob_pattern import PathGlob
 from accord.policy.programs.wrappers import COMMAND_STARTERS
 from accord.policy.request import ResolvedPath, SessionDirectories
 from accord.policy.shell.syntax import SimpleCommand, Word
@@ -29,35 +30,7 @@ Match = Literal["no", "maybe", "yes"]
 _WILDCARD = re.compile(r"[*?\[\\]")
 
 
-@lru_cache(maxsize=512)
-def _compile_glob(pattern: str, ignore_case: bool) -> re.Pattern[str]:
-    """Translate a path pattern in the style of .gitignore, without `!`.
-
-    A match of a folder includes its content.
-    """
-    expression, rest = "", pattern.rstrip("/")
-    while rest:
-        if rest.startswith("**/"):
-            expression, rest = expression + "(?:.*/)?", rest[3:]
-        elif rest == "/**":
-            expression, rest = expression + "/.+", ""
-        elif rest.startswith("**"):
-            expression, rest = expression + ".*", rest[2:]
-        elif rest[0] in "*?":
-            expression, rest = expression + ("[^/]*" if rest[0] == "*" else "[^/]"), rest[1:]
-        elif brackets := re.match(r"\[([!^]?)(\]?[^\]/\\]*)\]", rest):
-            body = brackets[2].replace("[", r"\[").replace("]", r"\]").replace("^", r"\^").replace("&", r"\&")
-            expression, rest = (
-                expression + f"(?!/)[{'^' if brackets[1] else ''}{body}]",
-                rest[brackets.end() :],
-            )
-        else:
-            literal = rest[1:2] or rest if rest[0] == "\\" else rest[0]
-            expression, rest = (
-                expression + re.escape(literal),
-                rest[len(literal) + (rest[0] == "\\" and len(rest) > 1) :],
-            )
-    return re.compile(f"{expression}(?:/.*)?", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+_path_glob = lru_cache(maxsize=512)(PathGlob)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +89,14 @@ class PathPattern:
 
     def _matches(self, path: Path, directories: SessionDirectories, ignore_case: bool) -> bool:
         if self.is_absolute:
-            return (
-                _compile_glob(self._absolute(directories, directories.cwd), ignore_case).fullmatch(
-                    path.as_posix()
-                )
-                is not None
-            )
-        glob = _compile_glob(
-            f"**/{self.text}" if self._matches_any_depth else self.text.removeprefix("./"), ignore_case
-        )
-        candidates = directories.relative_paths(path)
-        if ignore_case and self._matches_any_depth:
-            candidates = [*candidates, path.as_posix().lstrip("/")]
-        return any(glob.fullmatch(candidate) for candidate in candidates)
+            text, candidates = self._absolute(directories, directories.cwd), [path.as_posix()]
+        else:
+            text = f"**/{self.text}" if self._matches_any_depth else self.text.removeprefix("./")
+            candidates = directories.relative_paths(path)
+            if ignore_case and self._matches_any_depth:
+                candidates.append(path.as_posix())
+        glob = _path_glob(text, ignore_case=ignore_case)
+        return any(glob.matches(candidate, with_content=True) for candidate in candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +290,10 @@ def read_permissions(value: Any, *, file: str = "", key: str = "permissions") ->
     try:
         rules = msgspec.convert(value, Rules)
     except msgspec.ValidationError as error:
-        reason, _, location = str(error).partition(" - at `$")
-        raise _rule_error(file, key + location.rstrip("`"), reason) from None
+        from accord.schema.validation import explain_setting_error  # imported on first use
+
+        reason, location = explain_setting_error(error, Rules)
+        raise _rule_error(file, key + location, reason) from None
     for name in _EFFECTS:
         _check_rules(cast("tuple[Rule | str, ...]", getattr(rules, name)), name, file, key)
     return msgspec.structs.replace(rules, source=file)

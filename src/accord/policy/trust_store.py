@@ -7,12 +7,16 @@ contains the hash of the content. A file that changed in any way is no longer tr
 import hashlib
 import hmac
 import os
-import tempfile
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from accord.paths import data_dir, private_folder
+from accord.paths import data_dir
+from accord.private_files import private_folder, write_atomically
+
+_DISTRUSTED: Final = ""
+"""The hash of no content, in the entry of a file that a command wrote."""
 
 
 class _Entry(msgspec.Struct):
@@ -29,27 +33,41 @@ class TrustStore:
     def is_trusted(self, path: str | os.PathLike[str], content: bytes | str) -> bool:
         """Whether the user agreed to exactly this content under this path."""
         real = os.path.realpath(path)
-        try:
-            entry = msgspec.json.decode(self._entry_path(real).read_bytes(), type=_Entry)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        entry = self._read(self._entry_path(real))
+        if entry is None:
             return False
         return entry.path == real and hmac.compare_digest(entry.sha256.encode(), _hash(content).encode())
 
     def trust(self, path: str | os.PathLike[str], content: bytes | str) -> None:
         """Trust this content under this path. It replaces a content that was trusted before."""
+        self._write(_Entry(os.path.realpath(path), _hash(content)))
+
+    def distrust(self, path: str | os.PathLike[str]) -> None:
+        """Record that a command wrote the file: it must not be used until the user trusts it."""
+        self._write(_Entry(os.path.realpath(path), _DISTRUSTED))
+
+    def is_distrusted(self, path: str | os.PathLike[str]) -> bool:
+        """Whether a command wrote the file and the user has not trusted it since."""
         real = os.path.realpath(path)
-        entry_path = self._entry_path(real)
-        private_folder(self.folder)
-        descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=".")
+        entry = self._read(self._entry_path(real))
+        return entry is not None and entry.path == real and entry.sha256 == _DISTRUSTED
+
+    def distrusted_in(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Return the distrusted files below a folder that still exist."""
+        start = os.path.join(os.path.realpath(folder), "")
+        entries = map(self._read, sorted(self.folder.glob("*.json")))
+        paths = (entry.path for entry in entries if entry is not None and entry.sha256 == _DISTRUSTED)
+        return sorted(path for path in paths if path.startswith(start) and os.path.isfile(path))
+
+    def _read(self, entry_path: Path) -> _Entry | None:
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(_Entry(real, _hash(content))))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, entry_path)
-        except OSError:
-            os.unlink(temporary)
-            raise
+            return msgspec.json.decode(entry_path.read_bytes(), type=_Entry)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def _write(self, entry: _Entry) -> None:
+        private_folder(self.folder)
+        write_atomically(self._entry_path(entry.path), msgspec.json.encode(entry))
 
     def forget(self, path: str | os.PathLike[str]) -> None:
         """Stop trusting the file."""

@@ -4,8 +4,12 @@ Imported on first use.
 """
 
 import math
+import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+from msgspec import inspect
 
 from accord.schema.base import Mismatch, Unknown, member_path, shorten
 from accord.schema.type_shape import (
@@ -198,6 +202,10 @@ def candidate_variants(shape: UnionOf, value: Any) -> tuple[tuple[Shape, ...], s
 # out of range.
 
 
+UNKNOWN_MEMBER: Final = "unknown member"
+"""The reason of a violation: the type has no member of this name."""
+
+
 class Violation(NamedTuple):
     """One violation and its path."""
 
@@ -268,7 +276,7 @@ def _walk_object(shape: ObjectOf, value: Any, path: str) -> Iterator[Violation]:
             if item != shape.tag:
                 yield Violation(f"{path}.{name}", f"expected {shape.tag!r}, got {shorten(item)}")
         elif not shape.extra_members:
-            yield Violation(member_path(path, name), "unknown member")
+            yield Violation(member_path(path, name), UNKNOWN_MEMBER)
     for field in shape.fields:
         if field.required and field.wire not in members:
             yield Violation(path, f"{field.wire} is missing")
@@ -313,3 +321,41 @@ def _walk_number(shape: Integer | Number, value: Any, path: str) -> Iterator[Vio
             yield Violation(path, f"expected whole number, got {shorten(value)}")
         elif not low <= number <= high:
             yield Violation(path, f"out of range for {shape.format}")
+
+
+# Errors of settings, for people.
+
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+_INVALID_VALUE: Final = "Invalid enum value "
+
+
+def explain_setting_error(error: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
+    """What is wrong with a value that is not of this type, and its position, such as `.models[0]`.
+
+    The reason lists the choices if there are only certain ones.
+    """
+    reason, _, position = str(error).partition(" - at `$")
+    position = position.rstrip("`")
+    if reason.startswith(_INVALID_VALUE) and (choices := _choices_at(inspect.type_info(kind), position)):
+        reason = f"{reason.removeprefix(_INVALID_VALUE)} is not one of {', '.join(map(str, choices))}"
+    return reason, position
+
+
+def _choices_at(info: inspect.Type, position: str) -> list[Any]:
+    """The values that the type allows at a position; empty if they are not certain ones."""
+    if isinstance(info, inspect.UnionType):
+        return [choice for part in info.types for choice in _choices_at(part, position)]
+    if isinstance(info, inspect.Metadata):
+        return _choices_at(info.type, position)
+    step = _STEP.match(position)
+    if step is None:
+        return list(info.values) if isinstance(info, inspect.LiteralType) else []
+    rest = position[step.end() :]
+    if isinstance(info, inspect.StructType):
+        found = [field.type for field in info.fields if field.encode_name == step[1]]
+        return _choices_at(found[0], rest) if found else []
+    if isinstance(info, inspect.DictType):
+        return _choices_at(info.value_type, rest)
+    if isinstance(info, inspect.ListType | inspect.VarTupleType):
+        return _choices_at(info.item_type, rest)
+    return []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from accord.errors import UsageError
 from accord.lazy_names import lazy_names
-from accord.paths import data_dir, private_folder
+from accord.paths import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +69,8 @@ def store_path(name: str = "sessions") -> "Path":
 def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "SqliteStore":
     """Open a store and create it if it is missing. Without a path, open the store of the user.
 
+    A store that cannot be written to, because its file system is read-only, can still be read.
+
     `durable` waits for the disk at every commit. Raises StoreError, which names the file, if it cannot be
     used.
     """
@@ -76,10 +78,7 @@ def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "S
 
     from accord.store.sqlite_store import SqliteStore
 
-    if path is None:
-        path = store_path()
-        private_folder(path.parent)
-    return SqliteStore(Path(path).expanduser(), durable=durable)
+    return SqliteStore(Path(path or store_path()).expanduser(), durable=durable)
 
 
 __getattr__: "Callable[[str], object]" = lazy_names(

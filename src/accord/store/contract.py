@@ -101,13 +101,15 @@ class Store(Protocol):
         *,
         agent: str | None = None,
         archived: str | None = "exclude",
+        used_only: bool = False,
         cursor: str | None = None,
         limit: int = 50,
     ) -> SessionPage:
         """A page of the sessions of one folder or of all folders, most recently used first.
 
-        `archived` is exclude, include or only. Sessions created between two pages neither shift nor repeat
-        entries. Raises InvalidParams for an unknown filter and for a cursor of a different query.
+        `archived` is exclude, include or only. `used_only` leaves out sessions without a prompt.
+        Sessions created between two pages neither shift nor repeat entries. Raises InvalidParams for an
+        unknown filter and for a cursor of a different query.
         """
         ...
 
@@ -117,6 +119,10 @@ class Store(Protocol):
 
     def writer(self, session_id: str) -> Lease | None:
         """The lease of the process that writes to a session now; None if the session is free."""
+        ...
+
+    def writers(self) -> dict[str, Lease]:
+        """The leases of all sessions that a process writes to now, by session id."""
         ...
 
     def rebuild(self) -> None:
@@ -190,6 +196,7 @@ class SessionQuery(NamedTuple):
     folder: str | None
     agent: str | None
     archived: Archived
+    used_only: bool
 
     @property
     def checksum(self) -> int:
@@ -197,7 +204,9 @@ class SessionQuery(NamedTuple):
         return crc32(json.encode(self))
 
 
-def session_query(cwd: str | None, agent: str | None, archived: str | None, limit: int) -> SessionQuery:
+def session_query(
+    cwd: str | None, agent: str | None, archived: str | None, used_only: bool, limit: int
+) -> SessionQuery:
     """Check the arguments of `Store.list`.
 
     Raises InvalidParams for an unknown filter, UsageError for a bad limit.
@@ -212,6 +221,7 @@ def session_query(cwd: str | None, agent: str | None, archived: str | None, limi
         None if cwd is None else normalized_folder(cwd),
         None if agent is None else storable_text(agent),
         cast(Archived, archived),
+        used_only,
     )
 
 

@@ -3,9 +3,12 @@
 Imported on first use.
 """
 
+import errno
 import os
+import shutil
 import sqlite3
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -17,7 +20,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from accord.errors import StoreError, UsageError
-from accord.paths import private_file, private_folder
+from accord.paths import HOME_VARIABLE, data_dir
+from accord.private_files import private_file, private_folder
 
 # A migration is a tuple of statements. The version of a file is the number of migrations it has had.
 #
@@ -133,11 +137,14 @@ class Database:
 
     def __init__(self, path: Path, *, durable: bool = False, busy_seconds: float = 5.0) -> None:
         self.path: Path = path.absolute()
+        self.read_only: bool = False
+        """Whether the file cannot be written to and was opened to be read."""
         self._busy_seconds = busy_seconds
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
         with self.translate_errors():
+            if self.path.parent == data_dir() or not self.path.parent.exists():
+                private_folder(self.path.parent)
             if not self.path.exists():
-                if not self.path.parent.exists():
-                    private_folder(self.path.parent)
                 private_file(self.path)
             if self.path.is_file():  # for anything else SQLite raises the better error
                 with self.path.open("rb") as file:
@@ -148,9 +155,11 @@ class Database:
             )
             try:
                 self._prepare(durable)
-            except BaseException:
+            except BaseException as error:
                 self.connection.close()
-                raise
+                if not _is_write_error(error) or not self.path.stat().st_size:
+                    raise
+                self.connection = self._open_to_read()
 
     @contextmanager
     def write_transaction(self) -> Generator[sqlite3.Connection]:
@@ -194,17 +203,38 @@ class Database:
         except OSError as error:
             raise StoreError(
                 f"the session store {self.path} cannot be used ({error.strerror}): "
-                "check that it is yours, or give another path"
+                f"check that it is yours, or {_other_place(self.path)}"
             ) from error
 
     def close(self) -> None:
         """May be called twice."""
         with self.translate_errors():
             self.connection.close()
+            if self._copy is not None:
+                self._copy.cleanup()
 
-    def _prepare(self, durable: bool) -> None:
-        connection = self.connection
-        version = version_of(connection)
+    def _open_to_read(self) -> Connection:
+        """Open a file that cannot be written to. What its write-ahead log holds is part of it."""
+        self.read_only = True
+        path, wal = self.path, Path(f"{self.path}-wal")
+        if wal.exists() and wal.stat().st_size:
+            # SQLite reads a write-ahead log only next to files that it can write to.
+            self._copy = tempfile.TemporaryDirectory(prefix="accord-store-")
+            path = Path(shutil.copyfile(path, Path(self._copy.name, path.name)))
+            shutil.copyfile(wal, f"{path}-wal")
+        mode = "mode=rw" if self._copy is not None else "mode=ro&immutable=1"
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?{mode}", uri=True, timeout=self._busy_seconds, isolation_level=None
+        )
+        try:
+            self._check_version(version_of(connection))
+            connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_version(self, version: int | None) -> None:
         if version is None:
             raise StoreError(
                 f"{self.path} is a database of another program, not a session store: give another path"
@@ -214,6 +244,15 @@ class Database:
                 f"the session store {self.path} was written by a newer Accord "
                 f"(format {version}, this one knows {len(MIGRATIONS)}): update Accord, or give another path"
             )
+        if self.read_only and version < len(MIGRATIONS):
+            raise StoreError(
+                f"the session store {self.path} is of an older format and cannot be written to: "
+                "copy it to a writable folder"
+            )
+
+    def _prepare(self, durable: bool) -> None:
+        connection = self.connection
+        self._check_version(version_of(connection))
         if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             os.chmod(self.path, 0o600)
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -265,10 +304,22 @@ _MESSAGES: Final[dict[int, str]] = {
 }
 
 
+def _is_write_error(error: BaseException) -> bool:
+    """Return whether opening failed because the file or its folder cannot be written to."""
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+    return isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
 def _message(path: Path, error: Any) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     message = _MESSAGES.get(code, "the session store {path} failed: {error}; try again, or give another path")
-    return message.format(path=path, error=error)
+    return message.format(path=path, error=error).replace("give another path", _other_place(path))
+
+
+def _other_place(path: Path) -> str:
+    """What to do to use another file."""
+    return f"set {HOME_VARIABLE} to another folder" if path.parent == data_dir() else "give another path"
 
 
 PAGE_BYTES: Final[int] = 4096

@@ -106,11 +106,12 @@ class MemoryStore:
         *,
         agent: str | None = None,
         archived: str | None = "exclude",
+        used_only: bool = False,
         cursor: str | None = None,
         limit: int = 50,
     ) -> SessionPage:
         self.commit()
-        query = session_query(cwd, agent, archived, limit)
+        query = session_query(cwd, agent, archived, used_only, limit)
         after = None if cursor is None else parse_cursor(query, cursor)
         entries = sorted(
             [
@@ -126,6 +127,7 @@ class MemoryStore:
             if (after is None or position < after)
             and query.folder in (None, normalized_folder(summary.cwd))
             and query.agent in (None, summary.agent)
+            and (summary.is_used or not used_only)
             and (query.archived == "include" or summary.archived == (query.archived == "only"))
         ]
         page = entries[:limit]
@@ -138,6 +140,12 @@ class MemoryStore:
     def writer(self, session_id: str) -> Lease | None:
         lease = self._memory.leases.get(storable_text(session_id))
         return None if lease is None else Lease(os.getpid(), lease[1], lease[0] is self)
+
+    def writers(self) -> dict[str, Lease]:
+        return {
+            session_id: Lease(os.getpid(), since, store is self)
+            for session_id, (store, since) in self._memory.leases.items()
+        }
 
     def rebuild(self) -> None:
         self.commit()

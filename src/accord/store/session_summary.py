@@ -62,13 +62,18 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     parent: ForkParent | None = None
     format: int = FORMAT
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the session has a prompt, or a title or history without one."""
+        return self.updated > self.created or self.title is not None or self.parent is not None
+
     def info(self) -> SessionInfo:
         """The entry of this session in the response to `session/list`."""
         return SessionInfo(
             self.session_id,
             self.cwd,
             list(self.additional_directories),
-            self.title,
+            UNSET if self.title is None else self.title,
             iso_time(self.updated),
             self.archived,
         )

@@ -92,6 +92,8 @@ def summary_page(
     if query.archived != "include":
         conditions.append("archived = ?")
         values.append(query.archived == "only")
+    if query.used_only:  # as `SessionSummary.is_used`
+        conditions.append("(updated > created OR title IS NOT NULL OR parent IS NOT NULL)")
     if after is not None:
         conditions.append("(updated, heads.log) < (?, ?)")
         values += after
@@ -222,6 +224,47 @@ def append_records(connection: Connection, branch: LogBranch, time: int, entries
     if summary is not before:
         put_summary(connection, branch.log, summary)
     return summary.updated
+
+
+def agent_names(connection: Connection) -> list[str]:
+    """The names of all agents that have sessions."""
+    return [name for (name,) in connection.execute("SELECT DISTINCT agent FROM heads")]
+
+
+def sessions_of_agent(connection: Connection, agent: str) -> list[str]:
+    """The ids of all sessions of an agent."""
+    rows = connection.execute("SELECT session FROM heads WHERE agent = ?", (agent,))
+    return [session_id for (session_id,) in rows]
+
+
+def rename_agent(connection: Connection, before: str, after: str) -> None:
+    """Replace the name of an agent in the list, in the logs, and at the start of its session ids."""
+    for session_id in sessions_of_agent(connection, before):
+        new_id = _free_id(connection, after + session_id.removeprefix(before), session_id)
+        for statement in (
+            "UPDATE heads SET session = ? WHERE session = ?",
+            "UPDATE logs SET session = ? WHERE session = ?",
+            "UPDATE logs SET parent = ? WHERE parent = ?",
+            "UPDATE leases SET session = ? WHERE session = ?",
+        ):
+            connection.execute(statement, (new_id, session_id))
+    connection.execute("UPDATE heads SET agent = ? WHERE agent = ?", (after, before))
+    # Logs of deleted sessions stay as long as forks read them, so all logs are searched.
+    old, new = (b'"agent":' + encode(name) for name in (before, after))
+    rows = connection.execute(
+        "SELECT key, data FROM records WHERE kind = ? AND instr(data, ?) > 0", (SESSION, old)
+    ).fetchall()
+    for key, data in rows:
+        connection.execute("UPDATE records SET data = ? WHERE key = ?", (data.replace(old, new), key))
+
+
+def _free_id(connection: Connection, wanted: str, session_id: str) -> str:
+    """The wanted id, or one like it if another session has it."""
+    free, number = wanted, 1
+    while free != session_id and log_table.branch_of_session(connection, free) is not None:
+        number += 1
+        free = f"{wanted}~{number}"
+    return free
 
 
 def delete_session(connection: Connection, branch: LogBranch) -> None:

@@ -8,7 +8,6 @@ Imported on first use.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from types import TracebackType
 from uuid import uuid4
 
 from accord.errors import SessionInUse
-from accord.paths import private_folder
+from accord.private_files import is_owned, private_folder, try_lock
 from accord.session import Event
 from accord.store import log_table, session_table
 from accord.store.contract import Lease, SessionPage, parse_cursor, session_query
@@ -71,14 +70,25 @@ class Leases:
 
     def find(self, connection: Connection, session_id: str) -> Lease | None:
         """The lease on a session, if its owner is alive."""
-        row = connection.execute(
-            "SELECT owner, pid, since FROM leases WHERE session = ?", (session_id,)
-        ).fetchone()
-        if row is None:
-            return None
-        owner, pid, since = row
-        ours = owner == self._token
-        return Lease(pid, since, ours) if ours or self._is_alive(owner) else None
+        return self._living(
+            connection.execute(
+                "SELECT session, owner, pid, since FROM leases WHERE session = ?", (session_id,)
+            )
+        ).get(session_id)
+
+    def all(self, connection: Connection) -> dict[str, Lease]:
+        """All leases whose owners are alive, by session."""
+        return self._living(connection.execute("SELECT session, owner, pid, since FROM leases"))
+
+    def _living(self, rows: Iterable[tuple[str, str, int, int]]) -> dict[str, Lease]:
+        alive: dict[str, bool] = {self._token: True}
+        leases: dict[str, Lease] = {}
+        for session_id, owner, pid, since in rows:
+            if owner not in alive:
+                alive[owner] = is_owned(self._path(owner))
+            if alive[owner]:
+                leases[session_id] = Lease(pid, since, owner == self._token)
+        return leases
 
     def release(self, connection: Connection, session_id: str) -> None:
         """Release the lease on a session if this store holds it."""
@@ -101,61 +111,19 @@ class Leases:
             return
         private_folder(self._folder)
         self._remove_dead_owners()
-        while True:
+        token, lock = "", None
+        while lock is None:  # another process may check a new file and so lock it for a moment
             token = f"{os.getpid()}-{uuid4().hex}"
-            path = self._path(token)
-            lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-            # Another process may have removed the file between the two calls: then a new one is made.
-            if _try_lock(lock) and path.exists():
-                self._token, self._lock = token, lock
-                return
-            os.close(lock)
+            lock = try_lock(self._path(token), create=True)
+        self._token, self._lock = token, lock
 
     def _remove_dead_owners(self) -> None:
         """Remove the files of dead owners. Their leases are recognized when they are read."""
         for path in self._folder.iterdir():
-            self._is_alive(path.name)
-
-    def _is_alive(self, token: str) -> bool:
-        path = self._path(token)
-        try:
-            lock = os.open(path, os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            if not _try_lock(lock):
-                return True
-            with suppress(OSError):
-                path.unlink()
-            return False
-        finally:
-            os.close(lock)
+            is_owned(path)
 
     def _path(self, token: str) -> Path:
         return self._folder / Path(token).name
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        """Lock the file. False if another process holds the lock."""
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        """Lock the file. False if another process holds the lock."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 _List = list  # `list` names a method below
@@ -186,6 +154,8 @@ class SqliteStore:
     ) -> None:
         self._database = Database(path, durable=durable, busy_seconds=busy_seconds)
         self.path: Path = self._database.path
+        self.read_only: bool = self._database.read_only
+        """Whether the file cannot be written to, as on a read-only file system."""
         self._now = now
         self._batch = CommitBatch(self._write)
         self._leases = Leases(self.path)
@@ -254,11 +224,12 @@ class SqliteStore:
         *,
         agent: str | None = None,
         archived: str | None = "exclude",
+        used_only: bool = False,
         cursor: str | None = None,
         limit: int = 50,
     ) -> SessionPage:
         self.commit()
-        query = session_query(cwd, agent, archived, limit)
+        query = session_query(cwd, agent, archived, used_only, limit)
         after = None if cursor is None else parse_cursor(query, cursor)
         with self._database.read_transaction() as connection:
             return session_table.summary_page(connection, query, after, limit)
@@ -269,6 +240,10 @@ class SqliteStore:
     def writer(self, session_id: str) -> Lease | None:
         with self._database.read_transaction() as connection:
             return self._leases.find(connection, storable_text(session_id))
+
+    def writers(self) -> dict[str, Lease]:
+        with self._database.read_transaction() as connection:
+            return self._leases.all(connection)
 
     def rebuild(self) -> None:
         self.commit()
@@ -305,6 +280,22 @@ class SqliteStore:
     def unarchive(self, session_id: str) -> None:
         if self.summary(session_id).archived:
             self._append_patch(session_id, SessionPatch(archived=False))
+
+    def rename_agents(self, rename: Callable[[str], str]) -> None:
+        """Replace the names of agents everywhere in the file, also where a session id starts with one.
+
+        An agent whose session another process writes to keeps its name for now.
+        """
+        with self._database.read_transaction() as connection:
+            names = {name: rename(name) for name in session_table.agent_names(connection)}
+        for before, after in names.items():
+            if before == after:
+                continue
+            with suppress(SessionInUse), self._database.write_transaction() as connection:
+                for session_id in session_table.sessions_of_agent(connection, before):
+                    self._leases.require_free(connection, session_id)
+                session_table.rename_agent(connection, before, after)
+            self._checkpoints.start()  # until then the file still holds the old name
 
     def delete(self, session_id: str) -> bool:
         session_id = storable_text(session_id)

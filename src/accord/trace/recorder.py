@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -28,15 +28,23 @@ _POLL_BROKEN: Final = 0 if not hasattr(select, "poll") else select.POLLERR | sel
 
 
 async def record(
-    command: Sequence[str], sink: FileSink, *, stdin: int, stdout: int, stderr: int
+    command: Sequence[str],
+    sink: FileSink,
+    *,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    env: Mapping[str, str] | None = None,
 ) -> ProcessExit:
     """Run the command on these descriptors and record it. Closes `stdin` and `stdout`. Raises NeverStarted.
+
+    `env` are additional variables for the command; they are not recorded.
 
     Returns the exit when all output is forwarded and recorded and the process tree has ended.
     """
     (child_in, our_in), (our_out, child_out), (our_err, child_err) = [os.pipe() for _ in range(3)]
     try:
-        tree = start_process(command, stdin=child_in, stdout=child_out, stderr=child_err)
+        tree = start_process(command, env=env, stdin=child_in, stdout=child_out, stderr=child_err)
     except BaseException:
         for fd in (our_in, our_out, our_err, stdin, stdout):
             os.close(fd)

@@ -295,12 +295,7 @@ class ReplayedClient:
     async def _wait_until(self, done: Callable[[], bool], method: str) -> None:
         while not done():
             if self._end is not None:
-                raise Crashed(
-                    f"the agent ended during {method}: {self._end.reason}",
-                    exit_code=self._end.exit_code,
-                    signal=self._end.signal,
-                    stderr=self._end.stderr,
-                )
+                raise self._end.error(f"the agent ended during {method}: {self._end.reason}", Crashed)
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
             try:

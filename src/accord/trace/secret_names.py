@@ -6,6 +6,7 @@ secret: a redacted value can be requested later, a leaked one cannot be taken ba
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 
@@ -175,3 +176,31 @@ def pair_kind(name: str) -> str:
     if parts and parts[-1] in ("env", "envs", "environ", "environment", "envvars"):
         return "env"
     return ""
+
+
+_CREDENTIAL_VARIABLE: Final = re.compile(
+    r"(?:^|_)(?:API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|DEPLOY|MASTER|LICENSE)_?KEYS?(?:_|$)"
+    r"|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
+    r"|(?:^|_)(?:PASS|PAT|HTTP_BASIC|DSN|KEY)(?:_|$)|_AUTH$"
+    r"|:_|(?:^|_)DATABASE_URL$",
+    re.IGNORECASE,
+)
+
+
+def is_credential_variable(name: str) -> bool:
+    """Tell whether an environment variable is kept from commands: its name announces a credential."""
+    return _CREDENTIAL_VARIABLE.search(name) is not None or is_secret(name)
+
+
+_SECRET_FIELD_WORDS: Final = frozenset(
+    words("password passwd passphrase passcode secret token credential credentials cvv cvc otp apikey")
+)
+_SECRET_FIELD_PAIRS: Final = frozenset(
+    map(words, ("api key", "private key", "access key", "recovery code", "card number", "seed phrase"))
+)
+
+
+def is_secret_field(name: str) -> bool:
+    """Tell whether a form must not ask for a value of this name, because forms are shown and stored."""
+    parts = [word.lower() for word in _WORD_IN_NAME.findall(name)]
+    return not _SECRET_FIELD_WORDS.isdisjoint(parts) or not _SECRET_FIELD_PAIRS.isdisjoint(pairwise(parts))

@@ -24,11 +24,6 @@ def escape_lines(text: str) -> str:
     return "\n".join(map(escape_controls, text.split("\n")))
 
 
-def shorten(text: str, width: int) -> str:
-    """Shorten a text to a number of characters."""
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
-
-
 def format_duration(seconds: float) -> str:
     """Format a duration."""
     if seconds < 0.001:

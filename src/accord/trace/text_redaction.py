@@ -70,6 +70,20 @@ def redact_shapes(text: str) -> str:
     return _SHAPES.sub(REDACTED, text) if any(map(text.__contains__, hints)) else text
 
 
+def redact_script(text: str) -> str:
+    """Redact a shell command: like `redact_text`, and also after short names such as `key=` and `AUTH=`."""
+    return _redact_values_after(
+        _NAME_AND_SIGN, redact_text(text), lambda match, _: is_secret_option(match[1])
+    )
+
+
+def holds_credential(text: str) -> bool:
+    """Tell whether a part of the text is a known credential, a private key or a password in a URL."""
+    if redact_shapes(text) is not text or _URL_PASSWORD.search(text) is not None:
+        return True
+    return _PRIVATE_KEY in text and _redact_private_keys(text) != text
+
+
 class StderrRedactor:
     """Redacts blocks in lines that arrive one by one: tells for each line whether it is inside a secret."""
 
@@ -406,6 +420,7 @@ def _looks_generated(word: str, *, after_verb: bool) -> bool:
 # -- URLs
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30})?://([^\s\"'<>`]+)")
+_URL_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _QUERY_PARAMETER: Final = re.compile(r"([?&;#])([A-Za-z0-9_.\-%\[\]]{1,80})=([^\s&#\"'<>]+)")
 _SECRET_PARAMETERS: Final = frozenset(

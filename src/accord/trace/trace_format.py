@@ -13,11 +13,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.schema.codec import NotJson, parse_json
-from accord.trace.command_redaction import redact_command
-from accord.trace.message_redaction import has_unique_keys, redact_frame
+from accord.trace.redaction import has_unique_keys, redact_command, redact_frame, redact_value
 from accord.trace.secret_names import REDACTED
 from accord.trace.text_redaction import StderrRedactor, redact_text
-from accord.trace.value_redaction import redact_value
 from accord.wire.envelope import Message
 from accord.wire.transport import Frame
 

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from accord.trace.step_summary import escape_controls, format_duration, format_size, shorten
+from accord.text_width import cut_to_width
+from accord.trace.step_summary import escape_controls, format_duration, format_size
 from accord.trace.trace_format import TraceStart
 from accord.trace.trace_steps import TraceStep, at
 
@@ -227,14 +228,15 @@ class TraceStats:
                 for name in ("p50", "p95", "max")
             )
             lines.append(
-                f"{shorten(escape_controls(count.method), 34):<34} {count.sender:<6} {count.messages:>6} "
+                f"{cut_to_width(escape_controls(count.method), 34):<34} {count.sender:<6} "
+                f"{count.messages:>6} "
                 f"{format_size(count.bytes):>9} {times}  "
                 f"{count.errors or '':>6} {count.unanswered or '':>10}".rstrip()
             )
         if self.updates:
             lines += ["", "updates"]
             lines += [
-                f"  {shorten(escape_controls(kind), 40):<40} {count:>7}"
+                f"  {cut_to_width(escape_controls(kind), 40):<40} {count:>7}"
                 for kind, count in sorted(self.updates.items(), key=lambda pair: -pair[1])
             ]
         if self.turns:

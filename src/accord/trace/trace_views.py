@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from accord.text_width import cut_to_width
 from accord.trace.step_summary import (
     escape_controls,
     escape_lines,
     format_duration,
     format_size,
-    shorten,
     summarize_step,
 )
 from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart
@@ -148,7 +148,7 @@ class Timeline:
             (step_filter.sessions, self._sessions, "sessions"),
         ):
             if patterns and not any(step_filter.matches(name, filter_name) for name in known_names):
-                names = ", ".join(shorten(escape_controls(name), 60) for name in known_names)
+                names = ", ".join(cut_to_width(escape_controls(name), 60) for name in known_names)
                 wanted = escape_controls(" or ".join(patterns))
                 return f"{sentence}: no {wanted}; the {filter_name} are {names or 'none'}"
         return sentence
@@ -174,7 +174,7 @@ def step_lines(step: TraceStep, style: TimelineStyle) -> list[str]:
     duration = "" if step.duration is None else format_duration(step.duration)
     size = format_size(entry.size) if entry.kind in ("frame", "cut", "stderr") else ""
     session = f"[{escape_controls(step.session)[-6:]}] " if step.session else ""
-    head = f"{entry.at:>10.3f}  {arrow}  {shorten(_step_name(step), 34):<34} {duration:>9} {size:>8}  "
+    head = f"{entry.at:>10.3f}  {arrow}  {cut_to_width(_step_name(step), 34):<34} {duration:>9} {size:>8}  "
     # Clean only what can be shown of a long message.
     content = summarize_step(step)[: style.width or 2000]
     line = _limit_width(head + session + escape_controls(content), style).rstrip()
@@ -241,7 +241,7 @@ def _step_name(step: TraceStep) -> str:
 
 
 def _limit_width(line: str, style: TimelineStyle) -> str:
-    return shorten(line, style.width) if style.width else line
+    return cut_to_width(line, style.width) if style.width else line
 
 
 def _to_ascii(line: str) -> str:
@@ -366,7 +366,7 @@ def _html_row(step: TraceStep) -> str:
         f"{_escape_html(f' #{step.id}') if step.id is not None else ''}</span>",
         f'<span class="n took">{"" if step.duration is None else format_duration(step.duration)}</span>',
         f'<span class="n size">{format_size(entry.size) if has_data else ""}</span>',
-        f'<span class="said">{session}{_escape_html(shorten(summarize_step(step), 300))}</span>',
+        f'<span class="said">{session}{_escape_html(cut_to_width(summarize_step(step), 300))}</span>',
     )
     faults = "".join(f'<div class="fault">! {_escape_html(str(fault))}</div>' for fault in step.faults)
     data = (

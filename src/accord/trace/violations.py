@@ -7,16 +7,16 @@ from typing import Any, Final, cast
 
 from accord.schema.base import Mismatch
 from accord.schema.codec import read
+from accord.schema.former_members import former_member
 from accord.schema.initialize import AgentCapabilities, ClientCapabilities
 from accord.schema.methods import notification, request
-from accord.schema.validation import violations
+from accord.schema.validation import UNKNOWN_MEMBER, violations
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep, at, listed
 from accord.wire.envelope import id_key
 
 _MAX_FAULTS: Final = 5
 """Faults reported per message."""
-_UNKNOWN_MEMBER: Final = "unknown member"
 
 
 class ViolationFinder:
@@ -206,9 +206,10 @@ def _rule_number(side: Side, agent_rule: int) -> int:
 
 def _schema_faults(cls: Any, value: Any, side: Side) -> list[TraceFault]:
     return [
-        TraceFault(str(violation), _rule_number(side, 42) if _UNKNOWN_MEMBER in violation.reason else None)
-        for violation in violations(cls, value)[:_MAX_FAULTS]
-    ]
+        TraceFault(str(violation), _rule_number(side, 42) if violation.reason == UNKNOWN_MEMBER else None)
+        for violation in violations(cls, value)
+        if former_member(cls, value, violation) is None
+    ][:_MAX_FAULTS]
 
 
 def _read_capabilities(cls: type[Any], members: Any, name: str) -> Any:

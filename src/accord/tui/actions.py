@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from accord.tui.theme import palette_of
+from accord.tui.theme import palette_of, set_border
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -174,8 +174,8 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> "ComposeResult":
         with VerticalScroll() as page:
-            page.border_title = "Keys"
-            yield Static(id="keys")
+            set_border(page, title="Keys")
+            yield Static(id="keys", markup=False)
 
     def on_mount(self) -> None:
         palette = palette_of(self)

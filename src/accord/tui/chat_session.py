@@ -22,14 +22,15 @@ from accord.client import (
 from accord.client.client_options import ClientReport
 from accord.client.remote_agent import PendingAgent
 from accord.clock import Clock
-from accord.errors import AccordError, AuthRequired, StoreError
+from accord.errors import AccordError, AuthRequired, StoreError, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.agent_config.project_trust import TrustCallback, refuse
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.consent import Consent, permission_workspace
 from accord.frontend.recording import RecordedSessions, Recorder
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
-from accord.frontend.sign_in import missing_variables, sign_in_instructions
+from accord.frontend.sign_in import clear_error, failure_hints, missing_variables
+from accord.frontend.stored_sessions import full_session_id
 from accord.policy.rules import PermissionDefault
 from accord.safe_text import clean_line, one_line
 from accord.schema import (
@@ -163,11 +164,10 @@ class ConnectionOptions:
         """Return the handlers for requests of the agent."""
         dialogs = self.dialogs
         consent = Consent(configured_agent.policy(self._default(configured_agent)), dialogs, self.warn)
-        # Accord's own agent accesses files itself, under its own rules.
-        offers_files = configured_agent.name != "accord" or bool(configured_agent.command)
+        uses_files = configured_agent.uses_client_files
         return ClientHandlers(
             permissions=consent,
-            workspace=permission_workspace(consent) if offers_files else None,
+            workspace=permission_workspace(consent) if uses_files else None,
             forms=None if dialogs is None else dialogs.form,
             urls=None if dialogs is None else dialogs.address,
             login=None if dialogs is None else dialogs.login,
@@ -328,10 +328,11 @@ class ChatSession:
             if self._recorder is None:
                 self._recorder = Recorder(configured_agent.name, self._warn)
             await self._start_session(self._choice, await self._open_or_sign_in(self._choice))
-        except AuthRequired as error:
-            await self._connection_failed(error, "\n".join(self._sign_in_hints(error)))
-        except AccordError as error:
-            await self._connection_failed(error)
+        except AccordError as failure:
+            if isinstance(failure, UsageError) and self._recorder is not None:
+                self._recorder.report_failure()  # such as a session that was not found
+            error = clear_error(failure, None if self._start.remote is not None else self.configured_agent)
+            await self._connection_failed(error, "\n".join(self._hints(error)))
 
     async def _open_or_sign_in(self, choice: SessionChoice) -> ClientSession:
         while True:
@@ -368,6 +369,8 @@ class ChatSession:
             session_id = await choice.newest(records)
         if session_id is None:
             return await choice.new()
+        if session_id == start.session:
+            session_id = await full_session_id(session_id, choice, records)
         session = await choice.reopen(session_id, with_history=True)
         if not session.state.timeline and records is not None:
             restore_history(records, session, choice.name)
@@ -390,13 +393,11 @@ class ChatSession:
         if agent is not None:
             await agent.aclose()
 
-    def _sign_in_hints(self, error: AuthRequired) -> list[str]:
-        configured_agent = self.configured_agent
-        if configured_agent is None:
+    def _hints(self, error: AccordError) -> list[str]:
+        if self.configured_agent is None:
             return []
-        name = None if self._start.from_command else configured_agent.name
-        launch = None if self._start.remote is not None else configured_agent.launch(self._start.cwd)
-        return list(sign_in_instructions(error, name, launch))
+        agent = None if self._start.remote is not None else self.configured_agent
+        return list(failure_hints(error, agent, self._start.cwd, named=not self._start.from_command))
 
     def _session_choice(self, agent: RemoteAgent, configured_agent: ConfiguredAgent) -> SessionChoice:
         servers = supported_servers(configured_agent.mcp_servers(), agent, self._warn)
@@ -432,6 +433,9 @@ class ChatSession:
             await self._wait_until_shown(ended)
         if error is not None or (ended is not None and ended.stop_reason == "cancelled"):
             self._pause_queue()
+        if error is not None:
+            for hint in self._hints(error):
+                self._display.note(hint, "warn")
         if self.phase in ("running", "cancelling"):
             self._set_phase("ready")
         self._display.turn_ended(ended, error)

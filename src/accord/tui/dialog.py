@@ -19,7 +19,7 @@ from textual.widget import Widget
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
 from accord.safe_text import one_line
 from accord.tui.parts.part import wrap_words
-from accord.tui.theme import palette_of
+from accord.tui.theme import palette_of, set_border
 from accord.tui.transcript.transcript_layout import Item
 from accord.tui.transcript.transcript_view import TranscriptView
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from accord.tui.theme import Palette
 
 PAUSE_SECONDS: Final = 0.5
 """Seconds without a key press, while the dialog is visible, until it accepts keys."""
@@ -54,7 +55,8 @@ class Dialog(Vertical, can_focus=True):
         self.clock: Clock = clock
         self.armed: bool = False
         """Whether keys are accepted."""
-        self.border_title = self._title = title
+        self.title: str = title
+        set_border(self, title=title)
         self._visible_since: float | None = None
         self._typed_at = float("-inf")
         self._armed_at = float("inf")
@@ -64,7 +66,7 @@ class Dialog(Vertical, can_focus=True):
     # -- visibility --
 
     def on_mount(self) -> None:
-        self.border_subtitle: str = UNARMED
+        set_border(self, subtitle=UNARMED)
         self.call_after_refresh(self._check_visible)
 
     def _check_visible(self) -> None:
@@ -95,7 +97,7 @@ class Dialog(Vertical, can_focus=True):
 
     def _update_title(self) -> None:
         small = self.is_on_screen and not self._fits
-        self.border_title: str = TOO_SMALL + self._title if small else self._title
+        set_border(self, title=TOO_SMALL + self.title if small else self.title)
 
     def resume(self) -> None:
         """Check the visibility again. Called when the session is shown again."""
@@ -108,7 +110,7 @@ class Dialog(Vertical, can_focus=True):
             self._timer.cancel()
         self._visible_since, self.armed = None, False
         self.add_class("unarmed")
-        self.border_subtitle = UNARMED
+        set_border(self, subtitle=UNARMED)
 
     def user_typed(self) -> None:
         """Restart the pause: the user is typing in the prompt."""
@@ -133,7 +135,7 @@ class Dialog(Vertical, can_focus=True):
         self.armed = True
         self._armed_at = Message().time  # the clock of key events
         self.remove_class("unarmed")
-        self.border_subtitle = self.hint
+        set_border(self, subtitle=self.hint)
         (self.focus_target or self).focus()
 
     def on_unmount(self) -> None:
@@ -151,6 +153,9 @@ class Dialog(Vertical, can_focus=True):
             self.resume()
 
     # -- answers --
+
+    def check_drawable(self, width: int, palette: "Palette") -> None:
+        """Draw the question once, off the screen. Raises what drawing raises."""
 
     @property
     def hint(self) -> str:
@@ -283,10 +288,10 @@ class DialogText(TranscriptView, can_focus=False):
     def __init__(self, items: "Sequence[Item]") -> None:
         super().__init__()
         self.following = False
-        self._initial_items = list(items)
+        self.initial_items: list[Item] = list(items)
 
     def on_mount(self) -> None:
-        self.show(self._initial_items)
+        self.show(self.initial_items)
         self.frame()
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
@@ -318,6 +323,12 @@ class ChoiceDialog(Dialog):
         max_height = self.screen.size.height * 3 // 5
         self.text.styles.max_height = max(max_height - used, 3)
         super().update_size()
+
+    def check_drawable(self, width: int, palette: "Palette") -> None:
+        for item in self.text.initial_items:
+            for part in item.parts:
+                part.draw(width, palette)
+        self.options.height_for(width)
 
     @property
     def hint(self) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from accord.frontend.display_text import error_line
-from accord.paths import data_dir, private_file, private_folder
+from accord.paths import data_dir
+from accord.private_files import private_file, private_folder
 from accord.tui.list_screen import ListRow, ListScreen
 from accord.tui.parts.part import count_text
 

@@ -21,7 +21,7 @@ from textual.widgets import Input, Static
 
 from accord.safe_text import clean_line, one_line
 from accord.tui.parts.part import strip_of
-from accord.tui.theme import palette_of
+from accord.tui.theme import palette_of, set_border
 from accord.workspace.file_search import match_score
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class ListScreen(ModalScreen[Any]):
 
     def compose(self) -> "ComposeResult":
         with Vertical(id="frame") as frame:
-            frame.border_title = clean_line(self._title)
+            set_border(frame, title=self._title)
             yield self.filter_input
             yield self.list
             yield self.message
@@ -316,7 +316,7 @@ class ListScreen(ModalScreen[Any]):
     def _show_hint(self) -> None:
         filter_hint = "Esc clears the filter; Esc again closes the list"
         keys_hint = filter_hint if self.filter_input.value else self.KEYS_HINT
-        self.query_one("#frame", Vertical).border_subtitle = f"{self.ENTER_HINT} · {keys_hint}"
+        set_border(self.query_one("#frame", Vertical), subtitle=f"{self.ENTER_HINT} · {keys_hint}")
 
     def show_message(self, text: str, *, bad: bool = False) -> None:
         """Show a line below the list."""
@@ -384,8 +384,7 @@ class TextInputScreen(ModalScreen[None]):
 
     def compose(self) -> "ComposeResult":
         with Vertical() as frame:
-            frame.border_title = self._title
-            frame.border_subtitle = "Enter confirms · Esc closes"
+            set_border(frame, title=self._title, subtitle="Enter confirms · Esc closes")
             yield self.text_input
             yield self.message
 

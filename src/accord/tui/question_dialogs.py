@@ -6,7 +6,6 @@ Imported on first use: it loads accord.client.
 """
 
 import asyncio
-import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -14,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from rich.text import Text
 from textual import on
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Checkbox, Input, Select, SelectionList, Static
@@ -22,7 +20,6 @@ from textual.widgets import Button, Checkbox, Input, Select, SelectionList, Stat
 from accord.client import (
     DECLINED,
     AgentCommand,
-    ClientSession,
     ElicitationForm,
     ElicitationUrl,
     PermissionRequest,
@@ -38,25 +35,33 @@ from accord.frontend.forms import (
     parse_field_value,
     read_ask_user,
 )
-from accord.frontend.policy_handler import request_details
+from accord.frontend.policy_handler import (
+    always_note,
+    is_command_title,
+    option_label,
+    request_details,
+    shown_arguments,
+    shown_diffs,
+    shown_texts,
+)
 from accord.frontend.sign_in import describe_method
 from accord.policy.request import ActionRequest, Decision
 from accord.safe_text import clean_line, clean_text, one_line, visible
 from accord.schema import (
     AuthMethod,
     BooleanPropertySchema,
-    Content,
     Diff,
     MultiSelectPropertySchema,
     PermissionOption,
     StringPropertySchema,
-    TextContent,
     Unknown,
 )
+from accord.trace.redaction import command_line_text
 from accord.tui.dialog import AnswerList, ChoiceDialog, Dialog, answer_index
 from accord.tui.parts.diff_part import DiffPart, RevealedTextPart
 from accord.tui.parts.part import DrawnPart, json_value_text
 from accord.tui.parts.tool_parts import KIND_LABELS
+from accord.tui.theme import label
 from accord.tui.transcript.transcript_layout import Item
 
 if TYPE_CHECKING:
@@ -66,6 +71,7 @@ if TYPE_CHECKING:
 
     from accord.frontend.agent_config.acp_file import AgentConfigFile
     from accord.frontend.agent_config.project_trust import TrustCallback
+    from accord.frontend.consent import AccessQuestion
     from accord.tui.parts.note_part import Tone
 
 
@@ -74,7 +80,7 @@ def run_in_foreground(launch: AgentCommand) -> int:
 
     Raises NeverStarted.
     """
-    sys.stdout.write(f"{one_line(shlex.join(launch.command))} now runs in this terminal\n")
+    sys.stdout.write(f"{one_line(command_line_text(launch.command))} now runs in this terminal\n")
     sys.stdout.flush()
     # Ctrl+C is for the program in the foreground.
     before = signal.signal(signal.SIGINT, _ignore_interrupt)
@@ -113,8 +119,13 @@ class FormDialog(Dialog):
     def __init__(self, form: ElicitationForm) -> None:
         super().__init__(f"{one_line(form.agent, 40)} asks")
         self.form = form
-        self.fields: dict[str, Widget] = {}
-        self._problems: dict[str, Static] = {}
+        # Create all widgets now: an error here is an error of the caller, in `compose` it would end the app.
+        self.fields: dict[str, Widget] = {
+            name: _widget(schema, form.defaults.get(name), self._field_title(name, schema))
+            for name, schema in form.fields.items()
+            if not isinstance(schema, Unknown)
+        }
+        self._problems = {name: Static(classes="problem", markup=False) for name in self.fields}
 
     def compose(self) -> "ComposeResult":
         form = self.form
@@ -123,24 +134,22 @@ class FormDialog(Dialog):
             description = " ".join(filter(None, (form.schema.title or "", form.schema.description or "")))
             if description:
                 yield Static(clean_text(description), classes="about", markup=False)
-            for name, schema in form.fields.items():
-                if not isinstance(schema, Unknown):
-                    yield from self._field(name, schema)
+            for name in self.fields:
+                yield from self._field(name, form.fields[name])
         with Horizontal(id="buttons"):
             yield Button("Send", id="send", compact=True)
             yield Button("Decline", id="decline", compact=True)
 
     def _field(self, name: str, schema: Any) -> "ComposeResult":
-        title = one_line(field_title(schema, name)) + (" *" if name in self.form.required else "")
-        default = self.form.defaults.get(name)
         is_checkbox = isinstance(schema, BooleanPropertySchema)
-        yield Static("" if is_checkbox else f"\n{title}", markup=False)
+        yield Static("" if is_checkbox else f"\n{self._field_title(name, schema)}", markup=False)
         if schema.description:
             yield Static(clean_text(schema.description), classes="about", markup=False)
-        field = self.fields[name] = _widget(schema, default, title)
-        yield field
-        problem = self._problems[name] = Static(classes="problem", markup=False)
-        yield problem
+        yield self.fields[name]
+        yield self._problems[name]
+
+    def _field_title(self, name: str, schema: Any) -> str:
+        return one_line(field_title(schema, name)) + (" *" if name in self.form.required else "")
 
     @property
     def hint(self) -> str:
@@ -177,9 +186,9 @@ class FormDialog(Dialog):
     async def _send(self) -> None:
         values = self.values()
         problems = await self.form.problems(values)
-        for name, label in self._problems.items():
-            label.update(problems.get(name, ""))
-            label.set_class(name in problems, "some")
+        for name, problem in self._problems.items():
+            problem.update(clean_text(problems.get(name, "")))
+            problem.set_class(name in problems, "some")
         invalid = next((name for name in self.fields if name in problems), None)
         if invalid is not None:
             self.fields[invalid].focus()
@@ -188,24 +197,24 @@ class FormDialog(Dialog):
 
 
 def _widget(schema: Any, default: Any, title: str) -> "Widget":
-    choices = field_choices(schema)
+    choices = dict(field_choices(schema))
     match schema:
         case BooleanPropertySchema():
-            return Checkbox(Text(title), value=default is True, compact=True)
+            return Checkbox(label(title), value=default is True, compact=True)
         case MultiSelectPropertySchema():
             selected = cast("list[str]", default) if isinstance(default, list) else []
             return SelectionList[str](
-                *[(one_line(label), value, value in selected) for value, label in choices]
+                *[(label(name), value, value in selected) for value, name in choices.items()]
             )
         case StringPropertySchema() if choices:
-            options = [(one_line(label), value) for value, label in choices]
+            options = [(label(name), value) for value, name in choices.items()]
             return (
                 Select[str](options, value=default, compact=True)
-                if default
+                if default in choices
                 else Select[str](options, compact=True)
             )
         case _:
-            return Input("" if default is None else str(default), compact=True)
+            return Input("" if default is None else clean_line(str(default)), compact=True)
 
 
 def _value(schema: Any, field: "Widget") -> Any:
@@ -237,7 +246,7 @@ class OptionDialog(ChoiceDialog):
     """A question with permission options as answers."""
 
     def __init__(self, title: str, parts: Sequence[DrawnPart], options: Sequence[PermissionOption]) -> None:
-        names = [option.name or option.option_id for option in options]
+        names = [option_label(option) for option in options]
         super().__init__(title, [QuestionText(parts)], names, [option.kind for option in options])
         self.permission_options: list[PermissionOption] = list(options)
 
@@ -264,41 +273,41 @@ class AccessDialog(OptionDialog):
     """Asks for permission for a file or terminal access through this client."""
 
     def __init__(
-        self,
-        agent: str,
-        what: str,
-        extras: Sequence[str],
-        decision: Decision,
-        options: Sequence[PermissionOption],
+        self, question: "AccessQuestion", decision: Decision, options: Sequence[PermissionOption]
     ) -> None:
-        parts = [
-            RevealedTextPart(what, strong=True),
-            *(RevealedTextPart(line) for line in extras),
-            RevealedTextPart(f"({decision.reason})"),
-        ]
-        super().__init__(f"{one_line(agent, 40)} asks", parts, options)
+        parts: list[DrawnPart] = [_detail_part(line) for line in question.details]
+        if question.diff is not None:
+            parts.append(_diff_part(question.diff))
+        parts += [RevealedTextPart(line) for line in (*question.extras, f"({decision.reason})")]
+        super().__init__(question.title, parts, options)
 
 
 def _permission_parts(
     permission: PermissionRequest, request: ActionRequest, decision: Decision
 ) -> Iterator[DrawnPart]:
-    yield RevealedTextPart(permission.call.label, strong=True)
-    for line in request_details(permission, request):
-        yield RevealedTextPart(line, code=line.startswith("$ "))
-    for item in permission.call.content:
-        if isinstance(item, Diff):
-            before = _make_visible(item.old_text) if isinstance(item.old_text, str) else None
-            yield DiffPart(visible(item.path), before, _make_visible(item.new_text), folded=False)
-        elif isinstance(item, Content) and isinstance(item.content, TextContent):
-            yield RevealedTextPart(item.content.text, quoted=True)
-    raw = permission.call.raw_input
-    if isinstance(raw, dict) and not (request.command or request.paths or request.url):
-        members = cast("dict[str, Any]", raw)
-        yield RevealedTextPart(
-            "\n".join(f"{name}: {json_value_text(value)}" for name, value in members.items()), quoted=True
-        )
+    if not is_command_title(permission):
+        yield RevealedTextPart(permission.call.label, strong=True)
+    yield from map(_detail_part, request_details(permission, request))
+    yield from map(_diff_part, shown_diffs(permission))
+    for text in shown_texts(permission):
+        yield RevealedTextPart(text, quoted=True)
+    arguments = shown_arguments(permission, request)
+    if arguments:
+        lines = [f"{name}: {json_value_text(value)}" for name, value in arguments.items()]
+        yield RevealedTextPart("\n".join(lines), quoted=True)
     if decision.rule not in ("default ask", "default reads"):
         yield RevealedTextPart(f"({decision.reason})")
+    if note := always_note(permission, decision):
+        yield RevealedTextPart(note)
+
+
+def _detail_part(line: str) -> DrawnPart:
+    return RevealedTextPart(line, code=line.startswith("$ "))
+
+
+def _diff_part(diff: Diff) -> DrawnPart:
+    before = _make_visible(diff.old_text) if isinstance(diff.old_text, str) else None
+    return DiffPart(visible(diff.path), before, _make_visible(diff.new_text), folded=False)
 
 
 def _make_visible(text: str) -> str:
@@ -419,7 +428,7 @@ class DialogHost(Protocol):
     """The place where dialogs are shown."""
 
     async def ask(self, dialog: "Dialog") -> Any:
-        """Show a dialog and wait for the answer. Canceling removes the dialog."""
+        """Show a dialog and wait for the answer. Canceling removes the dialog. Raises what drawing raises."""
         ...
 
     def run_without_screen(self, run: Callable[[], int]) -> int:
@@ -444,33 +453,39 @@ class DialogHandler:
         async with self._lock:
             yield self
 
+    async def _ask(self, make_dialog: Callable[[], Dialog]) -> Any:
+        """Show a dialog; return None, no answer, if it cannot be drawn, and say so."""
+        try:
+            return await self._host.ask(make_dialog())
+        except Exception as error:  # noqa: BLE001 - text of an agent must not end the app or hide a question
+            reason = visible(f"{type(error).__name__}: {error}")
+            self._host.note(
+                "The agent asked a question that cannot be shown; it got no answer", "bad", reason
+            )
+            return None
+
     # -- within `start_question` --
 
     async def permission(
         self, permission: PermissionRequest, request: ActionRequest, decision: Decision
     ) -> PermissionOption | None:
-        return await self._host.ask(PermissionDialog(permission, request, decision))
+        return await self._ask(lambda: PermissionDialog(permission, request, decision))
 
     async def access(
-        self,
-        session: ClientSession,
-        what: str,
-        extras: Sequence[str],
-        decision: Decision,
-        options: Sequence[PermissionOption],
+        self, question: "AccessQuestion", decision: Decision, options: Sequence[PermissionOption]
     ) -> PermissionOption | None:
-        return await self._host.ask(AccessDialog(session.agent.name, what, extras, decision, options))
+        return await self._ask(lambda: AccessDialog(question, decision, options))
 
     # -- handlers of the client --
 
     async def form(self, form: ElicitationForm) -> FormAnswer:
         async with self.start_question():
-            return await self._host.ask(FormDialog(form))
+            return await self._ask(lambda: FormDialog(form))
 
     async def address(self, address: ElicitationUrl) -> bool | None:
         """Show a web address. The user opens it, not the client."""
         async with self.start_question():
-            answer = await self._host.ask(AddressDialog(address))
+            answer = await self._ask(lambda: AddressDialog(address))
         return False if answer is DECLINED else answer
 
     async def question(self, params: Any) -> dict[str, Any]:
@@ -479,13 +494,13 @@ class DialogHandler:
         if question is None:
             return ask_user_result(None)
         async with self.start_question():
-            return ask_user_result(await self._host.ask(QuestionDialog(*question)))
+            return ask_user_result(await self._ask(lambda: QuestionDialog(*question)))
 
     async def sign_in(
         self, agent: str, reason: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
     ) -> AuthMethod | None:
         async with self.start_question():
-            return await self._host.ask(SignInDialog(agent, reason, methods, launch))
+            return await self._ask(lambda: SignInDialog(agent, reason, methods, launch))
 
     async def login(self, launch: AgentCommand) -> int:
         """Run the agent's sign-in program in the terminal."""
@@ -503,7 +518,7 @@ class DialogHandler:
 
     async def _trust(self, file: "AgentConfigFile") -> bool:
         async with self.start_question():
-            trusted = await self._host.ask(TrustDialog(file)) is True
+            trusted = await self._ask(lambda: TrustDialog(file)) is True
         if trusted:
             try:
                 trust_file(file)

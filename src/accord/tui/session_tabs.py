@@ -65,7 +65,7 @@ class SessionAttention:
         if view.dialog is not last.dialog:
             last.dialog = view.dialog
             if view.dialog is not None:
-                notice = f"asks: {view.dialog.border_title or 'a question'}"
+                notice = f"asks: {view.dialog.title or 'a question'}"
         has_ended = phase in ("dead", "failed")
         if view.turns > last.turns and phase not in ("running", "cancelling"):
             last.turns = view.turns

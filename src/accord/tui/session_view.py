@@ -20,7 +20,7 @@ from accord.tui.prompt.prompt_editor import Editor
 from accord.tui.prompt.prompt_queue import PromptQueue
 from accord.tui.session_panels import PlanPanel, Status, StatusLine, TitleLine, shorten_home
 from accord.tui.shell_command import ShellCommands, ShellItem
-from accord.tui.theme import app_of
+from accord.tui.theme import app_of, palette_of
 from accord.tui.transcript.transcript_layout import NoteItem
 from accord.tui.transcript.transcript_view import TranscriptView
 from accord.tui.warm_up import end_gc_exemption, exempt_from_gc, warm_up
@@ -237,7 +237,8 @@ class SessionView(Vertical):
     # -- questions --
 
     async def ask(self, dialog: "Dialog") -> Any:
-        """Show a question and wait for its answer."""
+        """Show a question and wait for its answer. Raises what drawing it raises."""
+        dialog.check_drawable(max(self.size.width - 4, 20), palette_of(self))
         dialog.clock = self.clock
         self.dialog = dialog
         try:

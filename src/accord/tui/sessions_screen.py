@@ -16,6 +16,7 @@ from accord.errors import AccordError, StoreError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, UnknownAgent, leave_out, load
 from accord.frontend.display_text import error_line
 from accord.frontend.recording import RecordedSessions
+from accord.frontend.session_choice import same_directory
 from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import SessionListEntry
 from accord.safe_text import clean_line, one_line
@@ -334,7 +335,7 @@ class SessionsScreen(ListScreen):
     def _show(self) -> None:
         this_folder, other_folders = "This folder", "Other folders"
         rows = [
-            self._row(entry, this_folder if _same_folder(entry.cwd, self._cwd) else other_folders)
+            self._row(entry, this_folder if same_directory(entry.cwd, self._cwd) else other_folders)
             for entry in self._catalog.entries
         ]
         self.show_rows(sorted(rows, key=lambda row: row.group != this_folder))
@@ -351,6 +352,7 @@ class SessionsScreen(ListScreen):
                     (
                         location,
                         "archived" if entry.archived else "",
+                        "running elsewhere" if entry.running_in is not None else "",
                         "recorded here" if entry.source == "recorded" else "",
                     ),
                 )
@@ -433,7 +435,3 @@ class SessionsScreen(ListScreen):
         self._catalog.forget(entry)
         self._show()
         self.show_message(f"Deleted {location}: {entry.label}")
-
-
-def _same_folder(folder: str, other: str) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(other)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.color import Color
 from rich.style import Style
+from textual.content import Content
+
+from accord.safe_text import clean_line, one_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -128,6 +131,19 @@ def _blend(color: str, background: str, share: float) -> str:
         for at in (1, 3, 5)
     ]
     return "#{:02x}{:02x}{:02x}".format(*channels)
+
+
+def label(text: str) -> Content:
+    """Return text for a border or a choice: cleaned, on one line, and never parsed as markup."""
+    return Content(one_line(clean_line(text)))
+
+
+def set_border(widget: "Widget", *, title: str | None = None, subtitle: str | None = None) -> None:
+    """Set the texts in the border of a widget. They are never parsed as markup."""
+    if title is not None:
+        widget.border_title = label(title)
+    if subtitle is not None:
+        widget.border_subtitle = label(subtitle)
 
 
 def app_of(widget: "Widget") -> "App[Any]":

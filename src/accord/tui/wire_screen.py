@@ -15,13 +15,13 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from accord.safe_text import clean_line
+from accord.text_width import cut_to_width
 from accord.trace import RingEntry
 from accord.trace.step_summary import (
     escape_controls,
     escape_lines,
     format_duration,
     format_size,
-    shorten,
     summarize_step,
 )
 from accord.tui.list_screen import ListRows
@@ -78,7 +78,7 @@ def entry_label(entry: RingEntry) -> str:
     name = entry.method or _KIND_LABELS.get(entry.kind, entry.kind)
     sign = {"answer": "= ", "error": "✗ ", "request": "", "notification": ""}.get(entry.kind, "")
     id = f" #{entry.id}" if entry.id is not None else ""
-    return shorten(f"{sign}{escape_controls(name)}{escape_controls(id)}", 28)
+    return cut_to_width(f"{sign}{escape_controls(name)}{escape_controls(id)}", 28)
 
 
 def full_text(entry: RingEntry) -> str:

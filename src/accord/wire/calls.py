@@ -157,12 +157,7 @@ class PendingCalls:
 
 def connection_closed(method: str, end: TransportEnd) -> ConnectionClosed:
     """Return the error of a call that the end of the connection left without a response."""
-    return ConnectionClosed(
-        f"{method} was not answered: {end.reason}",
-        exit_code=end.exit_code,
-        signal=end.signal,
-        stderr=end.stderr,
-    )
+    return end.error(f"{method} was not answered: {end.reason}")
 
 
 class BackPressure:

@@ -11,20 +11,24 @@ Loaded before `initialize` is answered: keep heavy imports out.
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import (
     INVALID_REQUEST,
     PARSE_ERROR,
+    AccordError,
     BadAnswer,
     ConnectionClosed,
     InvalidRequest,
     MethodNotFound,
     RpcError,
+    UsageError,
     to_rpc_error,
 )
 from accord.schema.codec import encode, is_utf8
@@ -55,6 +59,7 @@ from accord.wire.envelope import (
     id_of_call,
     id_of_oversized,
     is_message,
+    request_number,
     unsendable_error,
 )
 from accord.wire.lanes import CURRENT_HANDLER, IN_REQUEST, Lanes
@@ -63,6 +68,20 @@ from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 T = TypeVar("T")
 
 CANCEL_REQUEST: Final = "$/cancel_request"
+
+_LONGEST_STEP: Final = 0.005
+"""After so many seconds `drain` lets the event loop run, so that a busy sender sees a cancel or the end."""
+
+
+def require_asyncio(caller: str) -> None:
+    """Raise UsageError unless an asyncio event loop runs here, for example under trio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError(
+            f"{caller} needs a running asyncio event loop: start your program with asyncio.run(); "
+            "Accord does not run under trio"
+        ) from None
 
 
 class Connection:
@@ -95,6 +114,7 @@ class Connection:
         self._on_end = on_end
         self._closed_error = closed_error
         self._clock = clock
+        self._suspend_at = 0.0  # when `drain` suspends next, in seconds of the monotonic clock; 0: always
         self._lanes = Lanes()
         self._pending_calls = PendingCalls()
         self._pressure = BackPressure(transport, self._limits, self._pending_calls)
@@ -137,6 +157,7 @@ class Connection:
         caller sends `$/cancel_request`.
         """
         if self.end is not None:
+            await asyncio.sleep(0)  # a caller that tries again and again must not block the event loop
             raise self._closed_error(method, self.end)
         handler = CURRENT_HANDLER.get()
         if handler is not None and handler.lanes is not self._lanes:
@@ -180,10 +201,37 @@ class Connection:
         """Bytes that have not left this process yet."""
         return self._transport.unsent
 
+    def must_drain(self) -> bool:
+        """Return whether `drain` would wait, raise or let the event loop run; for very frequent callers."""
+        return monotonic() >= self._suspend_at or self._transport.unsent > self._limits.outbound
+
     async def drain(self) -> None:
-        """Wait while more than the outbound limit is unsent."""
+        """Wait while more than the outbound limit is unsent.
+
+        Also lets the event loop run from time to time, and raises ConnectionClosed like `check_open`.
+        """
+        if not self.must_drain():
+            return
         if self._transport.unsent > self._limits.outbound:
             await self._transport.drain()
+        await asyncio.sleep(0)
+        self.check_open()
+        if self.end is None:
+            self._suspend_at = monotonic() + _LONGEST_STEP
+
+    async def drain_after(self, send: Callable[[T], None], value: T) -> None:
+        """Send a value with a function, and drain. If it raises, a caller that tries again blocks nothing."""
+        try:
+            send(value)
+        except AccordError:
+            await asyncio.sleep(0)
+            raise
+        await self.drain()
+
+    def check_open(self) -> None:
+        """Raise ConnectionClosed if the connection has ended and nothing reaches the peer any more."""
+        if self.end is not None and not self.end.can_send:
+            raise self.end.error(f"the message was not sent: {self.end.reason}")
 
     @property
     def paused(self) -> bool:
@@ -259,7 +307,7 @@ class Connection:
         self._report("oversized", reason, frame.head)
         id, is_response = id_of_oversized(frame)
         if is_response:
-            call = self._pending_calls.take(id)
+            call = self._take_call(id, frame.head)
             if call is not None:
                 self._deliver(call, lambda: call.fail(BadAnswer(f"{call.method}: {reason}")))
         elif id is not None or self._answer_invalid:
@@ -268,7 +316,7 @@ class Connection:
     def _handle_request_or_response(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
         if method is UNSET:
-            if id is not UNSET and (is_message(envelope) or id in self._pending_calls):
+            if id is not UNSET and (is_message(envelope) or self._pending_id(id) is not None):
                 self._handle_response(id, envelope, frame)
             else:
                 reason = "neither a request, a notification nor a response"
@@ -295,11 +343,24 @@ class Connection:
     # -- responses to our calls -------------------------------------------------------------------
 
     def _handle_response(self, id: RequestId, envelope: Envelope, frame: bytes) -> None:
-        call = self._pending_calls.take(id)
+        call = self._take_call(id, frame)
         if call is None:
             self._report("unmatched", f"a response to no pending request (id {id!r})", frame)
         else:
             self._deliver(call, lambda: call.set_response(envelope))
+
+    def _pending_id(self, id: RequestId) -> RequestId:
+        """Our id that a response means; None if there is none. Some peers return a number as a string."""
+        if id in self._pending_calls:
+            return id
+        number = None if self._strict else request_number(id)
+        return number if number is not None and number in self._pending_calls else None
+
+    def _take_call(self, id: RequestId, frame: bytes) -> PendingCall[Any] | None:
+        own_id = self._pending_id(id)
+        if own_id is not None and own_id != id:
+            self._report("invalid", f"the response to request {own_id!r} has the id {id!r}", frame)
+        return self._pending_calls.take(own_id)
 
     def _deliver(self, call: PendingCall[Any], complete: Callable[[], None]) -> None:
         """Complete a call after everything before its response was handled."""
@@ -320,6 +381,7 @@ class Connection:
     def ended(self, end: TransportEnd) -> None:
         """Fail every pending call with the reason, after everything received before the end was handled."""
         self.end = end
+        self._suspend_at = 0.0
         unanswered = self._pending_calls.take_all()
 
         def fail(call: PendingCall[Any]) -> None:
@@ -343,6 +405,10 @@ class Connection:
         """Wait until the connection has ended and everything received was handled; return the end."""
         return await asyncio.shield(self._finished)
 
+    def cancel_requests(self) -> None:
+        """Cancel the requests of the peer that are being handled or wait."""
+        self._request_dispatcher.cancel_all()
+
     async def finish_calls(self) -> None:
         """Wait for the requests that are being handled; cancel those that take too long."""
         await self._request_dispatcher.finish()
@@ -351,6 +417,8 @@ class Connection:
         """Cancel and answer running requests, then close the transport. Bounded; may be called twice."""
         await self._request_dispatcher.abort()
         await self._transport.aclose()
+        if self.end is not None:
+            self.end = replace(self.end, can_send=False)
         # A request that has just started unblocks its lane in the next iteration of the event loop.
         await asyncio.sleep(0)
         await self._tasks.wait(before_cancel=self._lanes.discard_waiting)

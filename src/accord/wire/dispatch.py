@@ -147,11 +147,15 @@ class RequestDispatcher:
         """Wait for the running requests; cancel those that take too long."""
         await self._tasks.wait([call.task for call in self._unanswered if call.task is not None])
 
-    async def abort(self) -> None:
-        """Cancel all running and later requests, and wait until they are answered."""
+    def cancel_all(self) -> None:
+        """Cancel all running and later requests."""
         self._aborted = True
         for call in list(self._unanswered):
             self._cancel_call(call)
+
+    async def abort(self) -> None:
+        """Cancel all running and later requests, and wait until they are answered."""
+        self.cancel_all()
         await self.finish()
 
     def _cancel_call(self, call: IncomingCall) -> None:

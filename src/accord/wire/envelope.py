@@ -151,6 +151,13 @@ def id_key(id: Any) -> str:
     return repr(id)
 
 
+def request_number(id: Any) -> int | None:
+    """Return the id of a response as a number. Some peers send our numeric ids back as strings."""
+    if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
+        return int(id)
+    return id if isinstance(id, int) and not isinstance(id, bool) else None
+
+
 def is_message(envelope: Envelope) -> bool:
     """Return whether the line is a request, a notification or a response."""
     return envelope.method is not UNSET or envelope.result is not ABSENT or envelope.error is not ABSENT
@@ -167,11 +174,11 @@ def read_error(raw: Raw) -> RpcError:
     if not isinstance(value, dict):
         return InternalError("The peer sent a malformed error", value)
     body = cast(dict[str, Any], value)
-    code, message = body.get("code"), body.get("message")
-    if not isinstance(code, int) or isinstance(code, bool):
-        code = InternalError.default_code
-    if not isinstance(message, str):
-        message = "The peer gave no reason" if message is None else str(message)
+    message = body.get("message")
+    code = body["code"] if type(body.get("code")) is int else InternalError.default_code
+    if not isinstance(message, str) or not message.strip():
+        body = body if isinstance(message, str | None) else {"data": message, **body}
+        message = "The peer gave no reason"
     return RpcError.of(code, message, body["data"]) if "data" in body else RpcError.of(code, message)
 
 
@@ -190,6 +197,8 @@ def encode_failure(id: RequestId, error: RpcError) -> bytes:
     return encode(Failure(id, ErrorBody(error.code, error.message)))
 
 
+_MAX_ID_DIGITS: Final = 19
+"""More than any of our ids has."""
 _ID_MEMBER: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]')
 
 

@@ -1,6 +1,7 @@
 """Process trees on POSIX: process groups, `/proc`, and the watchdog shell that ends orphans.
 
-A process is identified by its id and its start time, because ids are reused.
+A process is identified by its id and its start time, because ids are reused. A descendant that left the group
+and whose parents have ended is found by the mark of the tree in its environment.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -44,11 +45,16 @@ def read_process(pid: int) -> ProcessEntry | None:
     return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def find_tree(leader: int, known_members: Iterable[ProcessEntry] = ()) -> dict[int, ProcessEntry]:
+def find_tree(
+    leader: int,
+    known_members: Iterable[ProcessEntry] = (),
+    is_marked: Callable[[ProcessEntry], bool] = lambda process: False,
+) -> dict[int, ProcessEntry]:
     """Return the living processes of the tree that `leader` started in its own session, the leader included.
 
     `known_members` were found earlier. They stay members when their parent has ended and another process
-    adopted them. If one of them has ended, its group and session still identify its descendants.
+    adopted them. If one of them has ended, its group and session still identify its descendants. `is_marked`
+    says of any process whether its environment has the mark of the tree.
     """
     members: dict[int, ProcessEntry] = {}
     ids = {leader}
@@ -59,6 +65,10 @@ def find_tree(leader: int, known_members: Iterable[ProcessEntry] = ()) -> dict[i
         if process is None or process.start_time == member.start_time:
             ids |= _tree_ids(member)
     processes = [process for pid in _all_pids() if (process := read_process(pid)) is not None]
+    for process in processes:
+        if process.pid not in members and is_marked(process):
+            members[process.pid] = process
+            ids |= _tree_ids(process)
     added = True
     while added:
         added = False
@@ -75,6 +85,27 @@ def find_tree(leader: int, known_members: Iterable[ProcessEntry] = ()) -> dict[i
 def _tree_ids(member: ProcessEntry) -> set[int]:
     # The tree started its own session, so every group and session of a member belongs to the tree.
     return {member.pid, member.group, member.session} - {0, 1}
+
+
+class TreeMark:
+    """Recognizes the processes of one tree by a random text in their environment."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.encode()
+        self._checked: dict[tuple[int, int], bool] = {}  # by process id and start time
+
+    def is_on(self, process: ProcessEntry) -> bool:
+        """Return whether a process has the mark. Each process is read once: children inherit the mark."""
+        key = (process.pid, process.start_time)
+        found = self._checked.get(key)
+        if found is None:
+            try:
+                with open(f"/proc/{process.pid}/environ", "rb") as file:
+                    found = self._text in file.read()
+            except OSError:
+                found = False  # it has ended, or belongs to another user
+            self._checked[key] = found
+        return found
 
 
 def is_alive(member: ProcessEntry) -> bool:
@@ -108,17 +139,29 @@ def _all_pids() -> list[int]:
 _SCRIPT: Final = r"""
 trap '' HUP INT QUIT TERM PIPE USR1 USR2 ALRM TSTP TTIN TTOU
 cd /
-watched=' '
-while read -r verb id; do
+watched=' ' marks=' '
+while read -r verb id mark; do
     case $verb in
-        +) watched="$watched$id " ;;
-        -) case $watched in *" $id "*) watched="${watched%%" $id "*} ${watched#*" $id "}" ;; esac ;;
+        +) watched="$watched$id " marks="$marks$mark " ;;
+        -) case $watched in *" $id "*) watched="${watched%%" $id "*} ${watched#*" $id "}" ;; esac
+           case $marks in *" $mark "*) marks="${marks%%" $mark "*} ${marks#*" $mark "}" ;; esac ;;
     esac
 done
 [ "$watched" = ' ' ] && exit 0
 tree=$watched strays=' '
+patterns=
+for mark in $marks; do patterns="$patterns -e $mark"; done
 look() {
-    table=
+    table= marked=' '
+    if [ -e /proc/self/environ ]; then
+        for file in $(grep -ls $patterns /proc/[0-9]*/environ); do
+            file=${file#/proc/} marked="$marked${file%/environ} "
+        done
+    else
+        for pid in $(ps -axEww -o pid=,command= | grep $patterns | sed 's/^ *\([0-9]*\).*/\1/'); do
+            [ "$pid" = $$ ] || kill -s $signal "$pid"
+        done
+    fi
     for stat in /proc/[0-9]*/stat; do
         { read -r line < "$stat"; } 2>/dev/null || continue
         pid=${line%% *}
@@ -133,7 +176,7 @@ look() {
             set -- $entry
             unset IFS
             case $tree in *" $1 "*) continue ;; esac
-            case $tree in *" $2 "* | *" $3 "* | *" $4 "*)
+            case "$tree,$marked," in *" $2 "*,*, | *" $3 "*,*, | *" $4 "*,*, | *,*" $1 "*,)
                 tree="$tree$1 " strays="$strays$1:$5 " grown=yes ;;
             esac
         done
@@ -155,15 +198,15 @@ class Watchdog:
     """Ends the children of this process when it is killed. Runs one small shell.
 
     The shell blocks on a pipe whose other end only this process holds. When this process ends, even
-    by SIGKILL, the pipe closes. The shell then terminates and kills the registered process groups, and
-    the descendants that left them as far as /proc shows them. It runs in its own session, ignores terminal
-    signals and holds no other descriptor. Process groups are registered from their start until just before
-    they are reaped.
+    by SIGKILL, the pipe closes. The shell then terminates and kills the registered process groups, and the
+    descendants that left them: by descent, and by their mark if their parents have already ended. It runs in
+    its own session, ignores terminal signals and holds no other descriptor. Process groups are registered
+    from their start until just before they are reaped.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._groups: set[int] = set()
+        self._groups: dict[int, str] = {}  # the mark of each group
         self._pipe = -1
         self._shell: subprocess.Popen[bytes] | None = None
 
@@ -173,17 +216,17 @@ class Watchdog:
             if self._shell is None:
                 self._start_shell()
 
-    def watch(self, group: int) -> None:
-        """Register a group, to be ended when this process dies."""
+    def watch(self, group: int, mark: str) -> None:
+        """Register a group and the mark of its tree, to be ended when this process dies."""
         with self._lock:
-            self._groups.add(group)
-            self._write_line(f"+ {group}\n")
+            self._groups[group] = mark
+            self._write_line(f"+ {group} {mark}\n")
 
     def forget(self, group: int) -> None:
         """Unregister a group that has ended, before its id is reused."""
         with self._lock:
-            self._groups.discard(group)
-            self._write_line(f"- {group}\n")
+            mark = self._groups.pop(group, "")
+            self._write_line(f"- {group} {mark}\n")
 
     def release(self) -> None:
         """Close the pipe: the shell ends the registered groups, then itself."""
@@ -228,7 +271,10 @@ class Watchdog:
             self._start_shell()
             if self._pipe >= 0:
                 with contextlib.suppress(OSError):
-                    os.write(self._pipe, "".join(f"+ {group}\n" for group in sorted(self._groups)).encode())
+                    os.write(
+                        self._pipe,
+                        "".join(f"+ {group} {mark}\n" for group, mark in self._groups.items()).encode(),
+                    )
 
     def _close_pipe(self) -> None:
         if self._shell is None:
@@ -287,17 +333,18 @@ class ProcessGroup:
     reused.
     """
 
-    def __init__(self, child: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, child: "subprocess.Popen[bytes]", mark: str) -> None:
         self._child = child
+        self._mark = TreeMark(mark)
         self._members: dict[int, ProcessEntry] = {}
         self._known_members: dict[int, ProcessEntry] = {}
         self._reaped = False
-        WATCHDOG.watch(child.pid)
+        WATCHDOG.watch(child.pid, mark)
 
     def scan(self) -> None:
         """Find the members now: those that left the group cannot be found once their parent has ended."""
         if not self._reaped and sys.platform.startswith("linux"):
-            self._members = find_tree(self._child.pid, self._known_members.values())
+            self._members = find_tree(self._child.pid, self._known_members.values(), self._mark.is_on)
             self._known_members |= self._members
 
     def terminate(self) -> None:

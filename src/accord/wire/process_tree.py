@@ -27,6 +27,9 @@ else:
     from accord.wire.process_posix import CREATION_FLAGS, NEW_SESSION, prepared_signals
     from accord.wire.process_posix import ProcessGroup as PlatformProcessTree
 
+TREE_VARIABLE: Final = "ACCORD_PROCESS_TREE"
+"""The environment variable with the marks of the trees that a process belongs to, the inner one last."""
+
 DEV_NULL: Final = subprocess.DEVNULL
 """For a stdin, stdout or stderr that is not used."""
 
@@ -89,6 +92,8 @@ def start_process(
     """
     environment = {**os.environ, **(env or {})}
     variables = {name: value for name, value in environment.items() if value is not None}
+    mark = os.urandom(16).hex()
+    variables[TREE_VARIABLE] = f"{variables.get(TREE_VARIABLE, '')} {mark}".strip()
     folder = os.path.abspath(cwd) if cwd is not None else None
     argv = [_find_program(command, folder, variables), *command[1:]]
     if tty is not None:
@@ -109,15 +114,16 @@ def start_process(
             )
         except (OSError, ValueError) as error:
             raise NeverStarted(_explain_start_error(command[0], argv[0], error)) from error
-    return ProcessTree(child)
+    return ProcessTree(child, mark)
 
 
 class ProcessTree:
     """A running child and all its descendants."""
 
-    def __init__(self, child: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, child: "subprocess.Popen[bytes]", mark: str) -> None:
+        """`mark` is a unique text in the environment of the child and so of its descendants."""
         self._child = child
-        self._platform: PlatformTree = PlatformProcessTree(child)
+        self._platform: PlatformTree = PlatformProcessTree(child, mark)
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[ProcessExit] = self._loop.create_future()
         self._pidfd = -1
@@ -268,6 +274,13 @@ def _find_program(command: Sequence[str], cwd: str | None, env: Mapping[str, str
     found = shutil.which(path, path=env.get("PATH", os.defpath))
     if found is not None:
         return found
+    words = name.split()
+    if len(words) > 1:
+        separate = ", ".join(f'"{word}"' for word in words)
+        raise NeverStarted(
+            f"cannot start {name}: there is no program of this name; "
+            f"give the program and its arguments as separate words: {separate}"
+        )
     if not is_path:
         raise NeverStarted(f"cannot start {name}: it is not on PATH; install it or give its full path")
     if os.path.isdir(path):

@@ -86,7 +86,8 @@ if sys.platform == "win32":
     class Job:
         """The processes that one child started; the counterpart of `ProcessGroup`."""
 
-        def __init__(self, child: "subprocess.Popen[bytes]") -> None:
+        def __init__(self, child: "subprocess.Popen[bytes]", mark: str) -> None:
+            """`mark` is not needed: no process leaves its job."""
             self._kernel = _kernel()
             self._child = child
             self._handle: Any = self._kernel.CreateJobObjectW(None, None)

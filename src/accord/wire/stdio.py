@@ -96,15 +96,15 @@ class StdioTransport:
         frames = self._framer.finish()
         if frames and self._receiver is not None:
             self._receiver.frames(frames)
-        self._finish("the client closed stdin")
+        self._finish("the client closed stdin", can_send=True)
 
     def _on_output_failure(self, error: OSError) -> None:
         self._finish(f"the client no longer reads our stdout ({error.strerror})")
 
-    def _finish(self, reason: str) -> None:
+    def _finish(self, reason: str, *, can_send: bool = False) -> None:
         if self._end is not None:
             return
-        self._end = TransportEnd(reason)
+        self._end = TransportEnd(reason, can_send=can_send)
         if self._reader is not None:
             self._reader.close()
         if self._receiver is not None:

@@ -14,9 +14,13 @@ Every implementation keeps these rules (tests/wire/transport_contract.py checks 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
+
+from accord.errors import ConnectionClosed
+
+C = TypeVar("C", bound=ConnectionClosed)
 
 
 class OversizedFrame(Struct, frozen=True):
@@ -39,6 +43,12 @@ class TransportEnd(Struct, frozen=True):
     stderr: str = ""
     connected: bool = True
     """False if the connection was never established."""
+    can_send: bool = False
+    """Whether frames may still reach the peer: only the incoming direction has ended."""
+
+    def error(self, message: str, kind: type[C] = ConnectionClosed) -> C:
+        """Return the error for what this end made impossible."""
+        return kind(message, exit_code=self.exit_code, signal=self.signal, stderr=self.stderr)
 
 
 class Receiver(Protocol):

@@ -13,13 +13,15 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias, TypeVar, cast
 
 from accord.errors import InvalidParams, RequestCancelled
+from accord.private_files import write_atomically
 
 _HAS_FOLDER_DESCRIPTORS: Final = os.open in os.supports_dir_fd
 _AS_EFFECTIVE_USER: Final = os.access in os.supports_effective_ids
@@ -51,14 +53,14 @@ class Folder:
         elif not stat.S_ISDIR(os.lstat(path).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
-    def open_folder(self, name: str, *, create: bool = False) -> "Folder":
-        """Open a folder inside this one. With `create`, create it if it is missing."""
+    def open_folder(self, name: str, *, create: "StopSignal | None" = None) -> "Folder":
+        """Open a folder inside this one. With `create`, create it if it is missing, unless that is set."""
         try:
             return Folder(self.path / name, self)
         except FileNotFoundError:
-            if not create:
+            if create is None:
                 raise
-        with suppress(FileExistsError):
+        with create.step(), suppress(FileExistsError):
             os.mkdir(self._name_or_path(name), dir_fd=self._descriptor)
         return Folder(self.path / name, self)
 
@@ -89,13 +91,15 @@ class Folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC | _BINARY
         return os.open(self._name_or_path(name), flags, mode, dir_fd=self._descriptor)
 
-    def replace(self, source: str, target: str) -> None:
-        """Rename `source` to `target` in one step, replacing `target`."""
-        os.replace(
-            self._name_or_path(source),
-            self._name_or_path(target),
-            src_dir_fd=self._descriptor,
-            dst_dir_fd=self._descriptor,
+    def write_file(self, name: str, data: bytes, before: os.stat_result | None, stop: "StopSignal") -> None:
+        """Create or replace a file in one step. `before` is the status of the old one."""
+        write_atomically(
+            self._name_or_path(name),
+            data,
+            mode=0o666,
+            like=before,
+            dir_fd=self._descriptor,
+            last_step=stop.step,
         )
 
     def remove(self, name: str) -> None:
@@ -197,12 +201,12 @@ class Roots:
         )
 
     def with_parent_folder(
-        self, path: AnyPath, action: Callable[[Folder, str], T], *, create: bool = False
+        self, path: AnyPath, action: Callable[[Folder, str], T], *, create: "StopSignal | None" = None
     ) -> T:
         """Call `action` with the open parent folder of the resolved path, and the file's name in it.
 
-        With `create`, missing folders are created. If a folder of the path or the name itself (`action`
-        raises ELOOP) has become a link, the path is resolved again. Raises OSError.
+        With `create`, missing folders are created while the signal is not set. If a folder of the path or
+        the name itself (`action` raises ELOOP) has become a link, the path is resolved again. Raises OSError.
         """
         if os.fspath(path).endswith(("/", os.sep)):
             raise InvalidParams(f"{quote_value(path)} names a folder, not a file")
@@ -218,7 +222,7 @@ class Roots:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _open(self, target: Path, create: bool) -> Folder:
+    def _open(self, target: Path, create: "StopSignal | None") -> Folder:
         """Open the folder `target`, starting at the outermost root that contains it."""
         containing = [root for root in self.folders if target.is_relative_to(root)]
         root = min(containing, key=lambda root: len(root.parts))
@@ -263,7 +267,41 @@ def _real_path(path: AnyPath) -> Path:
     raise InvalidParams(f"{quote_value(text)} keeps changing; it could not be resolved")
 
 
-def replace_file(folder: Folder, name: str, data: bytes, stop: threading.Event) -> None:
+class StopSignal:
+    """Tells work in a thread to stop. Once `set` has returned, no further step of the work is done.
+
+    The signal of a part of the work is also set with the signal of the whole.
+    """
+
+    def __init__(self, whole: "StopSignal | None" = None) -> None:
+        self.writing: bool = False
+        """Whether the work writes a file, and no user is asked any more."""
+        self._whole = whole
+        self._lock = threading.Lock()
+        self._is_set = False
+
+    def set(self) -> None:
+        """Stop the work. Waits for a step that is being done."""
+        with self._lock:
+            self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set or (self._whole is not None and self._whole.is_set())
+
+    @contextmanager
+    def step(self) -> Generator[None]:
+        """Do one short step that others can see, such as a rename. Raises RequestCancelled if it is set."""
+        with nullcontext() if self._whole is None else self._whole.step(), self._lock:
+            if self._is_set:
+                raise RequestCancelled()
+            yield
+
+
+CURRENT_STOP: ContextVar[StopSignal | None] = ContextVar("accord_stop", default=None)
+"""The signal of the request that the running code serves."""
+
+
+def replace_file(folder: Folder, name: str, data: bytes, stop: StopSignal) -> None:
     """Write a file in one step: readers see the old bytes or the new ones.
 
     Keeps the mode and owner of an old file.
@@ -271,20 +309,9 @@ def replace_file(folder: Folder, name: str, data: bytes, stop: threading.Event) 
     Raises OSError (ELOOP if the name is a link), and RequestCancelled if `stop` is set before the last step.
     """
     before = _status_to_replace(folder, name)
-    temporary = f".accord-{os.urandom(8).hex()}.tmp"
-    descriptor = folder.create_file(temporary, 0o666 if before is None else 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if before is not None:
-                _keep_owner_and_mode(descriptor, before)
-            file.write(data)
-        if stop.is_set():
-            raise RequestCancelled()
-        folder.replace(temporary, name)
-    except BaseException:
-        with suppress(OSError):
-            folder.remove(temporary)
-        raise
+    if stop.is_set():
+        raise RequestCancelled()
+    folder.write_file(name, data, before, stop)
 
 
 def _status_to_replace(folder: Folder, name: str) -> os.stat_result | None:
@@ -298,11 +325,3 @@ def _status_to_replace(folder: Folder, name: str) -> os.stat_result | None:
         # The folder may allow a rename, but a read-only file should not be replaced.
         raise PermissionError(errno.EACCES, "the file is read-only")
     return before
-
-
-def _keep_owner_and_mode(descriptor: int, before: os.stat_result) -> None:
-    """Copy the owner and mode, but no set-id bits, as a write in place would."""
-    if os.name == "posix":
-        with suppress(PermissionError):
-            os.fchown(descriptor, before.st_uid, before.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)

@@ -82,6 +82,18 @@ def _find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None
     return shutil.which(command, path=env.get("PATH", os.defpath))
 
 
+def require_program(command: TerminalCommand, roots: Roots, env: Mapping[str, str]) -> None:
+    """Raise InvalidParams if the program or the folder of a checked command does not exist. Blocking."""
+    prepared = prepare(command, roots, env)
+    if shutil.which(prepared.argv[0]) is None:
+        raise InvalidParams(f"cannot run {quote_value(command.command)}: there is no such program")
+
+
+def is_program_with_spaces(command: str, cwd: Path, env: Mapping[str, str]) -> bool:
+    """Whether a command that looks like a shell line is the name of a program, which is then run instead."""
+    return not _PLAIN_WORD.fullmatch(command) and _find_program(command, cwd, env) is not None
+
+
 def _shell_prefix(env: Mapping[str, str]) -> list[str]:
     if os.name == "nt":
         return [env.get("COMSPEC", "cmd.exe"), "/d", "/s", "/c"]

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import InternalError, InvalidParams, NeverStarted, NotFound, RequestCancelled
 from accord.wire.pipes import LoopReader, PipeReader
 from accord.wire.process_tree import ProcessTree, StopTimeouts, start_process
-from accord.workspace.roots import Roots, quote_value
+from accord.workspace.roots import CURRENT_STOP, Roots, quote_value
 from accord.workspace.terminal_command import PreparedCommand, TerminalCommand, prepare
 
 
@@ -226,11 +226,16 @@ def _ignore_output(_id: str, _text: str) -> None:
     pass
 
 
+ConfineCommand: TypeAlias = Callable[[PreparedCommand, Mapping[str, str]], PreparedCommand]
+"""Returns what to start instead of a command, so that it runs confined. Gets the variables of the request."""
+
+
 class Terminals:
     """The terminals of one session, by id. An id is valid from `create` to `release`.
 
     The roots bound where a command starts, not what it does; the policy decides whether it may run. A command
-    gets the environment of this process, or `base_env`, with its own entries on top.
+    gets the environment of this process, or `base_env`, with its own entries on top. `confine` can replace
+    the command and its environment; it is called in a thread.
     """
 
     def __init__(
@@ -240,6 +245,7 @@ class Terminals:
         pty: PtySize | None = DEFAULT_PTY,
         base_env: Mapping[str, str] | None = None,
         on_output: Callable[[str, str], None] = _ignore_output,
+        confine: ConfineCommand | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Use a pipe if `pty` is None.
@@ -252,6 +258,7 @@ class Terminals:
         self._pty = pty
         self._base_env = base_env
         self._on_output = on_output
+        self._confine = confine
         self._clock = clock
         self._terminals: dict[str, RunningTerminal] = {}
         self._closed = False
@@ -264,8 +271,10 @@ class Terminals:
         DEFAULT_OUTPUT_BYTES.
         """
         command.check()
-        base = os.environ if self._base_env is None else self._base_env
-        launch = await asyncio.to_thread(prepare, command, self.roots, channel_env(base, self._pty))
+        launch = await asyncio.to_thread(self._prepare, command)
+        stop = CURRENT_STOP.get()
+        if stop is not None and stop.is_set():
+            raise RequestCancelled(f"{quote_value(command.command)} was not started: the turn was stopped")
         if self._closed:
             raise RequestCancelled(f"{quote_value(command.command)} was not started: the session is closed")
         if sum(terminal.running for terminal in self._terminals.values()) >= MAX_RUNNING:
@@ -316,6 +325,13 @@ class Terminals:
         if terminal is None:
             raise _unknown_terminal(id)
         return terminal
+
+    def _prepare(self, command: TerminalCommand) -> PreparedCommand:
+        base = os.environ if self._base_env is None else self._base_env
+        launch = prepare(command, self.roots, channel_env(base, self._pty))
+        if self._confine is None:
+            return launch
+        return self._confine(launch, {**channel_env({}, self._pty), **(command.env or {})})
 
     def _start(self, id: str, launch: PreparedCommand, buffer: OutputBuffer) -> RunningTerminal:
         try:

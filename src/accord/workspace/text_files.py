@@ -8,7 +8,6 @@ roots.
 import asyncio
 import errno
 import os
-import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,15 @@ from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from accord.errors import InternalError, InvalidParams, NotFound, RequestCancelled, RpcError
-from accord.workspace.roots import AnyPath, Folder, Roots, quote_value, replace_file
+from accord.workspace.roots import (
+    CURRENT_STOP,
+    AnyPath,
+    Folder,
+    Roots,
+    StopSignal,
+    quote_value,
+    replace_file,
+)
 
 _CHUNK: Final = 256 * 1024
 
@@ -45,7 +52,7 @@ def lines_of(text: str, line: int | None, limit: int | None) -> str:
 
 
 def read_lines(
-    descriptor: int, line: int | None, limit: int | None, max_bytes: int, stop: threading.Event
+    descriptor: int, line: int | None, limit: int | None, max_bytes: int, stop: StopSignal
 ) -> bytes:
     """Return the same lines of an open file. Uses at most about `max_bytes` bytes of memory for any file.
 
@@ -87,7 +94,7 @@ def _after_line_ends(text: str | bytes, end: str | bytes, count: int, start: int
 
 T = TypeVar("T")
 
-Work = Callable[[threading.Event], T]
+Work = Callable[[StopSignal], T]
 
 
 class PathQueue:
@@ -117,10 +124,10 @@ class PathSlot:
     async def run(self, work: Work[T]) -> T:
         """Run the work in a thread.
 
-        A canceled caller returns immediately and sets the event of the work. The slot lasts until the work
+        A canceled caller returns immediately and sets the signal of the work. The slot lasts until the work
         has ended, so that a late write cannot overwrite the next one.
         """
-        stop = threading.Event()
+        stop = StopSignal(CURRENT_STOP.get())
         running = asyncio.get_running_loop().run_in_executor(None, work, stop)
         self._running = running
         try:
@@ -181,15 +188,18 @@ class TextFiles:
         buffers: EditorBuffers | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         missing_is_empty: bool = False,
+        check_write: Callable[[Path], None] | None = None,
     ) -> None:
         """Bound one read to `max_bytes`.
 
-        `missing_is_empty` helps agents that read a file before they create it.
+        `missing_is_empty` helps agents that read a file before they create it. `check_write` gets the
+        resolved path of a file before it is written, in a thread, and raises RpcError to refuse that.
         """
         self.roots: Roots = roots
         self._buffers = buffers
         self._max_bytes = max_bytes
         self._missing_is_empty = missing_is_empty
+        self._check_write = check_write
         self._queue = PathQueue()
 
     async def read_text(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
@@ -213,6 +223,9 @@ class TextFiles:
         Raises OutsideRoots, or InvalidParams if the file cannot be written.
         """
         data = _encode(path, content)
+        stop = CURRENT_STOP.get()
+        if stop is not None:
+            stop.writing = True
         async with self._queue.slot(str(path)) as slot:
             if self._buffers is not None:
                 target = await slot.run(lambda _: self.roots.resolve(path))
@@ -220,7 +233,7 @@ class TextFiles:
                     return
             await slot.run(lambda stop: self._write(path, data, stop))
 
-    def _read(self, path: AnyPath, line: int | None, limit: int | None, stop: threading.Event) -> str:
+    def _read(self, path: AnyPath, line: int | None, limit: int | None, stop: StopSignal) -> str:
         try:
             descriptor = self.roots.with_parent_folder(path, Folder.open_file)
         except FileNotFoundError:
@@ -249,11 +262,16 @@ class TextFiles:
         finally:
             os.close(descriptor)
 
-    def _write(self, path: AnyPath, data: bytes, stop: threading.Event) -> None:
+    def _write(self, path: AnyPath, data: bytes, stop: StopSignal) -> None:
+        def write(folder: Folder, name: str) -> None:
+            if self._check_write is not None:
+                self._check_write(folder.path / name)  # again: a link may have changed meanwhile
+            replace_file(folder, name, data, stop)
+
+        if self._check_write is not None:
+            self._check_write(self.roots.resolve(path))  # before folders are created
         try:
-            self.roots.with_parent_folder(
-                path, lambda folder, name: replace_file(folder, name, data, stop), create=True
-            )
+            self.roots.with_parent_folder(path, write, create=stop)
         except FileNotFoundError as error:
             # Folders inside a root are created, but never the root itself.
             raise NotFound(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.check.model_agent.connection import ErrorResponse
 from tests.check.model_agent.state import MODES, Message, Session, absolute, modes, options
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from tests.check.model_agent.agent import ModelAgent
@@ -323,4 +324,4 @@ class Sessions:
 def _initialize_server(command: list[str]) -> None:
     """Start an MCP server, send it `initialize`, and end it."""
     hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n'
-    subprocess.run(command, input=hello.encode(), stdout=subprocess.DEVNULL, check=False, timeout=30)
+    subprocess.run(command, input=hello.encode(), stdout=subprocess.DEVNULL, check=False, timeout=PATIENCE)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 INFO = {"protocolVersion": 1, "agentCapabilities": {}, "agentInfo": {"name": "odd", "version": "1"}}
+logs: dict[str, list[str]] = {}
+running: list[Any] = []
 CHUNK = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "again and again"}}
 
 
@@ -18,8 +20,32 @@ def put(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def update(update: dict[str, Any]) -> dict[str, Any]:
-    return {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+def update(update: dict[str, Any], session: str = "s") -> dict[str, Any]:
+    return {"method": "session/update", "params": {"sessionId": session, "update": update}}
+
+
+def chunk(kind: str, text: str) -> dict[str, Any]:
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+
+
+def log(session: str) -> list[str]:
+    """The texts of the user and the agent in a session of this process, by turns."""
+    return logs.setdefault(session, [])
+
+
+def unknown(message: dict[str, Any]) -> dict[str, Any]:
+    return {"id": message["id"], "error": {"code": -32002, "message": "unknown session"}}
+
+
+def initialize_result(behavior: str) -> dict[str, Any]:
+    kind = {"names_variables": "env_var", "names_passwords": "password"}.get(behavior)
+    key = {"type": kind, "id": "key", "name": "Key", "vars": [{"name": "KEY"}]}
+    loads = behavior in ("warns", "loses_text")
+    return {
+        **INFO,
+        "agentCapabilities": {"loadSession": True} if loads else {},
+        **({"authMethods": [key]} if kind else {}),
+    }
 
 
 def crashes(message: dict[str, Any]) -> None:
@@ -75,6 +101,75 @@ def hangs(message: dict[str, Any]) -> None:
         rejects(message)
 
 
+def answers_without_id(message: dict[str, Any]) -> None:
+    """Answer a negative id, and a prompt with a lone surrogate, like a line that is not JSON."""
+    if message["id"] == -7 or "\\ud83d" in json.dumps(message):
+        put({"error": {"code": -32700, "message": "Parse error"}})
+    elif message["method"] == "session/prompt":
+        put({"id": message["id"], "result": {"stopReason": "end_turn"}})
+    else:
+        rejects(message)
+
+
+def ends_busy_turns(message: dict[str, Any]) -> None:
+    """Start a tool, answer a second prompt at once, and end the first by itself before it is canceled."""
+    if message["method"] != "session/prompt":
+        rejects(message)
+    elif message["id"] not in running and not running:
+        running.append(message["id"])
+        call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "sleep", "status": "in_progress"}
+        put(update(call, message["params"]["sessionId"]))
+    else:
+        for id in (running.pop(), message["id"]):
+            put({"id": id, "result": {"stopReason": "end_turn"}})
+
+
+def warns(message: dict[str, Any]) -> None:
+    """Put a warning before every answer of the model; replay the conversation without it."""
+    params = message["params"]
+    if message["method"] == "session/prompt":
+        text = params["prompt"][0]["text"].rpartition(": ")[2]
+        put(update(chunk("agent_message_chunk", "The model is unknown. "), params["sessionId"]))
+        put(update(chunk("agent_message_chunk", text), params["sessionId"]))
+        put({"id": message["id"], "result": {"stopReason": "end_turn"}})
+        log(params["sessionId"]).extend([params["prompt"][0]["text"], text])
+    elif message["method"] == "session/load":
+        for number, text in enumerate(log(params["sessionId"])):
+            kind = "agent_message_chunk" if number % 2 else "user_message_chunk"
+            put(update(chunk(kind, text), params["sessionId"]))
+        put({"id": message["id"], "result": {}} if log(params["sessionId"]) else unknown(message))
+    else:
+        rejects(message)
+
+
+def loses_text(message: dict[str, Any]) -> None:
+    """Like `warns`, but replay only the warning."""
+    if message["method"] == "session/load" and log(message["params"]["sessionId"]):
+        told = log(message["params"]["sessionId"])
+        told[1::2] = ["The model is unknown. "] * (len(told) // 2)
+    warns(message)
+
+
+def names_variables(message: dict[str, Any]) -> None:
+    """`initialize` has auth methods of type `env_var`, which were official for a while."""
+    rejects(message)
+
+
+def answers_batches(message: dict[str, Any]) -> None:
+    """Answer a batch with an array of answers, as JSON-RPC wants it."""
+    rejects(message)
+
+
+def sends_batches(message: dict[str, Any]) -> None:
+    """React to a batch with a batch of its own."""
+    rejects(message)
+
+
+def names_passwords(message: dict[str, Any]) -> None:
+    """`initialize` has an auth method of a type that was never official."""
+    rejects(message)
+
+
 def reads_chunks(message: dict[str, Any]) -> None:
     """Treat the result of one read as a line."""
     rejects(message)
@@ -97,6 +192,14 @@ BEHAVIORS: dict[str, Callable[[dict[str, Any]], None]] = {
         rejects,
         hangs,
         reads_chunks,
+        answers_without_id,
+        ends_busy_turns,
+        warns,
+        loses_text,
+        names_variables,
+        names_passwords,
+        answers_batches,
+        sends_batches,
     )
 }
 
@@ -111,10 +214,15 @@ def main(behavior: str, pid_file: str) -> None:
             message = json.loads(line)
         except ValueError:
             continue
+        if isinstance(message, list) and message and behavior in ("answers_batches", "sends_batches"):
+            answers = [{"jsonrpc": "2.0", "id": item["id"], "result": {}} for item in message]
+            call = {"jsonrpc": "2.0", **update(CHUNK, "s1")}
+            sys.stdout.write(json.dumps(answers if behavior == "answers_batches" else [call]) + "\n")
+            sys.stdout.flush()
         if not isinstance(message, dict) or "method" not in message or "id" not in message:
             continue
         if message["method"] == "initialize":
-            put({"id": message["id"], "result": INFO})
+            put({"id": message["id"], "result": initialize_result(behavior)})
         elif message["method"] == "session/new" and behavior != "crashes":
             opened += 1
             put({"id": message["id"], "result": {"sessionId": f"s{opened}"}})

@@ -1,4 +1,4 @@
-"""A minimal client on the standard library: `good`, `wrong`, `crashes`, `floods` or `hangs`.
+"""A minimal client on the standard library: `good`, `wrong`, `crashes`, `floods`, `hangs` or `refuses`.
 
 Usage: simple_client.py BEHAVIOR PROMPT [OPTION ...] -- AGENT [ARGUMENT ...]. With `hangs`, it writes its
 process ids to the file PROMPT.
@@ -34,6 +34,8 @@ def main(behavior: str, prompt: str, command: list[str]) -> None:
                 send(method="session/cancel", params={"sessionId": "check-1"})
             if "id" in message:
                 code = -32000 if behavior == "wrong" else -32601
+                if message["method"] in ("terminal/create", "fs/read_text_file") and behavior == "refuses":
+                    code = -32602 if message["params"].get("args") in ("x", [1]) else -32603
                 send(id=message["id"], error={"code": code, "message": "no such method"})
             elif message["params"].get("update", {}).get("sessionUpdate") == "agent_message_chunk":
                 sys.stdout.write(message["params"]["update"]["content"].get("text", ""))
@@ -42,7 +44,14 @@ def main(behavior: str, prompt: str, command: list[str]) -> None:
                 os.kill(os.getpid(), signal.SIGABRT)
         sys.exit("the agent is gone")
 
-    ask(1, "initialize", protocolVersion=1, clientInfo={"name": "simple", "version": "1"})
+    offered: dict[str, object] = {"terminal": True, "fs": {"readTextFile": True}}
+    ask(
+        1,
+        "initialize",
+        protocolVersion=1,
+        clientInfo={"name": "simple", "version": "1"},
+        **({"clientCapabilities": offered} if behavior == "refuses" else {}),
+    )
     session = ask(2, "session/new", cwd=os.getcwd(), mcpServers=[])["sessionId"]
     ask(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": prompt}])
     if behavior == "hangs":

@@ -1,7 +1,8 @@
 """An agent that stores sessions, written in plain JSON lines: three in one folder, one in another, two per
 page.
 
-`KEEPER_WITHOUT` names what it does not support (list, load, fork, delete). `KEEPER_CALLS` is a file for the
+`KEEPER_WITHOUT` names what it does not support (list, load, fork, delete; servers: loading without MCP
+servers). `KEEPER_CALLS` is a file for the
 calls it receives. `KEEPER_LOGIN` is a file that exists once the user has signed in; until then sessions are
 refused.
 """
@@ -83,6 +84,8 @@ def answer(method: str, params: dict[str, Any], id: Any) -> Any:
         return send({"id": id, "result": {"stopReason": "end_turn"}})
     if session not in known and method in ("session/load", "session/fork", "session/delete"):
         return send({"id": id, "error": {"code": -32002, "message": "Session not found"}})
+    if method == "session/load" and "servers" in WITHOUT and not params.get("mcpServers"):
+        return send({"id": id, "error": {"code": -32602, "message": "the session needs its MCP servers"}})
     if method == "session/load":
         if "replay" not in WITHOUT:
             replay(session)

@@ -402,7 +402,7 @@ def test_the_error_goes_to_stderr_without_escape_sequences() -> None:
         assert recorder.stderr.getvalue() == "accord run: it died; its last stderr lines:\nboom\nlast\n"
     recorder = on_pipe()
     recorder.output.finished(TurnEnded(), RpcError("no such model", {"a": 1}), 1)
-    assert recorder.stderr.getvalue() == "accord run: no such model ({'a': 1}) [-32603]\n"
+    assert recorder.stderr.getvalue() == "accord run: no such model (a: 1) [-32603]\n"
 
 
 @pytest.mark.parametrize(

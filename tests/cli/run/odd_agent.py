@@ -184,6 +184,18 @@ def turn(message: Any) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             while True:
                 signal.pause()
+        case "tidies":
+            import signal
+
+            def tidy(number: int, frame: object) -> None:
+                Path(MORE[0]).write_text("tidy")
+                sys.exit(0)
+
+            signal.signal(signal.SIGTERM, tidy)
+            say("done")
+            answer(message, {"stopReason": "end_turn"})
+            while True:
+                signal.pause()
         case "chatters":
             while True:
                 say("a line of it\n\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.agent_process import environment
+from tests.patience import PATIENCE
 
 ODD_AGENT = str(Path(__file__).with_name("odd_agent.py"))
 
@@ -53,7 +54,7 @@ class RunHarness:
             cwd=self.cwd,
             env=self.env(**env),
             start_new_session=True,
-            timeout=50,
+            timeout=PATIENCE,
             check=False,
         )
         return RunResult(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.run.run_harness import ODD_AGENT, RunHarness, alive, odd_agent
+from tests.patience import PATIENCE
+
+from accord.session import TurnEnded
+from accord.store import open_store
 
 
 def test_a_finished_turn_exits_with_0(harness: RunHarness) -> None:
@@ -38,7 +42,7 @@ def test_the_stop_reason_sets_the_exit_code(harness: RunHarness, reason: str, co
 def test_an_error_response_exits_with_1(harness: RunHarness) -> None:
     ran = harness.run("hello", *odd_agent("fails"))
     assert ran.code == 1
-    assert "no such luck" in ran.err
+    assert ran.err == "accord run: no such luck (why: testing) [-32603]\n"
 
 
 def test_a_protocol_violation_exits_with_3(harness: RunHarness) -> None:
@@ -211,6 +215,93 @@ def test_strict_repairs_nothing(harness: RunHarness) -> None:
     assert ran.code != 0
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ('mode = "yolo"', "config.toml: mode: 'yolo' is not one of read-only, ask, workspace-write"),
+        (
+            '[endpoints.x]\nkind = "foo"',
+            "endpoints.x.kind: 'foo' is not one of anthropic, google, openai-chat, openai-responses",
+        ),
+        ('effort = "huge"', "config.toml: effort: 'huge' is not one of "),
+        (
+            '[permissions]\ndefault = "sometimes"',
+            "permissions.default: 'sometimes' is not one of all, allow, ask, deny, none, reads",
+        ),
+        ('modl = "x"', "config.toml: modl: there is no such setting; there are: model, effort"),
+        ("model = [", "config.toml: not valid TOML"),
+        ("[turn]\nrequests = 0", "config.toml: turn.requests: "),
+        ('model = "nope:x"', "'nope:x' names no known provider (anthropic, openai, google, rehearsal)"),
+    ],
+)
+def test_a_broken_configuration_exits_with_2_and_lists_the_choices(
+    harness: RunHarness, config: str, expected: str
+) -> None:
+    file = harness.home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(config)
+    ran = harness.run("hello")
+    assert ran.code == 2, ran.err
+    assert expected in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert "initialize" not in ran.err
+
+
+def test_a_missing_key_is_one_clear_line(harness: RunHarness) -> None:
+    ran = harness.run("hello", "--model", "openai:gpt-5")
+    assert ran.code == 6
+    expected = "openai: no key found; set OPENAI_API_KEY or run `accord agent --login openai` [-32000]"
+    assert ran.err == f"accord run: {expected}\n"
+
+
+def test_a_refused_call_shows_no_text_for_the_model(harness: RunHarness) -> None:
+    ran = harness.run("--model", "rehearsal", "write notes.txt: hello")
+    assert ran.code == 5
+    shown = ran.out.partition("Done, 1 of 1 failed.")[0]  # then comes what the model says
+    assert "Permission denied. This call was rejected." in shown
+    assert "Do not repeat it" not in shown
+    (harness.cwd / "notes.txt").write_text("old")
+    ran = harness.run("--model", "rehearsal", "--permissions", "all", "write notes.txt: hello")
+    shown = ran.out.partition("Done, 1 of 1 failed.")[0]
+    assert "exists but was not read" in shown
+    assert "read_file" not in shown
+
+
+def test_a_wrong_mode_lists_values_and_names(harness: RunHarness) -> None:
+    modes = {
+        "currentModeId": "ask",
+        "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "yolo", "name": "Accept edits"}],
+    }
+    ran = harness.run("hello", "--mode", "nope", *odd_agent("echo"), SETTINGS=json.dumps({"modes": modes}))
+    assert ran.code == 2
+    assert "--mode 'nope': the agent does not list it; it lists ask, yolo (Accept edits)" in ran.err
+
+
+def test_the_package_itself_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "accord", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("accord ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "model"),
+    [
+        ("OPENAI_BASE_URL", "openai:gpt-5"),
+        ("ANTHROPIC_BASE_URL", "anthropic:claude"),
+        ("GOOGLE_BASE_URL", "google:gemini"),
+        ("GOOGLE_GEMINI_BASE_URL", "google:gemini"),
+        ("MY_SERVER_BASE_URL", "my-server:m"),
+    ],
+)
+def test_an_address_with_a_password_is_refused(harness: RunHarness, variable: str, model: str) -> None:
+    address = "http://me:hunter22@127.0.0.1:9/v1"
+    ran = harness.run("hello", "--model", model, **{variable: address, "OPENAI_API_KEY": "x"})
+    assert ran.code == 2, ran.err
+    assert f"{variable}: an address must not have a name, password or query" in ran.err
+    assert "hunter22" not in ran.err + ran.out
+
+
 # -- sign-in ---------------------------------------------------------------------------------------------
 
 
@@ -225,7 +316,7 @@ def test_an_agent_that_requires_sign_in_exits_with_6_and_lists_its_methods(harne
     harness.settings(servers={"mine": {"command": command, "args": args}})
     ran = harness.run("hello", "-a", "mine", AUTH_METHODS=METHODS)
     assert ran.code == 6
-    assert "Authentication required ({'reason': 'no key'})" in ran.err
+    assert "Authentication required (reason: no key) [-32000]" in ran.err
     assert "sign in with 'By browser' (opens a page): accord agents login mine web" in ran.err
     assert "sign in with 'By key': accord agents login mine key" in ran.err
 
@@ -263,9 +354,33 @@ def test_a_terminated_run_ends_its_agent(harness: RunHarness, tmp_path: Path, nu
         assert process.stdout is not None
         assert process.stdout.read(7) == b"working"
         process.send_signal(number)
-        process.communicate(timeout=50)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert not alive(int(pid.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_run_still_writes_the_end_of_its_turn(
+    harness: RunHarness, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "accord.cli", "run", "hello", "--format", "json", *odd_agent("deaf")]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=harness.cwd,
+        env=harness.env(), start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        lines = [process.stdout.readline()]
+        while b"working" not in lines[-1]:
+            lines.append(process.stdout.readline())
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    *_, ended, result = [json.loads(line) for line in (*lines, *rest.splitlines())]
+    assert (ended["type"], ended["stopReason"]) == ("turn_ended", "cancelled")
+    assert (result["type"], result["stopReason"], result["exitCode"]) == ("result", "cancelled", 130)
+    with open_store(harness.home / "data" / "client.db") as store:
+        (summary,) = store.list(str(harness.cwd)).sessions
+        assert isinstance(list(store.events(summary.session_id))[-1], TurnEnded)
 
 
 def test_a_killed_run_leaves_no_agent(harness: RunHarness, tmp_path: Path) -> None:
@@ -297,7 +412,7 @@ def test_a_run_under_nohup_ignores_sighup(harness: RunHarness) -> None:
         assert process.stdout.read(7) == b"working"
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGINT)
-        _, output = process.communicate(timeout=50)
+        _, output = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert b"stopping; press Ctrl-C again to end the agent" in output, (
         "SIGHUP must be ignored, so that SIGINT is the first signal"
@@ -314,15 +429,34 @@ def test_the_answer_is_written_before_the_agent_has_ended(harness: RunHarness, t
         assert process.stdout is not None
         assert process.stdout.read(5) == b"done\n"
         assert alive(int(pid.read_text())), "the agent must still run when the answer is written"
-        assert process.wait(timeout=50) == 0
+        assert process.wait(PATIENCE) == 0
     assert not alive(int(pid.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_after_the_answer_lets_the_agent_end_by_itself(
+    harness: RunHarness, tmp_path: Path, number: signal.Signals
+) -> None:
+    """A killed agent would leave its temporary files behind."""
+    tidy = tmp_path / "tidy"
+    agent = odd_agent("tidies", str(tidy))
+    with subprocess.Popen(
+        [sys.executable, "-m", "accord.cli", "run", "--format", "quiet", "hello", *agent],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=harness.cwd,
+        env=harness.env(), start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.read(5) == b"done\n"
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+    assert tidy.read_text() == "tidy"
 
 
 def test_a_run_with_closed_streams_works(harness: RunHarness) -> None:
     command = shlex.join([sys.executable, "-m", "accord.cli", "run", "hello", *odd_agent("polite")])
     closed = subprocess.run(
         ["sh", "-c", f"{command} <&- >&-; echo $?"],
-        cwd=harness.cwd, env=harness.env(), capture_output=True, text=True, check=False, timeout=50,
+        cwd=harness.cwd, env=harness.env(), capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert (closed.stdout, closed.stderr) == ("0\n", "")
 
@@ -338,6 +472,6 @@ def test_a_reader_that_closes_early_ends_the_agent(harness: RunHarness, tmp_path
     os.close(write)
     assert os.read(read, 1)
     os.close(read)
-    _, output = process.communicate(timeout=50)
+    _, output = process.communicate(timeout=PATIENCE)
     assert b"Traceback" not in output
     assert not alive(int(pid.read_text()))

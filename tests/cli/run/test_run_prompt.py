@@ -197,7 +197,9 @@ def test_help_lists_options_and_exit_codes(harness: RunHarness) -> None:
 
 def test_every_option_is_used_in_a_test() -> None:
     """An option that is parsed but not used is an easy mistake."""
-    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+    folder = Path(__file__).parent
+    files = [*folder.glob("test_*.py"), folder.parent / "test_env_option.py"]
+    tests = "".join(file.read_text() for file in files)
     options = {
         word for action in parser()._actions for word in action.option_strings if word.startswith("--")
     }

@@ -74,6 +74,30 @@ def test_continue_prefers_the_newest_session_of_the_agents_list(harness: RunHarn
     assert [params["sessionId"] for params in received(log, "session/resume")] == ["s1"]
 
 
+def test_a_session_is_continued_by_the_beginning_of_its_id(harness: RunHarness, tmp_path: Path) -> None:
+    log = tmp_path / "heard.jsonl"
+    ids = ("s1", "abcd-1", "abcd-2")
+    listed = json.dumps([{"sessionId": id, "cwd": str(harness.cwd)} for id in ids])
+    env = {"CAPABILITIES": json.dumps({"loadSession": True, "sessionCapabilities": {"list": {}}})}
+    for text in ("s", "s1"):
+        ran = harness.run(
+            "hello", "--session", text, *odd_agent("echo"), SESSIONS=listed, HEARD=str(log), **env
+        )
+        assert ran.code == 0, ran.err
+    loads = [json.loads(line) for line in log.read_text().splitlines() if '"session/load"' in line]
+    assert [message["params"]["sessionId"] for message in loads] == ["s1", "s1"]
+    ran = harness.run("hello", "--session", "abcd", *odd_agent("echo"), SESSIONS=listed, **env)
+    assert ran.code == 2
+    assert "--session 'abcd' matches abcd-1, abcd-2: give more of the id" in ran.err
+
+
+def test_the_beginning_of_an_id_finds_a_session_of_the_coding_agent(harness: RunHarness) -> None:
+    first = harness.run("--model", "rehearsal", "--format", "json", "list .").result["session"]
+    again = harness.run("--format", "json", "--session", first[:6], "list .")
+    assert again.code == 0, again.err
+    assert again.result["session"] == first
+
+
 @pytest.mark.rule(103, 109)
 def test_a_session_that_cannot_be_loaded_exits_with_2(harness: RunHarness, tmp_path: Path) -> None:
     log = tmp_path / "log"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,49 @@ def test_all_options_are_shown_and_none_is_preselected(harness: RunHarness) -> N
         terminal.type("1\r")
         terminal.expect('"optionId": "yes"')
         assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("command", [(), ("--", sys.executable, "-m", "accord", "agent")])
+def test_a_command_of_the_coding_agent_is_asked_once(harness: RunHarness, command: tuple[str, ...]) -> None:
+    words = ("run", "--cwd", str(harness.cwd), "run echo $PWD && touch made", *command)
+    env = harness.env(TERM="xterm", ACCORD_MODEL="rehearsal")
+    with in_terminal(*words, env=env) as terminal:
+        terminal.expect("$ echo $PWD && touch made")
+        terminal.expect("Choose 1-")
+        terminal.type("1\r")
+        terminal.expect("Done.")
+        assert terminal.end() == 0
+    assert (harness.cwd / "made").exists()
+
+
+@pytest.mark.parametrize("kind", ["execute", "other"])
+def test_a_command_is_shown_with_its_folder(harness: RunHarness, kind: str) -> None:
+    call = {"title": "python3 app.py", "kind": kind, "rawInput": {"command": "python3 app.py", "timeout": 5}}
+    with run(harness, *odd_agent("permission", json.dumps(call))) as terminal:
+        terminal.expect("odd asks: run a command")
+        terminal.expect("  $ python3 app.py")
+        terminal.expect(f"  in {harness.cwd}")
+        terminal.expect("Choose 1-3: ")
+        assert "timeout" not in terminal.shown
+        terminal.type("3\r")
+        assert terminal.end() == 5
+
+
+def test_a_question_of_the_client_names_accord_and_shows_the_change(harness: RunHarness) -> None:
+    (harness.cwd / "a.txt").write_text("old\n")
+    write = {
+        "method": "fs/write_text_file",
+        "params": {"path": str(harness.cwd / "a.txt"), "content": "new\n"},
+    }
+    with run(harness, *odd_agent("requests", json.dumps(write))) as terminal:
+        terminal.expect("Accord asks: may odd write a file?")
+        terminal.expect(f"  | change {harness.cwd / 'a.txt'}")
+        terminal.expect("  | -old")
+        terminal.expect("  | +new")
+        terminal.expect("Choose 1-4: ")
+        terminal.type("1\r")
+        assert terminal.end() == 0
+    assert (harness.cwd / "a.txt").read_text() == "new\n"
 
 
 def test_a_rejection_and_ctrl_d_exit_with_5(harness: RunHarness) -> None:
@@ -114,28 +158,29 @@ def test_a_write_without_a_permission_request_is_asked_for(harness: RunHarness) 
     target = harness.cwd / "new.txt"
     request = json.dumps({"method": "fs/write_text_file", "params": {"path": str(target), "content": "x"}})
     with run(harness, *odd_agent("requests", request, request)) as terminal:
-        terminal.expect("odd asks: write ")
+        terminal.expect("Accord asks: may odd write a file?")
         terminal.expect("1  Allow")
         terminal.expect("2  Always allow edit in this session")
         terminal.expect("Choose 1-4: ")
         terminal.type("2\r")
         assert terminal.end() == 0
-        assert terminal.shown.count("odd asks: ") == 1
+        assert terminal.shown.count("Accord asks: ") == 1
     assert target.read_text() == "x"
 
 
 def test_an_approval_covers_only_the_approved_command(harness: RunHarness) -> None:
     call = {"kind": "execute", "title": "Greet", "rawInput": {"command": "echo hello"}}
-    commands = [["sh", "-c", "echo hello"], ["echo", "hello"], ["echo", "other"]]
+    commands = [["sh", "-c", "echo hello"], ["echo", "other"]]
     with run(harness, *odd_agent("agreed-to-run", json.dumps(call), *map(json.dumps, commands))) as terminal:
         terminal.expect("odd asks: Greet [execute]")
         terminal.expect("$ echo hello")
         terminal.type("1\r")
-        terminal.expect("odd asks: run echo other")
-        terminal.expect("2  Reject")
-        terminal.expect("Choose 1-2: ")
-        terminal.type("2\r")
-        terminal.expect("result result error")
+        terminal.expect("Accord asks: may odd run a command?")
+        terminal.expect("$ echo other")
+        terminal.expect("2  Always allow exactly this in this session")
+        terminal.expect("Choose 1-3: ")
+        terminal.type("3\r")
+        terminal.expect("result error")
         assert terminal.end() == 5
 
 
@@ -186,17 +231,35 @@ def test_ctrl_c_answers_a_form_and_a_file_question_as_cancelled(harness: RunHarn
     ):
         log = tmp_path / f"log-{number}"
         with run(harness, *agent, HEARD=str(log)) as terminal:
-            terminal.expect("odd asks: ")
+            terminal.expect(" asks: ")
             terminal.expect(": ")
             terminal.type(CTRL_C)
             terminal.expect("stopping")
             assert terminal.end() == 130
         answers = [json.loads(line) for line in log.read_text().splitlines()]
         (answer,) = [answer for answer in answers if str(answer.get("id")).startswith("q-")]
-        assert (
-            answer.get("result") == {"action": "cancel"} or "Permission denied" in answer["error"]["message"]
-        )
+        assert answer.get("result") == {"action": "cancel"} or answer["error"]["code"] == -32800
     assert not (harness.cwd / "x").exists()
+
+
+def test_ctrl_c_in_a_question_of_the_client_runs_and_writes_nothing(
+    harness: RunHarness, tmp_path: Path
+) -> None:
+    """An answer that is typed after Ctrl-C does not count, although the agent takes its time to stop."""
+    for request in (
+        {"method": "terminal/create", "params": {"command": "touch", "args": ["x"]}},
+        {"method": "fs/write_text_file", "params": {"path": str(harness.cwd / "x"), "content": "x"}},
+    ):
+        log = tmp_path / str(request["method"]).replace("/", "-")
+        with run(harness, *odd_agent("requests", json.dumps(request)), HEARD=str(log)) as terminal:
+            terminal.expect("Choose 1-")
+            terminal.type(CTRL_C)
+            terminal.type("1\r")
+            assert terminal.end() == 130
+        answers = [json.loads(line) for line in log.read_text().splitlines()]
+        (answer,) = [answer for answer in answers if str(answer.get("id")).startswith("q-")]
+        assert answer["error"]["code"] == -32800
+        assert not (harness.cwd / "x").exists()
 
 
 def test_ctrl_c_during_the_start_ends_the_agent(harness: RunHarness, tmp_path: Path) -> None:
@@ -310,6 +373,9 @@ def test_without_a_terminal_forms_are_declined_with_a_note(harness: RunHarness) 
     ran = harness.run("go", "--format", "quiet", *odd_agent("elicits", json.dumps(FORM)))
     assert json.loads(ran.out) == {"action": "decline"}
     assert "declined, because there is no terminal to ask on: How shall it be?" in ran.err
+    request = json.dumps({"question": "Which one?", "options": ["this", "that"]})
+    ran = harness.run("go", "--format", "quiet", *odd_agent("asks-user", request))
+    assert "declined, because there is no terminal to ask on: Which one?" in ran.err
     ran = harness.run("go", "--format", "quiet", *odd_agent("asks-user", '{"question": "Which?"}'))
     assert ran.out == "(user unavailable)\n"
 

@@ -21,10 +21,11 @@ def test_a_question_stays_at_the_end_of_the_screen(harness: RunHarness) -> None:
     calls = [{"kind": "edit", "title": "first"}, {"kind": "edit", "title": "second"}]
     with run(harness, *odd_agent("permissions", *map(json.dumps, calls))) as screen:
         screen.expect("Choose 1-3: ")
-        assert screen.lines[-5:] == [
+        assert screen.lines[-6:] == [
             "odd asks: first [edit]",
+            '  ("always" also allows edit here, until the session ends)',
             "  1  Yes, please",
-            "  2  Always",
+            "  2  Always (allow always)",
             "  3  No, thanks",
             "Choose 1-3:",
         ]

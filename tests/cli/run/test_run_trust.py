@@ -15,8 +15,9 @@ def entry() -> dict[str, object]:
 def run_and_answer(harness: RunHarness, file: object, answer: str, *words: str) -> tuple[int, str]:
     """Return the exit code, and the text shown after the answer."""
     (harness.cwd / "acp.json").write_text(json.dumps(file))
+    env = harness.env(TERM="xterm", PYTHONUNBUFFERED="")  # the question appears without it
     with in_terminal(
-        "run", "--cwd", str(harness.cwd), "--format", "quiet", "hello", *words, env=harness.env(TERM="xterm")
+        "run", "--cwd", str(harness.cwd), "--format", "quiet", "hello", *words, env=env
     ) as terminal:
         terminal.expect("Trust this folder's acp.json? [y/N] ")
         terminal.type(answer)

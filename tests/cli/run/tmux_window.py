@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 
 class TmuxWindow:
@@ -67,7 +68,12 @@ def in_tmux(folder: Path, command: Sequence[str], env: dict[str, str]) -> Genera
 
 def _tmux(socket: Path, *words: str, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
-        ["tmux", "-S", str(socket), *words], env=env, capture_output=True, text=True, check=False, timeout=50
+        ["tmux", "-S", str(socket), *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

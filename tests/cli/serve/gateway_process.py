@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.cli.agent_process import environment
+from tests.patience import PATIENCE
 
 from accord.gateway.access.access_tokens import Token, TokenStore
 
@@ -96,7 +97,7 @@ def running_gateway(home: Path, *words: str, **more: str) -> Generator[GatewayPr
         finally:
             running.terminate()
             try:
-                running.wait(20)
+                running.wait(PATIENCE)
             finally:
                 running.kill()
 

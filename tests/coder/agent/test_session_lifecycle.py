@@ -99,7 +99,8 @@ async def test_session_list_filters_by_folder_and_pages(harness: AgentHarness):
         for number in range(55):
             ids.append(await client.new_session(harness.cwd))
             await client.turn(ids[-1], f"think: {number}")
-        await client.new_session(str(other))
+        elsewhere = await client.new_session(str(other))
+        await client.turn(elsewhere, "think: there")
         first = await client.call("session/list", {"cwd": harness.cwd})
         assert len(first["sessions"]) == 50
         rest = await client.call("session/list", {"cwd": harness.cwd, "cursor": first["nextCursor"]})
@@ -109,6 +110,20 @@ async def test_session_list_filters_by_folder_and_pages(harness: AgentHarness):
         assert "nextCursor" not in rest
         everywhere = await client.call("session/list", {})
         assert everywhere["sessions"][0]["cwd"] == str(other)
+
+
+async def test_session_without_a_prompt_is_not_listed_and_no_title_is_null(harness: AgentHarness):
+    """Editors show the list to users, and one of them fails on `"title": null`."""
+    async with harness.client() as client:
+        empty = await client.new_session(harness.cwd)
+        used = await client.new_session(harness.cwd)
+        await client.turn(used, "think: of it")
+        (listed,) = (await client.call("session/list", {}))["sessions"]
+        assert listed["sessionId"] == used
+        await client.turn(empty, "!")
+        listed = (await client.call("session/list", {}))["sessions"]
+        assert [entry["sessionId"] for entry in listed] == [empty, used]
+        assert all(entry.get("title", "") is not None for entry in listed)
 
 
 async def test_deleted_session_is_not_listed_and_closed_session_is(harness: AgentHarness):

@@ -197,6 +197,42 @@ async def test_mcp_command_reports_server_state(harness: AgentHarness) -> None:
     assert "`broken` (stdio): failed: " in said
 
 
+async def test_the_session_and_the_mcp_command_show_the_started_command_without_secrets(
+    harness: AgentHarness,
+) -> None:
+    wait_for_servers(harness)
+    words = [str(EVERYTHING), "--api-key", "sk-verysecret1", "--note", "from-the-variable"]
+    server = {
+        "name": "every",
+        "command": sys.executable,
+        "args": words,
+        "env": [{"name": "X", "value": "from-the-variable"}],
+    }
+    shown = f"{sys.executable} {EVERYTHING} --api-key "
+    async with harness.client(capabilities={"session": {"notices": {}}}) as client:
+        session = await client.new_session(harness.cwd, mcpServers=[server])
+        while not (notices := [n for n in client.updates_of("notice") if "MCP" in n["title"]]):
+            await client.update("notice")
+        said = await prompt_text(client, session, "/mcp")
+    assert notices[0]["title"] == "Started MCP servers of the client"
+    assert notices[0]["description"].startswith(f"every: {shown}")
+    assert f"; started with `{shown}" in said
+    for text in (said, notices[0]["description"]):
+        assert "sk-verysecret1" not in text
+        assert "from-the-variable" not in text
+
+
+async def test_a_client_without_notices_finds_the_started_command_on_stderr(
+    harness: AgentHarness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for_servers(harness)
+    broken = {"name": "broken", "command": "/no/such/program", "args": ["-v"], "env": []}
+    async with harness.client(capabilities=NO_CAPABILITIES) as client:
+        session = await client.new_session(harness.cwd, mcpServers=[broken])
+        assert "started with `/no/such/program -v`" in await prompt_text(client, session, "/mcp")
+    assert "accord agent: started the MCP server broken: /no/such/program -v\n" in capsys.readouterr().err
+
+
 async def test_mcp_prompts_are_commands(harness: AgentHarness) -> None:
     wait_for_servers(harness)
     server = {"name": "every", "command": sys.executable, "args": [str(EVERYTHING)], "env": []}

@@ -29,7 +29,7 @@ def test_estimate_is_close_to_two_providers(sort: str) -> None:
         assert abs(estimate(text) - tokens) < 0.25 * tokens
 
 
-@pytest.mark.timeout(20)  # quadratic work on these would take hours
+@pytest.mark.timeout(120)  # quadratic work on these would take hours
 @pytest.mark.parametrize("piece", ["a", "a1", " ", "<", "/\\.-", "é", "word ", "\n", "A", "aB"])
 def test_large_text_without_separators_is_estimated_in_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))

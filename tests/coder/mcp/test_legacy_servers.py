@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.coder.mcp.harness import McpSession, stdio_server, wait_for_text
+from tests.coder.mcp.legacy_server import ODD_SCHEMAS
 
 from accord.coder.mcp.server_interface import McpLimits
 from accord.schema.mcp import McpServerStdio
@@ -60,6 +61,23 @@ async def test_invalid_list_entries_do_not_affect_other_tools(tmp_path: Path) ->
         for name in ("bare", "half", "liar"):
             assert session.host.tools[f"old__{name}"].schema == {"type": "object", "properties": {}}
             assert await session.done(f"old__{name}") == name
+
+
+async def test_a_wrong_tool_schema_is_repaired_and_costs_nothing_else(tmp_path: Path) -> None:
+    async with McpSession([legacy_server(tmp_path)], tmp_path) as session:
+        await session.ready()
+        tools = session.host.tools
+        assert tools["old__listed"].schema == {"type": "object", "properties": {}}
+        assert tools["old__flat"].schema == {"type": "object", "properties": {"a": {}, "b": {}}}
+        assert tools["old__nested"].schema == {
+            "type": "object",
+            "properties": {"a": {"type": "object"}},
+        }
+        assert tools["old__named"].schema == {"type": "object", "properties": {"type": {"type": "string"}}}
+        for name in ODD_SCHEMAS:
+            assert await session.done(f"old__{name}") == name
+        assert "old__echo" in tools
+        assert session.failures == []
 
 
 async def test_questions_reach_the_user_except_for_secrets_and_unsafe_urls(tmp_path: Path) -> None:
@@ -197,7 +215,7 @@ async def test_call_timeout_pauses_while_the_user_is_asked(tmp_path: Path) -> No
         assert "blue" in (await calling).text
 
 
-async def test_server_that_never_gets_ready_is_not_waited_for(tmp_path: Path) -> None:
+async def test_server_that_never_gets_ready_is_waited_for_only_once(tmp_path: Path) -> None:
     clock = FakeClock()
     script = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('up'); sys.stdin.read()"
     silent = McpServerStdio("deaf", sys.executable, ["-c", script, str(tmp_path / "mark")], [])
@@ -206,6 +224,7 @@ async def test_server_that_never_gets_ready_is_not_waited_for(tmp_path: Path) ->
         waiting = asyncio.create_task(session.host.wait_started(5))
         await clock.advance(5)
         await waiting
+        await session.host.wait_started(5)  # the next turn: the clock stands still, so a wait would not end
         assert session.status == {"deaf": "connecting"}
         await clock.advance(55)
         await wait_until_settled(session)

@@ -36,6 +36,11 @@ async def test_tools_resources_and_prompts_work(tmp_path: Path) -> None:
         call = await echo.prepare('{"text": "hi"}', session.context)
         assert (call.title, call.subject.read_only, call.category) == ("every: Echo it", True, "external")
         assert call.arguments == {"text": "hi"}
+        # Several editors show only the title and the content of a permission request.
+        (shown,) = await call.preview()
+        assert isinstance(shown, Content)
+        assert isinstance(shown.content, TextContent)
+        assert shown.content.text == '```json\n{\n  "text": "hi"\n}\n```'
         fail = await session.host.tools["every__fail"].prepare(None, session.context)
         assert (fail.title, fail.subject.read_only) == ("every: fail", False)
         with pytest.raises(BadArguments, match="JSON object"):

@@ -10,6 +10,8 @@ import textwrap
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import JSONRPCError, JSONRPCResponse
+from tests.patience import PATIENCE
 
 from accord.coder.mcp.host import FeatureNames
 from accord.coder.mcp.server_features import read_object
@@ -54,6 +56,33 @@ def test_schemas_become_objects_and_deep_ones_are_refused() -> None:
         deep = {"properties": {"a": deep}}
     with pytest.raises(ValueError, match="too deep"):
         clean_schema(deep, 100)
+
+
+def nested_list(levels: int) -> bytes:
+    """An answer to `tools/list` with an ordinary tool and one whose schema nests this deep."""
+    deep = b'{"a":' * levels + b"{}" + b"}" * levels
+    tools = b'{"name":"deep","inputSchema":%s},{"name":"plain","inputSchema":{"type":"object"}}' % deep
+    return b'{"jsonrpc":"2.0","id":3,"result":{"tools":[%s]}}' % tools
+
+
+def test_a_deep_schema_costs_at_most_its_tool() -> None:
+    from accord.coder.mcp.server_transports import read_message
+
+    message = read_message(nested_list(600))
+    assert isinstance(message, JSONRPCResponse)
+    assert [tool["name"] for tool in message.result["tools"]] == ["deep", "plain"]
+    with pytest.raises(ValueError, match="too deep"):
+        clean_schema(message.result["tools"][0]["inputSchema"], 100)
+
+
+def test_an_answer_that_cannot_be_read_fails_its_call_at_once() -> None:
+    from accord.coder.mcp.server_transports import read_message
+
+    message = read_message(nested_list(50_000))
+    assert isinstance(message, JSONRPCError)
+    assert (message.id, message.error.message) == (3, "its answer cannot be read: nested too deep")
+    assert read_message(b'{"a":' * 50_000) is None
+    assert read_message(b"ready") is None
 
 
 def test_secrets_are_masked_whole_and_in_parts() -> None:
@@ -103,7 +132,7 @@ def test_host_needs_no_heavy_imports_and_names_the_missing_extra() -> None:
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *heavy],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=PATIENCE,
         check=False,
         env={"PATH": os.environ["PATH"]},
     )

@@ -67,6 +67,11 @@ def test_broken_credentials_file_is_named_but_not_quoted(tmp_path: Path) -> None
         assert KEY not in str(caught.value)
 
 
+def test_credentials_that_are_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="cannot read "):
+        read_keys(tmp_path)
+
+
 @pytest.mark.parametrize("key", ["", "  ", "two words", "sk-\u201cquoted\u201d"])
 def test_invalid_key_is_not_saved(tmp_path: Path, key: str) -> None:
     with pytest.raises(CredentialsError, match="openai"):

@@ -49,12 +49,18 @@ def test_config_may_be_json_but_not_both(tmp_path: Path) -> None:
     ("value", "line"),
     [
         ({"model": 1}, "c.toml: model: Expected `str | null`, got `int`"),
-        ({"effort": "huge"}, "c.toml: effort: Invalid enum value 'huge'"),
+        (
+            {"effort": "huge"},
+            "c.toml: effort: 'huge' is not one of high, low, max, medium, minimal, off, xhigh",
+        ),
         ({"requests": {"attempts": 0}}, "c.toml: requests.attempts: Expected `int` >= 1"),
         ({"requests": {"policy": 1}}, "c.toml: requests.policy: there is no such setting"),
         ({"endpoints": 3}, "c.toml: endpoints: Expected `object`, got `int`"),
         ({"endpoints": {"a": {"models": [1]}}}, "c.toml: endpoints.a.models[0]: Expected `str`, got `int`"),
-        ({"endpoints": {"a": {"kind": "x"}}}, "c.toml: endpoints.a.kind: Invalid enum value 'x'"),
+        (
+            {"endpoints": {"a": {"kind": "x"}}},
+            "c.toml: endpoints.a.kind: 'x' is not one of anthropic, google, openai-chat, openai-responses",
+        ),
         ({"endpoints": {"a": {"url": "x"}}}, "c.toml: endpoints.a.url: there is no such setting"),
         (
             {"endpoints": {"a": {"base_url": "x"}}},
@@ -82,4 +88,13 @@ def test_broken_config_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.toml").rename(tmp_path / "config.json")
     (tmp_path / "config.json").write_text("[1]")
     with pytest.raises(ConfigError, match="not an object"):
+        load_models_config(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "broken link"])
+def test_config_that_is_no_file_is_not_ignored(tmp_path: Path, kind: str) -> None:
+    """Otherwise the user's rules would be lost without a word."""
+    config = tmp_path / "config.toml"
+    config.mkdir() if kind == "folder" else config.symlink_to(tmp_path / "missing.toml")
+    with pytest.raises(ConfigError, match=r"config\.toml: cannot be read"):
         load_models_config(tmp_path)

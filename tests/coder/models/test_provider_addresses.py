@@ -12,8 +12,7 @@ from accord.coder.model_history import user_message
 from accord.coder.models import ModelError, RequestUsage, Retrying
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import DEFAULT_MODELS, Endpoint
-from accord.coder.models.provider_connection import connect, fetch_models
-from accord.coder.models.provider_request import ProviderRequest
+from accord.coder.models.provider_request import ProviderRequest, fetch_models
 from accord.coder.models.remote_model import ModelEventQueue
 from accord.coder.user_config import Kind, ModelFacts
 from accord.testing.model_formats import Anthropic, Gemini, OpenAIChat, OpenAIResponses
@@ -55,7 +54,7 @@ async def test_provider_address_with_known_prices_and_context_size(
     name = DEFAULT_MODELS[endpoint.family]
     words = b"".join(frame for frame in wire_format.frames(answer, 1, name) if isinstance(frame, bytes))
     http, seen = answering_client(words)
-    pending = ProviderRequest(endpoint, name, ModelFacts(), connect(endpoint, name, http))
+    pending = ProviderRequest(endpoint, name, ModelFacts(), http)
     queue = ModelEventQueue(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
     await pending.stream(request(user_message("hi")), True, queue)
     await queue.put(None)

@@ -11,7 +11,9 @@ from tests.coder.models.harness import KINDS, ask, ask_with_retries, of, remote_
 
 from accord.coder.model_history import TextPart, ThoughtPart
 from accord.coder.models import ModelError, ModelEvent, RequestUsage, Retrying, Stopped, TextDelta
+from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import ErrorKind
+from accord.coder.models.provider_request import wire_format
 from accord.coder.models.remote_model import RetryPolicy
 from accord.coder.user_config import Kind, RequestConfig
 from accord.testing import FakeClock
@@ -360,13 +362,14 @@ def test_waits_double_up_to_a_limit_with_jitter() -> None:
 
 
 @every_format
-async def test_library_that_cannot_be_imported_fails_the_request_at_once(
+async def test_module_that_cannot_be_imported_fails_the_request_at_once(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = kind.partition("-")[0]
     await ask_once(kind)  # everything else is imported by now
-    monkeypatch.setitem(sys.modules, f"pydantic_ai.providers.{package}", None)
-    with pytest.raises(ModelError, match=r"the provider library failed \(ModuleNotFoundError\)") as raised:
+    monkeypatch.setitem(
+        sys.modules, type(wire_format(Endpoint("x", kind, None, None, True))).__module__, None
+    )
+    with pytest.raises(ModelError, match=r"the provider code failed \(ModuleNotFoundError\)") as raised:
         await ask_once(kind)
     assert raised.value.kind == "other"
     assert raised.value.final

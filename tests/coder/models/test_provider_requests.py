@@ -154,7 +154,7 @@ async def test_deeply_nested_arguments_are_kept_as_text(kind: Kind, depth: int) 
         try:
             answer = final_message(await ask(model))
         except ModelError:
-            return  # the provider library rejected it, which is a model error
+            return  # the answer was unreadable, which is a model error
         (use,) = tool_uses_of(answer)
         assert isinstance(use.arguments, str)
         await ask(model, request(user_message("go"), answer, result_message(use, "too deep", failed=True)))

@@ -5,6 +5,7 @@ import json
 import stat
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +16,11 @@ from tests.coder.permissions.harness import (
     REJECT,
     TOOLS,
     FakeSandboxStatus,
+    GateSession,
     connected,
     make_session,
 )
-from tests.coder.tools.harness import until
+from tests.coder.tools.harness import ToolHarness, until
 
 from accord.agent import PermissionAnswer
 from accord.coder.tools.tool import CallSubject, PreparedCall, ToolOutcome
@@ -33,6 +35,13 @@ def write(path: str, content: str = "x") -> tuple[str, dict[str, str]]:
 
 
 # -- modes ---------------------------------------------------------------------------------------------------
+
+
+def tools_of(session: GateSession) -> ToolHarness:
+    """Return the tools of a session, without its gate."""
+    harness = ToolHarness(session.root)
+    harness.context = session.context
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -67,6 +76,8 @@ async def test_decision_for_each_call_in_each_mode(
     session = make_session(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     name, arguments = call
+    if name in ("read_file", "delete_file"):
+        (session.root / Path(arguments["path"]).expanduser()).touch()
     found: list[str] = []
     for mode in MODES:
         session.mode = mode
@@ -106,10 +117,10 @@ async def test_workspace_write_runs_commands_without_asking_only_in_a_sandbox(
 
 
 class UnusedSandbox:
-    """A sandbox that must not be used."""
+    """A sandbox whose commands are never started."""
 
     def wrap(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError
+        return SimpleNamespace(argv=["/nonexistent"], env={}, cwd="/")
 
 
 async def test_missing_required_sandbox_denies_commands(tmp_path: Path) -> None:
@@ -188,6 +199,9 @@ async def test_allow_always_covers_the_subcommand_or_the_tool(tmp_path: Path) ->
     assert (await session.ruling("bash", command="npm test -- --watch")).allowed
     assert await session.asked_decision("bash", command="npm install")
     assert await session.asked_decision("bash", command="npm test && make")
+    for name in ("a.py", "b.py", ".env"):
+        (session.root / name).write_text("a")
+        await tools_of(session).done("read_file", path=name)
     assert (await session.ruling("edit_file", ALWAYS, path="a.py", old_text="a", new_text="b")).allowed
     assert (await session.ruling("edit_file", path="b.py", old_text="a", new_text="b")).allowed
     assert await session.asked_decision("write_file", path="b.py", content="")
@@ -197,6 +211,7 @@ async def test_allow_always_covers_the_subcommand_or_the_tool(tmp_path: Path) ->
 async def test_allow_always_settles_other_open_questions(tmp_path: Path) -> None:
     session = make_session(tmp_path)
     async with connected(session) as editor:
+        (session.root / "c").touch()
         turn = editor.prompt(write("a"), write("b"), ("delete_file", {"path": "c"}), together=True)
         questions = [await editor.asked() for _ in range(3)]
         by_file = {question["params"]["toolCall"]["title"].split()[-1]: question for question in questions}
@@ -206,7 +221,7 @@ async def test_allow_always_settles_other_open_questions(tmp_path: Path) -> None
         assert withdrawn["params"]["requestId"] == second["id"]
         editor.answer(third, REJECT)  # another tool, so its question is still open
         assert (await editor.end(turn))["stopReason"] == "end_turn"
-    assert {path.name for path in session.root.iterdir()} == {"a", "b"}
+    assert {path.name for path in session.root.iterdir()} == {"a", "b", "c"}
     assert [(line["tool"], line["effect"], line.get("answer")) for line in session.audit_lines()] == [
         ("write_file", "ask", "allow_always"),
         ("write_file", "allow", None),
@@ -291,6 +306,7 @@ async def test_allow_is_ignored_when_the_mode_forbids_the_call_by_then(tmp_path:
 
 async def test_mode_change_keeps_a_question_that_still_needs_an_answer(tmp_path: Path) -> None:
     session = make_session(tmp_path)
+    (session.root / ".env").touch()
     async with connected(session) as editor:
         turn = editor.prompt(("read_file", {"path": ".env"}))
         question = await editor.asked()

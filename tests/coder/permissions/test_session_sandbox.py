@@ -4,14 +4,14 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.agent.agent_client import Client, connected_client, make_agent
+from tests.agent.agent_client import connected_client, make_agent
 from tests.coder.permissions.harness import GateSession, make_session
-from tests.coder.tools.harness import ToolHarness
+from tests.coder.tools.harness import ToolHarness, serve_terminal
 
 from accord.agent import AgentOptions, Turn
+from accord.coder.client_terminals import CHECK, ClientTerminals
 from accord.coder.permissions.permission_settings import SandboxSettings
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.tools.tool_context import ToolContext
@@ -226,27 +226,6 @@ async def test_private_temp_file_is_found_from_outside(
 # -- client terminals ----------------------------------------------------------------------------------------
 
 
-async def serve_terminal(client: Client, *, elsewhere: bool = False) -> dict[str, Any]:
-    """Serve one terminal, on this machine or as if on another, and return the params of its request."""
-    created = await client.asked("terminal/create")
-    asked = created["params"]
-    env = {"PATH": os.defpath, "CLIENT_TOKEN": "geheim-3"} | {v["name"]: v["value"] for v in asked["env"]}
-    if elsewhere:
-        code, output = 2, "sh: cannot open options: No such file"
-    else:
-        process = await asyncio.create_subprocess_exec(
-            asked["command"], *asked["args"], env=env, cwd=asked["cwd"],
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        printed, _ = await process.communicate()
-        code, output = process.returncode, printed.decode()
-    client.raw.reply(created, {"terminalId": "t"})
-    client.raw.reply(await client.asked("terminal/wait_for_exit"), {"exitCode": code, "signal": None})
-    client.raw.reply(await client.asked("terminal/output"), {"output": output, "truncated": False})
-    client.raw.reply(await client.asked("terminal/release"), {})
-    return asked
-
-
 @needs_sandbox
 async def test_sandbox_is_used_in_client_terminals_on_this_machine(
     session_sandbox: SessionSandbox, tmp_path: Path
@@ -265,54 +244,59 @@ async def test_sandbox_is_used_in_client_terminals_on_this_machine(
 
     async with connected_client(make_agent(answer), capabilities={"terminal": True}) as client:
         turn = client.prompt(await client.new_session(str(session.root)))
-        probed = await serve_terminal(client)
-        asked = await serve_terminal(client)  # the probe is not repeated
+        checked = await serve_terminal(client)
+        asked = await serve_terminal(client)
         await client.turn_of(turn)
-    assert probed["cwd"] == asked["cwd"] == str(session.root)
-    assert "cat" in probed["args"]
+    assert checked["cwd"] == asked["cwd"] == str(session.root)
+    assert checked["args"] == ["-c", ":", CHECK]
     assert (session.root / "inside").exists()
     assert not (tmp_path / "elsewhere" / "x").exists()
     assert "PATH=" in outcomes[0]
     assert "geheim" not in outcomes[0]
-    assert not list(Path(session_sandbox.host_path("/tmp")).glob("probe-*"))
 
 
 @needs_sandbox
-async def test_sandbox_is_not_used_in_terminals_on_another_machine(
+async def test_commands_for_a_client_on_another_machine_run_in_the_sandbox_of_this_one(
     session_sandbox: SessionSandbox, tmp_path: Path
 ) -> None:
     session = make_session(tmp_path, mode="workspace-write", session_sandbox=session_sandbox)
-    asked: list[str] = []
+    outcomes: list[str] = []
+    reasons: list[str] = []
+
+    async def tell(reason: str) -> None:
+        reasons.append(reason)
 
     async def answer(turn: Turn) -> None:
+        terminals = ClientTerminals((str(session.root),), tell)
         session.context = await session_sandbox.add_to_context(
-            ToolContext(cwd=str(session.root), terminal=turn.terminal)
+            ToolContext(cwd=str(session.root), terminal=turn.terminal, terminals=terminals)
         )
-        asked.append((await session.asked_decision("bash", command="make all")).reason)
+        for line in ("d=..; touch $d/elsewhere/x; touch inside; true", "echo again"):
+            assert (await session.ruling("bash", command=line)).allowed
+            outcomes.append((await tools_in(session, session.context).use("bash", command=line)).text)
+        await terminals.aclose()
 
     async with connected_client(make_agent(answer), capabilities={"terminal": True}) as client:
         turn = client.prompt(await client.new_session(str(session.root)))
         await serve_terminal(client, elsewhere=True)
         await client.turn_of(turn)
-    assert session.context.sandbox is None
-    assert asked == ["`make all` would run without a sandbox"]
-    assert any("not used in the client's terminals" in line for line in session_sandbox.details())
+    assert (session.root / "inside").exists()
+    assert not (tmp_path / "elsewhere" / "x").exists()
+    assert outcomes[1] == "again"
+    assert reasons == ["they did not run a test command as it was sent"]
 
 
-@needs_sandbox
-@pytest.mark.parametrize("silent", [True, False])
-async def test_client_that_opens_no_terminal_does_not_block(
-    session_sandbox: SessionSandbox, tmp_path: Path, silent: bool
-) -> None:
+@pytest.mark.parametrize("line", ["pwd", "pwd; true"])
+async def test_client_that_opens_no_terminal_does_not_block(tmp_path: Path, line: str) -> None:
+    """A line that was sent to the client is not run a second time; later ones run on this machine."""
     clock = FakeClock()
-    found: list[ToolContext] = []
+    outcomes: list[str] = []
+    (tmp_path / "project").mkdir()
 
     async def answer(turn: Turn) -> None:
-        found.append(
-            await session_sandbox.add_to_context(
-                ToolContext(cwd=str(tmp_path / "project"), terminal=turn.terminal, clock=clock)
-            )
-        )
+        harness = ToolHarness(tmp_path / "project", terminal=turn.terminal, clock=clock)
+        outcomes.extend([(await harness.use("bash", command=it)).text for it in (line, "echo later")])
+        await harness.context.terminals.aclose()
 
     options = AgentOptions(clock=clock)
     async with connected_client(
@@ -320,11 +304,10 @@ async def test_client_that_opens_no_terminal_does_not_block(
     ) as client:
         turn = client.prompt(await client.new_session(str(tmp_path / "project")))
         created = await client.asked("terminal/create")
-        if not silent:
-            client.raw.refuse(created, -32603, "no terminals today")
-        await clock.advance(10)
+        await clock.advance(120)
         await client.turn_of(turn)
-        if silent:
-            client.raw.reply(created, {"terminalId": "late"})
-            client.raw.reply(await client.asked("terminal/release"), {})
-    assert found[0].sandbox is None
+        client.raw.reply(created, {"terminalId": "late"})
+        client.raw.reply(await client.asked("terminal/release"), {})
+    first = "The client opened no terminal within 120 s" if line == "pwd" else str(tmp_path / "project")
+    assert outcomes[0].startswith(first)
+    assert outcomes[1] == "later"

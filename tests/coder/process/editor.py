@@ -26,6 +26,8 @@ AGENT = (sys.executable, "-m", "accord.cli", "agent")
 LONG_TIMEOUTS = StopTimeouts(leave=40.0, terminate=5.0, settle=40.0)
 """Leaving takes time on a busy machine. An agent that does not leave fails the test by its exit code."""
 BOUNDARY = "accord agent: sandbox: "
+STARTED = "accord agent: started the MCP server "
+"""Reported on stderr for a client without notices."""
 """Start of the line that reports, with the first command, how commands are confined on this machine."""
 _CREDENTIAL_SUFFIXES = ("_API_KEY", "_BASE_URL", "_MODEL")
 
@@ -376,7 +378,7 @@ async def started(
     end = editor.wire.end
     assert end is not None
     if stderr is not None:
-        said = [line for line in end.stderr.splitlines() if not line.startswith(BOUNDARY)]
+        said = [line for line in end.stderr.splitlines() if not line.startswith((BOUNDARY, STARTED))]
         assert (end.exit_code, said) == (0, stderr.splitlines()), said
 
 

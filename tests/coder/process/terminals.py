@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tests.coder.process.editor import Editor, Message
@@ -33,10 +35,52 @@ class Terminal:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 
+def exact(command: str, args: list[str]) -> list[str]:
+    """Start the program with its arguments, as the protocol asks for."""
+    return [command, *args]
+
+
+def joined(command: str, args: list[str]) -> list[str]:
+    """Join everything without quotes and give it to a shell, as one VS Code extension does."""
+    return ["/bin/sh", "-c", " ".join((command, *args))]
+
+
+def in_double_quotes(command: str, args: list[str]) -> list[str]:
+    """Put each argument into double quotes, in which a shell still expands `$`."""
+    return ["/bin/sh", "-c", " ".join((command, *(f'"{arg}"' for arg in args)))]
+
+
+def in_escaped_quotes(command: str, args: list[str]) -> list[str]:
+    """Put each argument into double quotes and escape quotes and `$`, but not backquotes and backslashes."""
+    quoted = (arg.replace('"', '\\"').replace("$", "\\$") for arg in args)
+    return ["/bin/sh", "-c", " ".join((command, *(f'"{arg}"' for arg in quoted)))]
+
+
+def in_single_quotes(command: str, args: list[str]) -> list[str]:
+    """Put each argument into single quotes, without regard to those inside."""
+    return ["/bin/sh", "-c", " ".join((command, *(f"'{arg}'" for arg in args)))]
+
+
+def elsewhere(command: str, args: list[str]) -> list[str]:
+    """Start it on a machine that does not have the program."""
+    return ["/bin/sh", "-c", 'echo "$0: not found" >&2; exit 127', command]
+
+
 class Terminals:
     """All commands of an editor, and the requests about them in order."""
 
-    def __init__(self, editor: Editor) -> None:
+    def __init__(
+        self,
+        editor: Editor,
+        start: Callable[[str, list[str]], list[str]] = exact,
+        *,
+        passes_env: bool = True,
+        cwd: Path | None = None,
+    ) -> None:
+        """`start` returns what is really started. `cwd` is used instead of the requested folder."""
+        self._start = start
+        self._passes_env = passes_env
+        self._cwd = cwd
         self.asked: list[tuple[str, str]] = []
         """Method and terminal id. A created terminal is named by its number."""
         self.opened: list[Any] = []
@@ -63,11 +107,11 @@ class Terminals:
 
     async def _create(self, params: Any) -> Any:
         self.opened.append(params)
+        variables = {entry["name"]: entry["value"] for entry in params.get("env", [])}
         process = await asyncio.create_subprocess_exec(
-            params["command"],
-            *params.get("args", []),
-            cwd=params.get("cwd"),
-            env={**os.environ, **{entry["name"]: entry["value"] for entry in params.get("env", [])}},
+            *self._start(params["command"], params.get("args", [])),
+            cwd=self._cwd or params.get("cwd"),
+            env={**os.environ, **(variables if self._passes_env else {})},
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=STDOUT,

@@ -179,7 +179,7 @@ def fork_server(home: Path) -> Generator[ForkServer]:
     assert process.returncode == 0
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 def test_every_update_sent_before_a_kill_is_in_the_log(home: Path, tmp_path: Path) -> None:
     (home / "config").mkdir()
     (home / "config" / "config.toml").write_text("[sandbox]\nenabled = false\n")  # probing it takes longest

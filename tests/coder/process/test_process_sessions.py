@@ -162,7 +162,6 @@ async def test_session_of_another_folder_is_refused(home: Path, project: Path, m
         assert str(project) in error["message"]
 
 
-@pytest.mark.timeout(120)
 async def test_a_hundred_turns_waiting_for_approval_do_not_block_others(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         editor.choose = None

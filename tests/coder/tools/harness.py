@@ -1,8 +1,11 @@
 """Uses tools in a project folder, as the agent loop does."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from tests.agent.agent_client import Client
 
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.tool import PreparedCall, ToolOutcome, ToolProgress
@@ -70,3 +73,24 @@ def text_in(content: Sequence[ToolCallContent] | None) -> str:
     assert isinstance(shown, Content)
     assert isinstance(shown.content, TextContent)
     return shown.content.text
+
+
+async def serve_terminal(client: Client, *, elsewhere: bool = False) -> dict[str, Any]:
+    """Serve one terminal, on this machine or as if on another, and return the params of its request."""
+    created = await client.asked("terminal/create")
+    asked = created["params"]
+    env = {"PATH": os.environ["PATH"], "CLIENT_TOKEN": "geheim-3"}
+    if elsewhere:
+        code, output = 127, "no such program"
+    else:
+        process = await asyncio.create_subprocess_exec(
+            asked["command"], *asked["args"], env=env, cwd=asked["cwd"],
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        printed, _ = await process.communicate()
+        code, output = process.returncode, printed.decode()
+    client.raw.reply(created, {"terminalId": "t"})
+    client.raw.reply(await client.asked("terminal/wait_for_exit"), {"exitCode": code, "signal": None})
+    client.raw.reply(await client.asked("terminal/output"), {"output": output, "truncated": False})
+    client.raw.reply(await client.asked("terminal/release"), {})
+    return asked

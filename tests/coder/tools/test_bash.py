@@ -5,11 +5,10 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.agent.agent_client import connected_client, make_agent
-from tests.coder.tools.harness import ToolHarness, text_in, until
+from tests.coder.tools.harness import ToolHarness, serve_terminal, text_in, until
 from tests.workspace.helpers import Lifeline
 
 from accord.agent import Turn
@@ -125,6 +124,7 @@ async def test_long_output_keeps_its_start_and_end(project: Path) -> None:
     assert outcome.text.startswith("1\n2\n3\n")
     assert outcome.text.endswith("99999\n100000")
     assert "left out here; to see it, send the output to a file" in outcome.text
+    assert "send the output to a file" not in text_in(outcome.content)
     assert len(outcome.text) < 500
     assert outcome.raw_output["truncated"] is True
 
@@ -143,6 +143,7 @@ async def test_timeout_kills_the_process_tree(project: Path, lifeline: Lifeline)
     assert outcome.text == (
         "started\n[stopped after 60 s; give it a longer timeout, or run it in the background]"
     )
+    assert "[stopped after 60 s]" in text_in(outcome.content), "the advice is for the model"
     assert outcome.raw_output["timed_out"] is True
     await lifeline.wait_closed()
 
@@ -173,12 +174,15 @@ async def test_leftover_processes_end_with_the_command(harness: ToolHarness, lif
     await lifeline.wait_closed()
 
 
-async def test_long_command_is_complete_in_the_preview(harness: ToolHarness) -> None:
+async def test_the_preview_shows_the_whole_command_and_its_folder(harness: ToolHarness) -> None:
+    """Several editors show only the title and the content of a permission request."""
     line = "echo 1\n" + "echo 2 && " * 30 + "true"
     call = await harness.prepare("bash", {"command": line})
     assert len(call.title) <= 200
-    assert line in text_in(await call.preview())
-    assert await (await harness.prepare("bash", {"command": "ls"})).preview() == ()
+    assert line in text_in((await call.preview())[:1])
+    block, folder = await (await harness.prepare("bash", {"command": "python3 app.py"})).preview()
+    assert text_in([block]) == "```sh\n$ python3 app.py\n```"
+    assert text_in([folder]) == f"in {harness.context.cwd}"
 
 
 # -- background jobs -----------------------------------------------------------------------------------------
@@ -195,6 +199,7 @@ async def test_background_job_reports_new_output_and_its_end(harness: ToolHarnes
     os.mkfifo(project / "go")
     started = await harness.done("bash", command="echo up; cat go; echo down", background=True)
     assert started.text.startswith("Running in the background as job_1.")
+    assert text_in(started.content) == "Running in the background as job_1."
     assert started.raw_output == {"job": "job_1"}
     call = await harness.prepare("job", {"id": "job_1"})
     assert (call.title, call.category) == ("Look at job_1: echo up; cat go; echo down", "read-only")
@@ -285,40 +290,31 @@ TERMINALS = {"terminal": True}
 async def test_client_terminal_is_used_and_embedded(project: Path) -> None:
     outcomes: list[ToolOutcome] = []
     shown: list[ToolProgress] = []
+    (project / "boom").write_text("printf '\\033[31mboom\\033[0m\\r\\n'; env; exit 2")
 
     async def answer(turn: Turn) -> None:
-        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, hidden_variables=["OPENAI_API_KEY"])
-        outcomes.append(await harness.use("bash", command="make test"))
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, hidden_variables=["CLIENT_TOKEN"])
+        outcomes.append(await harness.use("bash", command="sh boom"))
         shown.extend(harness.shown)
+        await harness.context.terminals.aclose()
 
     async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
-        created = await client.asked("terminal/create")
-        params = created["params"]
-        assert params["command"].endswith("bash")
-        assert params["args"] == ["-c", "make test"]
+        params = await serve_terminal(client)
+        assert params["command"].endswith("/bash")
+        assert params["args"][:2] == ["-c", "sh boom"]
         assert params["cwd"] == str(project)
-        env = {entry["name"]: entry["value"] for entry in params["env"]}
-        assert env == {
-            "OPENAI_API_KEY": "",
-            "PAGER": "cat",
-            "GIT_PAGER": "cat",
-            "MANPAGER": "cat",
-            "GIT_TERMINAL_PROMPT": "0",
-        }
-        client.raw.reply(created, {"terminalId": "t1"})
-        client.raw.reply(await client.asked("terminal/wait_for_exit"), {"exitCode": 2, "signal": None})
-        client.raw.reply(
-            await client.asked("terminal/output"), {"output": "\x1b[31mboom\x1b[0m\r\n", "truncated": False}
-        )
-        client.raw.reply(await client.asked("terminal/release"), {})
+        assert params["env"] == []
         await client.turn_of(turn)
     (outcome,) = outcomes
-    assert shown == [ToolProgress(content=(Terminal("t1"),))]
-    assert outcome.content == (Terminal("t1"),)
+    assert shown == [ToolProgress(content=(Terminal("t"),))]
+    assert outcome.content == (Terminal("t"),)
     assert outcome.failed
-    assert outcome.text == "boom\n[exit code 2]"
+    assert outcome.text.startswith("boom\n")
+    assert outcome.text.endswith("[exit code 2]")
     assert outcome.raw_output["exit_code"] == 2
+    assert "geheim" not in outcome.text
+    assert "\nGIT_TERMINAL_PROMPT=0\n" in outcome.text
 
 
 async def test_timeout_in_the_client_terminal(project: Path) -> None:
@@ -378,15 +374,40 @@ async def test_refused_client_terminal_is_not_bypassed(project: Path) -> None:
     assert not (project / "here").exists()
 
 
-async def test_sandboxed_command_is_wrapped_in_the_client_terminal(project: Path) -> None:
+async def test_refused_client_terminal_is_checked_before_the_next_command(project: Path) -> None:
+    """A client that cannot find the launcher gets one more command, which does nothing, and no others."""
+    outcomes: list[ToolOutcome] = []
+
     async def answer(turn: Turn) -> None:
-        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, sandbox=MarkingSandbox())
-        await harness.use("bash", command="true")
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal)
+        outcomes.extend([await harness.use("bash", command="pwd") for _ in range(3)])
+        await harness.context.terminals.aclose()
 
     async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
-        created: Any = await client.asked("terminal/create")
-        assert created["params"]["command"] == "/usr/bin/env"
-        assert {"name": "BOXED", "value": "yes"} in created["params"]["env"]
-        client.raw.refuse(created, -32602)
+        client.raw.refuse(await client.asked("terminal/create"), -32603, "no such program")
+        checked = await client.asked("terminal/create")
+        assert checked["params"]["args"][:2] == ["-c", ":"]
+        client.raw.refuse(checked, -32603, "no such program")
         await client.turn_of(turn)
+    assert [outcome.text for outcome in outcomes] == [
+        "bash failed: no such program",
+        str(project),
+        str(project),
+    ]
+
+
+async def test_sandboxed_command_is_wrapped_in_the_client_terminal(project: Path) -> None:
+    outcomes: list[ToolOutcome] = []
+
+    async def answer(turn: Turn) -> None:
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, sandbox=MarkingSandbox())
+        outcomes.append(await harness.use("bash", command="env"))
+        await harness.context.terminals.aclose()
+
+    async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
+        turn = client.prompt(await client.new_session(str(project)))
+        await serve_terminal(client)
+        await client.turn_of(turn)
+    assert "BOXED=yes" in outcomes[0].text
+    assert "geheim" not in outcomes[0].text

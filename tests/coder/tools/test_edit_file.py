@@ -44,8 +44,8 @@ async def test_second_edit_needs_no_new_read(harness: ToolHarness, code: Path) -
 
 async def test_ambiguous_text_is_refused_without_replace_all(harness: ToolHarness, code: Path) -> None:
     assert await harness.refused("edit_file", path="a.py", old_text="return", new_text="yield") == (
-        f"old_text is in {code} 2 times, at lines 6, 7. "
-        "Give more of the lines around the one you mean, or set replace_all."
+        f"old_text is in {code} 2 times, at lines 6, 7; "
+        "give more of the lines around the one you mean, or set replace_all"
     )
     assert code.read_text() == CODE
     outcome = await harness.done(

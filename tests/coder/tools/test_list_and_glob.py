@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.coder.tools.harness import ToolHarness, text_in
+from tests.patience import PATIENCE
 
 from accord.coder.tools.tool import BadArguments
 from accord.coder.tools.tool_context import ToolLimits
@@ -164,7 +165,7 @@ async def test_slow_walk_returns_partial_results() -> None:
 
     def slow(stop: threading.Event) -> list[str]:
         loop.call_soon_threadsafe(begun.set)
-        assert stop.wait(30)
+        assert stop.wait(PATIENCE)
         return ["so far"]
 
     work = asyncio.ensure_future(run_with_deadline(slow, 5, clock))

@@ -1,6 +1,7 @@
 """Reading files: lines and ranges, encodings, binary files and size limits."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,6 +137,27 @@ async def test_oversized_file_is_read_by_lines(project: Path, write: Write) -> N
     )
     write("blob", b"\x00" * 1000)
     assert "is not text: 1,000 bytes" in await harness.refused("read_file", path="blob")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_file", {"path": "src"}),
+        ("list_files", {"path": "src/reader.py"}),
+        ("edit_file", {"path": "src/reader.py", "old_text": "", "new_text": "x"}),
+        ("write_file", {"path": "src/blob", "content": "x"}),
+    ],
+)
+async def test_the_user_is_not_shown_the_advice_to_the_model(
+    harness: ToolHarness, project: Path, write: Write, tool: str, arguments: dict[str, str]
+) -> None:
+    write("src/reader.py")
+    (project / "src" / "blob").write_bytes(bytes(9))
+    call = await harness.prepare(tool, arguments)
+    with pytest.raises(ToolFailure) as caught:
+        await call.check()
+    assert str(caught.value).startswith(f"{caught.value.shown}; ")
+    assert not re.search(r"\b(use|give|bash|write_file)\b", caught.value.shown)
 
 
 async def test_folders_missing_files_and_pipes_are_refused(

@@ -163,3 +163,21 @@ def test_an_unset_variable_raises_when_the_agent_is_launched(folders: ConfigFold
     )
     with pytest.raises(UsageError, match=r"servers\.x\.mcpServers\.m\.env\.T: NOT_SET is not set"):
         server.mcp_servers({})
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("accord", {"OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "MY_SERVER_BASE_URL"}),
+        ("claude", {"ANTHROPIC_BASE_URL"}),
+        ("unknown", set[str]()),
+    ],
+)
+def test_an_address_with_a_password_comes_with_its_key(
+    folders: ConfigFolders, name: str, variables: set[str]
+) -> None:
+    folders.write_user_file({"servers": {"unknown": {"command": "agent"}, "claude": {"command": "wrapper"}}})
+    names = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "MY_SERVER_BASE_URL")
+    ours = dict.fromkeys(names, "https://me:word@proxy.example/v1") | {"PATH": "/usr/bin"}
+    env = load(folders.project, trust=once)[name].launch(environ=ours).env or {}
+    assert {key for key in names if key not in env} == variables

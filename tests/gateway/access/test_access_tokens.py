@@ -1,6 +1,7 @@
 """Access tokens: private hashed files shared by all processes, their rights, and pairing links."""
 
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -8,9 +9,17 @@ from pathlib import Path
 
 import pytest
 import segno
+from tests.patience import PATIENCE
 
 from accord.errors import UsageError
-from accord.gateway.access.access_tokens import TOKEN_PATTERN, TokenRights, TokenStore, pairing_link, qr_code
+from accord.gateway.access.access_tokens import (
+    TOKEN_PATTERN,
+    TokenRights,
+    TokenStore,
+    create_file,
+    pairing_link,
+    qr_code,
+)
 
 
 class WallClock:
@@ -30,6 +39,22 @@ def test_a_token_is_found_and_its_secret_is_not_stored(tmp_path: Path) -> None:
     assert tokens.find(text) == made == TokenStore(tokens.folder).find(text)
     secret = text.rpartition(made.id + "_")[2]
     assert all(secret not in file.read_text() for file in tokens.folder.iterdir())
+
+
+def test_a_token_file_that_cannot_be_written_is_not_left_behind(tmp_path: Path) -> None:
+    """A part of a file would be a token that does not work and cannot be listed."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            create_file(tmp_path / "a", b"x" * 100, 0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+    create_file(tmp_path / "a", b"x" * 100, 0.0)
+    with pytest.raises(FileExistsError):
+        create_file(tmp_path / "a", b"y", 0.0)
+    assert (tmp_path / "a").read_bytes() == b"x" * 100
 
 
 def test_token_files_are_private(tmp_path: Path) -> None:
@@ -140,7 +165,7 @@ for token in made[::2]:
 
 def test_several_processes_create_and_revoke_tokens(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", _WORK, str(tmp_path), str(n)]) for n in range(4)]
-    assert [process.wait(60) for process in running] == [0] * 4
+    assert [process.wait(PATIENCE) for process in running] == [0] * 4
     left = TokenStore(tmp_path).all()
     assert sorted(token.name for token in left) == sorted(str(n) for n in range(4) for _ in range(20))
     assert len(list(tmp_path.iterdir())) == 80

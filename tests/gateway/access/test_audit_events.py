@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.gateway_harness import gateway_harness
+from tests.gateway.gateway_harness import gateway_harness, open_session
 
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimits
+from accord.schema.methods import AGENTAO_ASK_USER
 
 ALICE, BOB = TokenRights("tokena", "alice", peer="192.0.2.1"), TokenRights("tokenb", "bob", read_only=True)
 OPTIONS = [
@@ -34,14 +35,29 @@ async def test_requests_and_decisions_are_logged_but_contents_are_not(tmp_path: 
         prompt = await harness.agent.until_method("session/prompt")
         asked = harness.agent.ask(
             "session/request_permission",
-            {"sessionId": "s1", "toolCall": {"toolCallId": "t", "title": "rm secret"}, "options": OPTIONS},
+            {
+                "sessionId": "s1",
+                "toolCall": {
+                    "toolCallId": "t",
+                    "title": "Remove",
+                    "rawInput": {"command": "curl -H 'Authorization: Bearer abcdefghijkl'"},
+                },
+                "options": OPTIONS,
+            },
         )
         question = await alice.until_method("session/request_permission")
         alice.reply(question, {"outcome": {"outcome": "selected", "optionId": "no"}})
         await harness.agent.answer_to(asked)
+        written = {
+            "toolCallId": "u",
+            "title": "Write it",
+            "kind": "edit",
+            "locations": [{"path": "/w/a.txt"}],
+        }
+        harness.agent.tell("s1", {"sessionUpdate": "tool_call", **written})
         asked = harness.agent.ask(
             "session/request_permission",
-            {"sessionId": "s1", "toolCall": {"toolCallId": "u", "title": "rm secret"}, "options": OPTIONS},
+            {"sessionId": "s1", "toolCall": {"toolCallId": "u"}, "options": OPTIONS},
         )
         await alice.until_method("session/request_permission")
         items = (await alice.call("_accord/inbox", {}))["items"]
@@ -64,7 +80,63 @@ async def test_requests_and_decisions_are_logged_but_contents_are_not(tmp_path: 
         ("bob", "connect"),
         ("bob", "refused", "session/prompt", "s1"),
     ]
-    assert "secret" not in audit.path.read_text()
+    text = audit.path.read_text()
+    assert "secret" not in text
+    assert "abcdefghijkl" not in text
+    entries = [json.loads(line) for line in text.splitlines()]
+    refused, allowed = [line for line in entries if line["event"] == "answer"]
+    assert (refused["toolCall"], refused["command"]) == ("t", "curl -H 'Authorization: ***'")
+    assert (allowed["toolCall"], allowed["kind"], allowed["path"]) == ("u", "edit", "/w/a.txt")
+    assert next(line["path"] for line in entries if line.get("method") == "session/new") == str(tmp_path)
+
+
+async def test_answers_to_forms_and_questions_are_logged_without_their_contents(tmp_path: Path) -> None:
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    form = {"mode": "form", "message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    async with gateway_harness(audit=audit) as harness:
+        alice = await harness.client(ALICE, elicitation={"form": {}})
+        await open_session(harness, alice, tmp_path)
+        for method, params, answer in (
+            ("elicitation/create", form, {"action": "accept", "content": {"name": "private"}}),
+            ("elicitation/create", form, {"action": "decline"}),
+            (AGENTAO_ASK_USER, {"question": "?"}, {"answer": "private"}),
+        ):
+            asked = harness.agent.ask(method, {"sessionId": "s1", **params})
+            alice.reply(await alice.until_method(method), answer)
+            await harness.agent.answer_to(asked)
+    assert audit_events(audit)[3:] == [
+        ("alice", "answer", "elicitation/create", "s1", "accept"),
+        ("alice", "answer", "elicitation/create", "s1", "decline"),
+        ("alice", "answer", AGENTAO_ASK_USER, "s1", "answered"),
+    ]
+    assert "private" not in audit.path.read_text()
+
+
+async def test_what_the_gateway_does_for_an_agent_is_logged(tmp_path: Path) -> None:
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    (tmp_path / "notes").write_text("hello")
+    async with gateway_harness(audit=audit) as harness:
+        alice = await harness.client(ALICE)
+        server = {"name": "x", "command": "npx", "args": ["-y", "it", "--token", "verysecret"], "env": []}
+        params = {"cwd": str(tmp_path), "additionalDirectories": ["/"], "mcpServers": [server]}
+        new = alice.ask("session/new", params)
+        await harness.agent.answer_new_session("s1")
+        await alice.answer_to(new)
+        await harness.agent.call("fs/read_text_file", {"sessionId": "s1", "path": str(tmp_path / "notes")})
+        command = {"command": "echo", "args": ["--password=verysecret", "hi"]}
+        await harness.agent.call("terminal/create", {"sessionId": "s1", **command})
+    text = audit.path.read_text()
+    assert "verysecret" not in text
+    entries = [json.loads(line) for line in text.splitlines()]
+    assert [(line["command"], line["path"]) for line in entries if line.get("method") == "session/new"] == [
+        ("npx -y it --token '[redacted]'", f"{tmp_path}, /")
+    ]
+    served = [line for line in entries if line["event"] == "agent request"]
+    assert [(line["method"], line["path"]) for line in served] == [
+        ("fs/read_text_file", str(tmp_path / "notes")),
+        ("terminal/create", str(tmp_path)),
+    ]
+    assert served[1]["command"] == "echo '--password=[redacted]' hi"
 
 
 async def test_a_request_rejected_by_a_limit_is_logged(tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ async def status(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 200 + b"\n\n", 400),
         (b"\x00" * 40_000, 400),
         (HTTP2_PREFACE[:10] + b"x\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\nhost: 127.0.0.1\n\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\nx: y\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: a\r\n b\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: a\r\n\tb\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\n host: 127.0.0.1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\n", 400),
     ],
 )
 async def test_invalid_http_is_rejected(sent: bytes, answer: int) -> None:
@@ -79,6 +87,121 @@ async def test_invalid_http_is_rejected(sent: bytes, answer: int) -> None:
         writer.close()
         await still_serves(harness)
         assert harness.echo.clients == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: a\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: a\r\n b\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\nx: a\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\n", 400),
+    ],
+)
+async def test_a_head_in_single_bytes_is_judged_like_a_whole_one(sent: bytes, answer: int) -> None:
+    async with http_harness() as harness:
+        reader, writer = await harness.raw()
+        for number in range(len(sent)):
+            writer.write(sent[number : number + 1])
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert await status(reader, writer) == answer
+        writer.close()
+        await still_serves(harness)
+
+
+SMUGGLED = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+CHUNKED = "transfer-encoding: chunked"
+LENGTH = f"content-length: {len(SMUGGLED) + 5}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        ((CHUNKED, LENGTH), b"0\r\n\r\n"),
+        ((LENGTH, CHUNKED), b"0\r\n\r\n"),
+        (("Content-Length: 5", "Transfer-Encoding: chunked"), b"0\r\n\r\n"),
+        ((CHUNKED,), b"0\r\n\n"),
+        ((CHUNKED,), b"1\r\na\r\n0\r\nx: y\n\r\n"),
+        ((CHUNKED,), b"0\r\nx: a\r\n b\r\n\r\n"),
+        ((CHUNKED,), b"0\r\nx: y\r\n\r\n"),
+        ((CHUNKED,), b"0\n\r\n\r\n"),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
+async def test_a_request_that_can_be_read_in_two_ways_ends_its_connection(
+    fields: tuple[str, ...], body: bytes, pieces: int
+) -> None:
+    """Whatever follows such a request is not taken for another one."""
+    async with http_harness() as harness:
+        reader, writer = await harness.raw()
+        head = "\r\n".join(["POST /acp HTTP/1.1", "host: 127.0.0.1", *fields, "", ""]).encode()
+        sent = head + body + SMUGGLED
+        step = -(-len(sent) // pieces)
+        for start in range(0, len(sent), step):
+            writer.write(sent[start : start + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.write_eof()
+        answered = await reader.read()
+        assert answered.count(b"HTTP/1.1 ") == 1, answered
+        assert answered.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 401 ")), answered
+        assert b"connection: close" in answered.lower()
+        assert harness.server.metrics.requests["200"] == 0
+        writer.close()
+        await still_serves(harness)
+
+
+async def test_pipelined_chunked_requests_are_all_answered() -> None:
+    async with http_harness() as harness:
+        reader, writer = await harness.raw()
+        one = harness.head("POST", content_type="application/json", transfer_encoding="chunked")
+        one += b"2\r\n{}\r\n0\r\n\r\n"
+        for piece in (one + one[:40], one[40:] + one):
+            writer.write(piece)
+            await writer.drain()
+        for _ in range(3):
+            head = (await RawSocket(reader, writer).head())[1:]
+            (length,) = [line.partition(":")[2] for line in head if line.lower().startswith("content-length")]
+            await reader.readexactly(int(length))
+        writer.close()
+        await still_serves(harness)
+
+
+PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + b"\0" * 8
+SETTINGS = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + b"\x00\x04\x00\x01\x00\x00"
+SETTINGS_ACK = b"\x00\x00\x00\x04\x01\x00\x00\x00\x00"
+UNKNOWN = b"\x00\x00\x00\xfa\x00\x00\x00\x00\x00"
+
+
+@pytest.mark.parametrize("frame", [PING, SETTINGS, UNKNOWN], ids=["ping", "settings", "unknown"])
+async def test_a_flood_of_http2_control_frames_ends_the_connection(frame: bytes) -> None:
+    clock = FakeClock()
+    async with http_harness(clock=clock) as harness:
+        reader, writer = await harness.raw()
+        writer.write(HTTP2_PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        writer.write(frame * 5000)
+        received = await reader.read()
+        end = received.rindex(b"\x00\x00\x08\x07\x00\x00\x00\x00\x00")  # GOAWAY
+        code = int.from_bytes(received[end + 13 : end + 17], "big")
+        assert code == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
+        assert harness.server.metrics.refused["control_frames"] == 1
+        writer.close()
+        await still_serves(harness)
+
+
+async def test_regular_http2_pings_are_answered_forever() -> None:
+    clock = FakeClock()
+    async with http_harness(ServerConfig(header_time=1000), clock=clock) as harness:
+        reader, writer = await harness.raw()
+        writer.write(HTTP2_PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        for _ in range(30):
+            writer.write(PING * 50)
+            for _ in range(50):
+                await reader.readuntil(b"\x00\x00\x08\x06\x01\x00\x00\x00\x00" + b"\0" * 8)
+            await clock.advance(1)
+        writer.close()
+        await still_serves(harness)
 
 
 async def test_noise_on_the_socket_does_not_stop_the_server() -> None:

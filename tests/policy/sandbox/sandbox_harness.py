@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 from accord.policy.sandbox.backend import Backend
 from accord.policy.sandbox.sandbox import Sandbox
 
@@ -87,7 +89,7 @@ class SandboxHarness:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=PATIENCE,
             check=False,
             **options,
         )

@@ -59,6 +59,7 @@ async def test_the_self_test_finds_a_backend_that_reports_too_much(tmp_path: Pat
         def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
             return ALL_ENFORCED
 
+    (tmp_path / "AGENTS.md").write_text("Be kind.")
     with Sandbox([tmp_path], backend=OverclaimingBackend()) as sandbox:
         assert sandbox.report.is_effective
         found = contradictions(sandbox.report, await run_self_test(sandbox))
@@ -98,7 +99,7 @@ def test_a_sandbox_is_effective_when_the_network_is_open_by_choice():
 def test_the_report_has_a_line_for_every_aspect(harness: SandboxHarness):
     lines = harness.sandbox.report.lines()
     assert lines[0].startswith("sandbox: ")
-    assert [line.split(":")[0] for line in lines[1:8]] == [fact.aspect for fact in UNCONFINED]
+    assert [line.split(":")[0] for line in lines[1:9]] == [fact.aspect for fact in UNCONFINED]
     assert all("\n" not in line for line in lines)
 
 
@@ -177,6 +178,13 @@ def test_the_folders_of_a_killed_process_are_removed_by_the_next_sandbox(tmp_pat
         program("other = PrivateFolder(()); assert os.path.isdir(one.path); one.remove(); other.remove()")
         == []
     )
+
+
+def test_a_sandbox_can_be_closed_twice(harness: SandboxHarness):
+    harness.sandbox.close()
+    reused = os.open(os.devnull, os.O_RDONLY)  # gets the number of the closed file
+    harness.sandbox.close()
+    os.close(reused)
 
 
 def test_a_root_in_the_temporary_folder_is_reported_as_shared(harness: SandboxHarness):

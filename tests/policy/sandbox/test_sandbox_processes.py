@@ -226,3 +226,8 @@ def test_a_mounted_file_system_has_its_own_terminals(mounted: SandboxHarness):
     os.close(theirs)
     assert refused(lines[:1])
     assert lines[1].startswith("done:")
+
+
+def test_commands_cannot_gain_privileges_by_a_program(harness: SandboxHarness):
+    """Programs that run as their owner, such as sudo, do not do so inside."""
+    assert harness.shell("grep NoNewPrivs /proc/self/status").out.split() == ["NoNewPrivs:", "1"]

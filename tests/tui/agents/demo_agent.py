@@ -2,7 +2,7 @@
 can send any message.
 
 Prompts: say TEXT | think TEXT | wait | die | ask | ask-many | ask-long | edit | form | url | question | plan
-| commands | tool | evil | fail | title TEXT
+| commands | tool | evil | fail | title TEXT | run LINE | write FILE
 """
 
 import json
@@ -132,6 +132,13 @@ def play(text: str) -> None:
             return
         case "question":
             ask("_agentao.cn/ask_user", "question", question="Which colour?", options=["red", "blue"])
+            return
+        case "run":
+            say(f"process {os.getpid()}")
+            ask("terminal/create", "run", command="sh", args=["-c", rest])
+            return
+        case "write":
+            ask("fs/write_text_file", "write", path=rest, content="written\n")
             return
         case "plan":
             steps = [("look", "completed"), ("change", "in_progress"), ("test", "pending")]

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.wire.remote.raw_http_server import Exchange, run_http_server
 from tests.wire.transport_contract import Inbox
 
@@ -48,7 +49,7 @@ class HttpTestServer:
 
     async def post(self, status: int | None = 202, body: bytes = b"") -> Exchange:
         """Take the next POST and answer it with this status; None leaves it unanswered."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             request = await self._posts.get()
         if status is not None:
             await request.answer(status, body)
@@ -56,7 +57,7 @@ class HttpTestServer:
 
     async def stream(self, status: int = 200) -> Exchange:
         """Take the next event stream and start it, or refuse it with this status."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             request = await self._streams.get()
         if status == 200:
             await request.begin_stream()

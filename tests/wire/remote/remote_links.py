@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from tests.patience import PATIENCE
 from tests.wire.remote.raw_http_server import Exchange, run_http_server
 from tests.wire.transport_contract import Link
 from websockets.asyncio.server import ServerConnection, serve
@@ -43,7 +44,7 @@ class Echo:
             self._changed.notify_all()
 
     async def far_has_echoed(self, number: int) -> None:
-        async with asyncio.timeout(30), self._changed:
+        async with asyncio.timeout(PATIENCE), self._changed:
             await self._changed.wait_for(lambda: self._echoed >= number)
 
     async def far_stops_reading(self) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.wire.remote.server_sent_events import EventParser
+from accord.wire.remote.event_parser import EventParser
 from accord.wire.transport import OVERSIZED_SAMPLE, Frame, OversizedFrame
 
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 
 import pytest
+from tests.patience import PATIENCE
 from tests.wire.remote.raw_http_server import Exchange, run_http_server
 from tests.wire.remote.websocket_test_server import (
     INITIALIZE,
@@ -115,7 +116,7 @@ class Pings:
             self.count.release()
 
     async def next(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await self.count.acquire()
 
 
@@ -197,7 +198,7 @@ async def test_a_handshake_without_an_answer_times_out():
         opening = asyncio.ensure_future(
             open_websocket(read_address(f"ws://{address}"), timeouts=NetworkTimeouts(connect=20), clock=clock)
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await requested.wait()
         await clock.advance(20)
         with pytest.raises(NeverStarted, match="no WebSocket was opened within 20 s"):

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.wire.transport_contract import Inbox
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
@@ -43,7 +44,7 @@ class WebSocketTestServer:
 
     async def next(self) -> ServerConnection:
         """Wait for the next socket."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             return await self._arrived.get()
 
     def check(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -123,14 +124,14 @@ async def connected_client(
 
 async def expect_frames(socket: ServerConnection, *frames: bytes) -> None:
     """Assert that the server receives exactly these frames next."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         for frame in frames:
             assert await socket.recv(decode=False) == frame
 
 
 async def next_message(socket: ServerConnection) -> Any:
     """The next message that the server receives."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         return json.loads(await socket.recv())
 
 

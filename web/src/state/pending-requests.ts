@@ -166,3 +166,59 @@ function inboxRequest(item: InboxItem, answer: (result: unknown) => Promise<void
 function itemKey(item: InboxItem): string {
   return requestKey(item.method, item.sessionId, item.params);
 }
+
+const COMMAND_KEYS = ["command", "cmd", "argv", "script"];
+const FOLDER_KEYS = ["cwd", "workdir", "working_directory", "workingDirectory"];
+const PATH_KEYS = ["path", "file_path", "filePath", "abs_path", "absPath", "filename", "file"];
+/** Values of `command` that are operations of an editor tool, not shell commands, if a path is given too. */
+const EDITOR_COMMANDS = new Set(
+  "view read write create edit str_replace insert append undo_edit undo delete".split(" "),
+);
+
+/** A command as a shell line, and the folder if the agent named one. */
+export interface RequestedCommand {
+  line: string;
+  folder: string | null;
+}
+
+/** Returns the command in the input of a tool call; null if there is none. */
+export function requestedCommand(rawInput: unknown): RequestedCommand | null {
+  const input = asRecord(rawInput);
+  const isText = (value: unknown): value is string => typeof value === "string" && value.trim() !== "";
+  const folder = FOLDER_KEYS.map((key) => input[key]).find(isText) ?? null;
+  const namesFile = PATH_KEYS.some((key) => isText(input[key]));
+  for (const key of COMMAND_KEYS) {
+    const value = input[key];
+    if (isText(value)) {
+      if (namesFile && EDITOR_COMMANDS.has(value)) return null;
+      const args = input["args"];
+      const words = Array.isArray(args) && args.length > 0 && args.every((word) => typeof word === "string");
+      return { line: words ? joinWords([value, ...(args as string[])]) : value, folder };
+    }
+    if (Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === "string")) {
+      return { line: joinWords(value as string[]), folder };
+    }
+  }
+  return null;
+}
+
+const ALLOW_WORDS = "accept allow approve continue grant ok permit proceed run yes".split(" ");
+const REJECT_WORDS =
+  "abort cancel decline deny disallow don't never no not refuse reject skip".split(" ");
+const ALWAYS_WORDS = ["all", "always", "never", "session"];
+
+/** The name of an option, which the agent wrote, with what it does if the name does not clearly say so. */
+export function optionLabel({ name, kind, optionId }: acp.PermissionOption): string {
+  const label = name || optionId;
+  const words = new Set(label.toLowerCase().replaceAll("\u2019", "'").match(/[\p{L}\p{N}_']+/gu) ?? []);
+  const has = (list: readonly string[]) => list.some((word) => words.has(word));
+  const [own, other] = kind.startsWith("allow") ? [ALLOW_WORDS, REJECT_WORDS] : [REJECT_WORDS, ALLOW_WORDS];
+  const isClear = has(own) && !has(other) && has(ALWAYS_WORDS) === kind.endsWith("always");
+  return isClear ? label : `${label} (${kind.replaceAll("_", " ")})`;
+}
+
+function joinWords(words: readonly string[]): string {
+  return words
+    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`))
+    .join(" ");
+}

@@ -4,11 +4,14 @@
  * A card never takes the focus by itself, and its buttons are disabled for a moment after it appears or
  * moves. So a user who is typing or clicking cannot answer a request by accident.
  */
+import type * as acp from "@agentclientprotocol/sdk";
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { checkForm, formFields, matchPattern, type FieldValue } from "../state/form.ts";
 import {
+  optionLabel,
+  requestedCommand,
   requestSummary,
   type ElicitationRequest,
   type ExtensionRequest,
@@ -18,6 +21,7 @@ import {
 import type { Session } from "../state/session.ts";
 import { asRecord, ASK_USER, errorReport } from "../wire/extension-methods.ts";
 import { ErrorText, Icon, type IconName } from "./elements.tsx";
+import { CodeBlock } from "./ContentBlocks.tsx";
 import { FormFieldView } from "./FormFields.tsx";
 import { ToolCallContent } from "./ToolCallView.tsx";
 
@@ -126,6 +130,8 @@ function PermissionCard({ request, session }: { request: PermissionRequest; sess
   const title = toolCall.title || known?.title || "Use a tool";
   const content = toolCall.content ?? known?.content ?? [];
   const rawInput = toolCall.rawInput ?? known?.rawInput;
+  const command = requestedCommand(rawInput);
+  const folder = command?.folder ?? session.address.cwd;
   const choose = (index: number) => {
     const option = options[index];
     if (option && enabled) send({ outcome: { outcome: "selected", optionId: option.optionId } });
@@ -134,7 +140,19 @@ function PermissionCard({ request, session }: { request: PermissionRequest; sess
     <Card label="Permission needed" icon="warning" onDigit={(digit) => choose(digit - 1)}>
       <p class="request-text">{title}</p>
       <div class="request-details">
-        <ToolCallContent session={session} content={content} running={false} rawInput={rawInput} />
+        {command && !(showsText(content, `$ ${command.line}`) && showsText(content, `in ${folder}`)) && (
+          <>
+            <CodeBlock text={`$ ${command.line}`} language="sh" />
+            <p class="muted">in {folder}</p>
+          </>
+        )}
+        <ToolCallContent
+          session={session}
+          content={content}
+          running={false}
+          rawInput={rawInput}
+          rawInputOpen={command ? false : undefined}
+        />
       </div>
       <div class="button-row" role="group" aria-label={`Answers to: ${title}`}>
         {options.map((option, index) => (
@@ -147,13 +165,21 @@ function PermissionCard({ request, session }: { request: PermissionRequest; sess
             aria-disabled={sent}
             onClick={() => choose(index)}
           >
-            {option.name}
+            {optionLabel(option)}
           </button>
         ))}
       </div>
       <AnswerError error={error} />
     </Card>
   );
+}
+
+/** Whether an item in the content of a tool call, such as a code block, is exactly this text. */
+function showsText(content: readonly acp.ToolCallContent[], text: string): boolean {
+  return content.some((item) => {
+    if (item.type !== "content" || item.content.type !== "text") return false;
+    return item.content.text.trim().replace(/^`{3,}\w*\n/, "").replace(/\n`{3,}$/, "") === text;
+  });
 }
 
 function FormCard({ request }: { request: ElicitationRequest }) {

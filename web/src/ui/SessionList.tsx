@@ -101,6 +101,7 @@ function SessionLink({ item }: { item: ListedSession }) {
         <span class="session-title">{item.title ?? (baseName(item.cwd) || "Untitled")}</span>
         <span class="session-time">{relativeTime(item.updatedAt, now)}</span>
         <span class="session-location">
+          {item.owner !== null && <strong>open in {item.owner} · </strong>}
           {item.state === "idle" ? (
             <span class="visually-hidden">{ACTIVITIES.idle}. </span>
           ) : (

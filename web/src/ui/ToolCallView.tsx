@@ -94,6 +94,8 @@ interface ToolCallContentProps {
   content: readonly acp.ToolCallContent[];
   running: boolean;
   rawInput?: unknown;
+  /** Whether the raw input is unfolded at first. By default, if there is no content. */
+  rawInputOpen?: boolean | undefined;
   rawOutput?: unknown;
 }
 
@@ -101,7 +103,9 @@ interface ToolCallContentProps {
  * The content of a tool call: blocks, diffs, terminals and the raw input. Without content also the raw
  * output.
  */
-export function ToolCallContent({ session, content, running, rawInput, rawOutput }: ToolCallContentProps) {
+export function ToolCallContent(props: ToolCallContentProps) {
+  const { session, content, running, rawInput, rawOutput } = props;
+  const { rawInputOpen = content.length === 0 } = props;
   const { cwd } = session.address;
   return (
     <>
@@ -118,7 +122,7 @@ export function ToolCallContent({ session, content, running, rawInput, rawOutput
         }
         return <ContentBlock key={index} block={item.content as MessageBlock} />;
       })}
-      {rawInput !== undefined && <RawData name="Input" value={rawInput} open={content.length === 0} />}
+      {rawInput !== undefined && <RawData name="Input" value={rawInput} open={rawInputOpen} />}
       {rawOutput !== undefined && content.length === 0 && <RawData name="Output" value={rawOutput} open />}
     </>
   );

@@ -23,6 +23,8 @@ export interface ListedSession {
   state: SessionActivity;
   clients: number;
   live: boolean;
+  /** Where it is open, if another process than this gateway has it open. */
+  owner: string | null;
 }
 
 export interface ListedAgent {
@@ -128,7 +130,13 @@ export function readSession(value: unknown): ListedSession | null {
     state: state === "running" || state === "waiting" ? state : "idle",
     clients: typeof item["clients"] === "number" ? item["clients"] : 0,
     live: item["live"] === true,
+    owner: readOwner(item["owner"]),
   };
+}
+
+function readOwner(value: unknown): string | null {
+  const { url, pid } = asRecord(value);
+  return nonEmptyText(url) ?? (typeof pid === "number" ? `process ${pid}` : null);
 }
 
 export function readAgent(value: unknown): ListedAgent | null {

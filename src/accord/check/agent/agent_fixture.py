@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from msgspec import structs
+
 from accord.check import findings
 from accord.check.agent.agent_under_test import AgentLauncher, AgentStartOptions, AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import ClientResponder
@@ -14,6 +16,7 @@ from accord.check.checked_connection import (
     CheckTimeouts,
     ConnectionOver,
     WireLine,
+    pair_calls,
     remove_capabilities,
 )
 from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
@@ -112,6 +115,8 @@ ALL_CAPABILITIES: Final[dict[str, Any]] = {
 }
 """The capabilities of a client that supports everything."""
 
+_HUNG_CASES: Final = 3
+"""After so many cases without one answered turn, the agent is not expected to end the next one."""
 NO_PERMISSION_REQUEST: Final = "the agent sent no permission request"
 NO_STRICT_MODE: Final = "the part about dialects was not tested: the agent has no strict mode"
 
@@ -126,6 +131,31 @@ def capabilities_without(*paths: str) -> dict[str, Any]:
     return remove_capabilities(ALL_CAPABILITIES, paths)
 
 
+class TurnTally:
+    """Counts the turns of a run, so that it does not wait long for an agent that never ends one."""
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._hung_cases = 0
+
+    def add_case(self, agents: Sequence[AgentUnderTest]) -> None:
+        """Count the turns of a case that has ended."""
+        prompts = [
+            call
+            for agent in agents
+            for call in pair_calls(agent.lines, "client")
+            if call.request.method == "session/prompt"
+        ]
+        self._answered = self._answered or any(call.answers for call in prompts)
+        self._hung_cases += bool(prompts)
+
+    def limit(self, timeouts: CheckTimeouts) -> CheckTimeouts:
+        """The timeouts of the next case."""
+        if self._answered or self._hung_cases < _HUNG_CASES:
+            return timeouts
+        return structs.replace(timeouts, turn=min(timeouts.turn, timeouts.soon))
+
+
 class AgentFixture:
     """The environment of one case. `folder` is the session's folder; the agent starts in `start_folder`."""
 
@@ -138,12 +168,14 @@ class AgentFixture:
         *,
         timeouts: CheckTimeouts,
         clock: Clock = SYSTEM_CLOCK,
+        tally: TurnTally | None = None,
     ) -> None:
         self.script = script
         self.notes = notes
         self.timeouts = timeouts
         self.clock = clock
         self._launcher = launcher
+        self._tally = tally
         self.agents: list[AgentUnderTest] = []
         self.root: Path = root.resolve()
         self.folder: Path = self.root / "project"
@@ -219,7 +251,10 @@ class AgentFixture:
             await self.login(agent)
             answer = await agent.new_session(session_cwd, **more)
         if answer.code == -32000:
-            raise CaseUnavailable("the agent requires sign-in; sign in first, or use a script with a login")
+            raise CaseUnavailable(
+                "the agent requires sign-in; sign in first, pass a key with --env NAME, "
+                "or use a script with a login"
+            )
         found = at(answer.result, "sessionId")
         if not isinstance(found, str):
             self.notes.add_fail(92, f"session/new gave {answer.summary}", answer.evidence)
@@ -279,6 +314,8 @@ class AgentFixture:
         """Close all connections and check their records."""
         for agent in self.agents:
             await agent.close()
+        if self._tally is not None:
+            self._tally.add_case(self.agents)
         for agent in self.agents:
             await check_agent_record(agent, self.notes)
 

@@ -15,7 +15,8 @@ from accord.check.wire_rules import (
     find_violated_rule,
     sent_messages,
 )
-from accord.schema.validation import Violation, violations
+from accord.schema.former_members import former_member
+from accord.schema.validation import UNKNOWN_MEMBER, Violation, violations
 from accord.wire.envelope import Message
 
 if TYPE_CHECKING:
@@ -209,13 +210,17 @@ def _judge_message(message: SentMessage, notes: RuleNotes) -> None:
     found = violations(message.type, message.value)[:MAX_VIOLATIONS]
     broken_rules: set[RuleId] = set()
     for violation in found:
+        if former := former_member(message.type, message.value, violation):
+            reason = f"{violation.path} was official in releases {former.releases} of the TypeScript SDK"
+            notes.add_pass(42, reason, [line.evidence])
+            continue
         rule = _broken_rule(line, message_kind, violation)
         broken_rules.add(rule)
         notes.add_fail(rule, f"{message_kind.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
     if line.method == "session/update":
         _check_update_envelope(line, found, notes)
     if 42 not in broken_rules:
-        notes.add_pass(42, "no message has unknown members")
+        notes.add_pass(42, "no message has custom members")
     if SCHEMA not in broken_rules:
         notes.add_pass(SCHEMA, "every message matches")
     value: Any = message.value
@@ -249,7 +254,7 @@ def _broken_rule(line: WireLine, message_kind: str, violation: Violation) -> Rul
         return 263
     if message_kind in _OPTION_MESSAGES and _MIXED_OPTIONS.search(text):
         return 214
-    if violation.reason == "unknown member":
+    if violation.reason == UNKNOWN_MEMBER:
         return 42
     if line.method == "session/update" and (
         not line.kind or violation.path in ("$", "$.sessionId") or "sessionUpdate" in violation.path

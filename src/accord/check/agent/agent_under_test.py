@@ -90,14 +90,21 @@ class AgentProcessLauncher:
     """Starts agents by a command line, in the current folder, so that relative paths work."""
 
     def __init__(
-        self, command: Sequence[str], *, exit_timeout: float = 5.0, clock: Clock = SYSTEM_CLOCK
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        exit_timeout: float = 5.0,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """`env` are additional variables for every start."""
         self.command: list[str] = list(command)
+        self._env = dict(env or {})
         self._exit_timeout = exit_timeout
         self._clock = clock
 
     async def __call__(self, options: AgentStartOptions) -> ProcessAgent:
-        environment = {"ACCORD_HOME": str(options.home), **options.environment}
+        environment = {**self._env, "ACCORD_HOME": str(options.home), **options.environment}
         command_prefix = [sys.executable, "-I", "-S", _FEEDER_PROGRAM] if options.byte_by_byte else []
         transport = await spawn(
             [*command_prefix, *self.command, *options.arguments],

@@ -124,11 +124,10 @@ def _names_session(answer: CallAnswer, session: str) -> bool:
     return answer.code == -32002 and at(answer.line.message, "error", "data", "sessionId") == session
 
 
-def _check_not_found(agent: AgentUnderTest, answer: CallAnswer, session: str) -> None:
+def _check_not_found(fixture: AgentFixture, answer: CallAnswer, session: str) -> None:
+    passed = _names_session(answer, session) if fixture.script.ours else not answer.ok
     failure = f"{answer.request.method} gave {answer.summary}; expected -32002 with the sessionId in its data"
-    agent.notes.judge(
-        383, _names_session(answer, session), "-32002 with the session", failure, answer.evidence
-    )
+    fixture.notes.judge(383, passed, f"{answer.code} for an unknown session", failure, answer.evidence)
 
 
 async def close_session(fixture: AgentFixture) -> None:
@@ -145,7 +144,7 @@ async def close_session(fixture: AgentFixture) -> None:
     after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
     failure = f"a prompt in a closed session gave {after.summary}"
     if fixture.notes.judge(115, not after.ok, "a closed session refuses prompts", failure, after.evidence):
-        _check_not_found(agent, after, session)
+        _check_not_found(fixture, after, session)
 
 
 async def unknown_sessions(fixture: AgentFixture) -> None:
@@ -159,7 +158,7 @@ async def unknown_sessions(fixture: AgentFixture) -> None:
             fixture.notes.judge(152, not answer.ok, "an unknown session is refused", failure, answer.evidence)
         missing = answer.code == -32601 and not capability
         if not answer.ok and not missing:
-            _check_not_found(agent, answer, "nope")
+            _check_not_found(fixture, answer, "nope")
 
 
 async def delete_session(fixture: AgentFixture) -> None:

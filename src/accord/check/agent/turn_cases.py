@@ -122,17 +122,20 @@ async def requests_during_turn(fixture: AgentFixture) -> None:
         lambda line: line.is_answer and line.id == request.id, since=request.number, timeout=0
     )
     agent.cancel(session)
-    turn = await agent.finish_turn(request, rule=161, timeout=fixture.timeouts.soon)
+    # A client must not send a second prompt, so its consequences are judged by the rule about it alone.
+    turn = await agent.finish_turn(request, rule=385, timeout=fixture.timeouts.soon)
+    if turn.answer.ok and turn.stop_reason != "cancelled":
+        raise CaseUnavailable("the busy turn ended by itself, so the second prompt was not judged")
     if second_answer is None:
         fixture.notes.add_fail(385, "a second prompt in a busy session is not refused", [second.evidence])
         return
     code = at(second_answer.message, "error", "code")
-    untouched = first_answer is None and turn.stop_reason == "cancelled"
+    untouched = first_answer is None and turn.answer.ok
     failure = f"a second prompt gave {code or 'a result'}; the first {'continues' if untouched else 'ended'}"
     fixture.notes.judge(
         385,
-        code == -32600 and untouched,
-        "a second prompt is refused",
+        fixture.script.accepts_code(code, -32600) and untouched,
+        f"a second prompt gave {code}; the first continues",
         failure,
         (second.evidence, second_answer.evidence),
     )

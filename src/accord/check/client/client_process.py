@@ -177,8 +177,16 @@ class ProcessClient:
 class ClientProcessLauncher:
     """Starts clients by a command template, in the session's folder unless the template has `{folder}`."""
 
-    def __init__(self, template: Sequence[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        template: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`env` are additional variables for every start."""
         self.template: list[str] = list(template)
+        self._env = dict(env or {})
         if template and os.sep in template[0]:
             self.template[0] = str(Path(template[0]).absolute())  # it starts in another folder
         self.can_choose_prompt: bool = has_placeholder(template, "{prompt}")
@@ -194,7 +202,7 @@ class ClientProcessLauncher:
             options=task.arguments,
         )
         cwd = None if has_placeholder(self.template, "{folder}") else task.folder
-        environment = {"ACCORD_HOME": str(task.home), **task.environment}
+        environment = {**self._env, "ACCORD_HOME": str(task.home), **task.environment}
         try:
             started = _start_client(command, cwd, environment, terminal=task.terminal)
         except BaseException:

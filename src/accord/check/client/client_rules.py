@@ -15,7 +15,8 @@ from accord.check.wire_rules import (
     find_violated_rule,
     sent_messages,
 )
-from accord.schema.validation import violations
+from accord.schema.former_members import former_member
+from accord.schema.validation import UNKNOWN_MEMBER, violations
 from accord.trace.trace_steps import at, listed
 
 if TYPE_CHECKING:
@@ -252,13 +253,17 @@ def _judge_message(message: SentMessage, notes: RuleNotes) -> None:
     line, message_kind = message.line, message.message_kind
     broken_rules: set[RuleId] = set()
     for violation in violations(message.type, message.value)[:MAX_VIOLATIONS]:
+        if former := former_member(message.type, message.value, violation):
+            reason = f"{violation.path} was official in releases {former.releases} of the TypeScript SDK"
+            notes.add_pass(43, reason, [line.evidence])
+            continue
         rule = find_violated_rule(VIOLATION_RULES, message_kind, str(violation))
-        if violation.reason == "unknown member" and rule != 61:
+        if violation.reason == UNKNOWN_MEMBER and rule != 61:
             rule = 43
         broken_rules.add(rule)
         notes.add_fail(rule, f"{message_kind.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
     if 43 not in broken_rules:
-        notes.add_pass(43, "no message has unknown members")
+        notes.add_pass(43, "no message has custom members")
     if SCHEMA not in broken_rules:
         notes.add_pass(SCHEMA, "every message matches")
     if message_kind == "initialize" and 61 not in broken_rules:

@@ -353,7 +353,12 @@ OPTION_CASES: Final = (
 _FLAT_UPDATE_TEXT: Final = "TextOfAFlatUpdate"
 _TYPE_MEMBER_TEXT: Final = "TextOfAnUpdateWithType"
 _NO_BLOCK_TEXT: Final = "TextWithoutABlock"
-_DIALECT_TEXTS: Final = (_FLAT_UPDATE_TEXT, _TYPE_MEMBER_TEXT, _NO_BLOCK_TEXT)
+_DIALECT_TEXTS: Final = {
+    _FLAT_UPDATE_TEXT: "an update whose members are in the params, not in `update`",
+    _TYPE_MEMBER_TEXT: "an update that has `type` for `sessionUpdate`",
+    _NO_BLOCK_TEXT: "a chunk that has `text` for `content`",
+}
+"""The text of each dialect, and what a report calls it."""
 _ALLOW_IDS: Final = ("allow_once", "allow_always", "allowed", "approved", "allow")
 
 
@@ -400,8 +405,8 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
     await client.ping(rule="dialects")
     await fixture.finish_turn(turn, ANSWER_TEXT, ("dialects",))
     if fixture.traits.prints_messages:
-        missing = [text for text in _DIALECT_TEXTS if text not in fixture.process.stdout]
-        failure = f"not printed: {', '.join(missing)}"
+        missing = [name for text, name in _DIALECT_TEXTS.items() if text not in fixture.process.stdout]
+        failure = f"the text is not printed of {', or of '.join(missing)}"
         fixture.notes.judge("dialects", not missing, "text in dialects is printed", failure)
 
 
@@ -415,7 +420,8 @@ async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
     failure = f"a permission request in a dialect gave {answer.summary}; expected -32602"
     fixture.notes.judge(391, answer.code == -32602, "it gave -32602", failure, answer.evidence)
     await fixture.finish_turn(turn, ANSWER_TEXT, (391,))
-    printed = [text for text in _DIALECT_TEXTS[:2] if text in fixture.process.stdout]
+    dropped = (_FLAT_UPDATE_TEXT, _TYPE_MEMBER_TEXT)
+    printed = [_DIALECT_TEXTS[text] for text in dropped if text in fixture.process.stdout]
     failure = f"repaired in strict mode: {', '.join(printed)}; {tail(fixture.process.output, 100)}"
     fixture.notes.judge(391, not printed, "text in dialects is dropped", failure)
 

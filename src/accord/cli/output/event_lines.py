@@ -10,8 +10,6 @@ from accord.cli.output.terminal_screen import (
     YELLOW,
     Attributes,
     Style,
-    cell_width,
-    cut_to_width,
 )
 from accord.client.client_events import AgentEnded, AgentRestarted, SessionLost, SessionReattached
 from accord.frontend.display_text import block_text, duration_text, turn_status
@@ -37,6 +35,7 @@ from accord.session import (
     TurnEnded,
 )
 from accord.session.session_settings import picker_of_option
+from accord.text_width import cell_width, cut_to_width
 
 if TYPE_CHECKING:
     from accord.client import ClientSession

@@ -27,11 +27,8 @@ from accord.cli.output.terminal_screen import (
     UNDERLINE,
     Attributes,
     Style,
-    cell_width,
-    fitting_length,
-    is_combining,
-    is_wide,
 )
+from accord.text_width import cell_width, fitting_length, is_combining, is_wide
 
 WriteText: TypeAlias = Callable[[str, Attributes], None]
 """Takes a text and its attributes."""

@@ -20,7 +20,6 @@ from accord.cli.output.terminal_screen import (
     Style,
     TerminalScreen,
     TerminalSize,
-    cut_to_width,
 )
 from accord.client.client_events import ClientEvent
 from accord.clock import Clock
@@ -40,6 +39,7 @@ from accord.session import (
     TurnEnded,
     TurnStarted,
 )
+from accord.text_width import cut_to_width
 
 if TYPE_CHECKING:
     from accord.client import ClientSession, RemoteAgent

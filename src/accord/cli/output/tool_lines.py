@@ -15,14 +15,13 @@ from accord.cli.output.terminal_screen import (
     YELLOW,
     Attributes,
     Style,
-    cell_width,
-    cut_to_width,
 )
 from accord.clock import Clock
 from accord.frontend.display_text import block_text, duration_text, location_text, short_path, tool_status
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
+from accord.text_width import cell_width, cut_to_width
 
 if TYPE_CHECKING:
     from accord.client import ClientSession

@@ -193,10 +193,19 @@ def _folder_instructions(folder: str, top_folders: Sequence[str]) -> Instruction
             _is_within(real_path, top_folder) for top_folder in top_folders
         ):
             continue
+        if _is_distrusted(real_path):
+            continue
         text = _read_text(real_path)
         if text is not None:
             return Instructions(path, text) if text else None
     return None
+
+
+def _is_distrusted(real_path: str) -> bool:
+    """Whether a command wrote the file, and the user has not trusted it since."""
+    from accord.policy.trust_store import TrustStore
+
+    return TrustStore().is_distrusted(real_path)
 
 
 def _read_text(real_path: str) -> str | None:

@@ -8,7 +8,6 @@ import errno
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from accord.errors import AccordError
-from accord.workspace.roots import Folder, replace_file
+from accord.errors import AccordError, RequestCancelled
+from accord.workspace.roots import Folder, StopSignal, replace_file
 from accord.workspace.text_files import PathQueue, TextTooLong, read_lines
 
 _MAX_NAME_BYTES: Final = 255
@@ -109,7 +108,7 @@ class ExactDisk:
     async def stat(self, file: ResolvedFile) -> os.stat_result | None:
         """Return the status of the path, or None if nothing is there. Does not follow links."""
 
-        def work(_: threading.Event) -> os.stat_result | None:
+        def work(_: StopSignal) -> os.stat_result | None:
             try:
                 return _with_parent_folder(file.real, lambda folder, name: folder.stat(name))
             except (FileNotFoundError, NotADirectoryError):
@@ -120,7 +119,7 @@ class ExactDisk:
     async def read(self, file: ResolvedFile, max_bytes: int) -> bytes | None:
         """Return the bytes of a file, or None if there is none. Raises FileTooLarge beyond `max_bytes`."""
 
-        def work(stop: threading.Event) -> bytes | None:
+        def work(stop: StopSignal) -> bytes | None:
             try:
                 data = _with_parent_folder(
                     file.real, lambda folder, name: _read_bytes(folder, name, max_bytes, stop)
@@ -139,7 +138,7 @@ class ExactDisk:
         Raises FileTooLarge if they have more than `max_bytes` bytes.
         """
 
-        def work(stop: threading.Event) -> bytes:
+        def work(stop: StopSignal) -> bytes:
             descriptor = _with_parent_folder(file.real, Folder.open_file)
             try:
                 return read_lines(descriptor, line, limit, max_bytes, stop)
@@ -156,7 +155,7 @@ class ExactDisk:
         Raises FileChanged.
         """
 
-        def work(stop: threading.Event) -> None:
+        def work(stop: StopSignal) -> None:
             def replace(folder: Folder, name: str) -> None:
                 try:
                     current = _read_bytes(folder, name, len(expected or b"") + 1, stop)
@@ -166,7 +165,7 @@ class ExactDisk:
                     raise FileChanged(f"{file.path} was changed by another program just now; read it again")
                 replace_file(folder, name, data, stop)
 
-            _with_parent_folder(file.real, replace, create=True)
+            _with_parent_folder(file.real, replace, create=stop)
 
         await self._run("write", file, work)
 
@@ -175,18 +174,17 @@ class ExactDisk:
         await self._run(
             "make a folder for",
             file,
-            lambda _: _with_parent_folder(file.real, lambda folder, name: None, create=True),
+            lambda stop: _with_parent_folder(file.real, lambda folder, name: None, create=stop),
         )
 
     async def remove(self, file: ResolvedFile) -> None:
         """Remove a file, a link or an empty folder."""
 
-        def work(_: threading.Event) -> None:
+        def work(stop: StopSignal) -> None:
             def remove(folder: Folder, name: str) -> None:
-                if stat.S_ISDIR(folder.stat(name).st_mode):
-                    folder.remove_folder(name)
-                else:
-                    folder.remove(name)
+                is_folder = stat.S_ISDIR(folder.stat(name).st_mode)
+                with stop.step():
+                    (folder.remove_folder if is_folder else folder.remove)(name)
 
             _with_parent_folder(file.real, remove)
 
@@ -195,19 +193,19 @@ class ExactDisk:
     async def move(self, source: ResolvedFile, destination: ResolvedFile) -> None:
         """Rename a file or folder. Never replaces an existing one."""
 
-        def work(_: threading.Event) -> None:
+        def work(stop: StopSignal) -> None:
             _with_parent_folder(
                 source.real,
                 lambda folder, name: _with_parent_folder(
                     destination.real,
-                    lambda target, new_name: _move(folder, name, target, new_name),
-                    create=True,
+                    lambda target, new_name: _move(folder, name, target, new_name, stop),
+                    create=stop,
                 ),
             )
 
         await self._run("move", source, work)
 
-    async def _run(self, verb: str, file: ResolvedFile, work: Callable[[threading.Event], T]) -> T:
+    async def _run(self, verb: str, file: ResolvedFile, work: Callable[[StopSignal], T]) -> T:
         async with self._queue.slot(file.real) as slot:
             try:
                 return await slot.run(work)
@@ -225,8 +223,13 @@ def _describe_os_error(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _with_parent_folder(real: str, action: Callable[[Folder, str], T], *, create: bool = False) -> T:
-    """Call `action` with the open parent folder of the file, and its name in it."""
+def _with_parent_folder(
+    real: str, action: Callable[[Folder, str], T], *, create: StopSignal | None = None
+) -> T:
+    """Call `action` with the open parent folder of the file, and its name in it.
+
+    With `create`, missing folders are created while the signal is not set.
+    """
     path = Path(real)
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, "it is the root of the file system")
@@ -238,7 +241,7 @@ def _with_parent_folder(real: str, action: Callable[[Folder, str], T], *, create
         return action(folder, path.name)
 
 
-def _read_bytes(folder: Folder, name: str, max_bytes: int, stop: threading.Event) -> bytes:
+def _read_bytes(folder: Folder, name: str, max_bytes: int, stop: StopSignal) -> bytes:
     """Return the bytes of a file. A file with more than `max_bytes` is read only a little beyond that."""
     data = bytearray()
     descriptor = folder.open_file(name)
@@ -253,26 +256,35 @@ def _read_bytes(folder: Folder, name: str, max_bytes: int, stop: threading.Event
     return bytes(data)
 
 
-def _move(source: Folder, name: str, target: Folder, new_name: str) -> None:
+def _move(source: Folder, name: str, target: Folder, new_name: str, stop: StopSignal) -> None:
     status = source.stat(name)
     try:
-        _refuse_existing(target, new_name)
-        if stat.S_ISREG(status.st_mode):
-            try:
-                source.link(name, target, new_name)  # unlike a rename, this never replaces another file
-            except OSError as error:
-                if error.errno not in _HARD_LINK_UNSUPPORTED:
-                    raise
-                source.move(name, target, new_name)
-            else:
-                source.remove(name)
-        else:
-            source.move(name, target, new_name)
+        with stop.step():
+            _rename(source, name, target, new_name, is_file=stat.S_ISREG(status.st_mode))
     except OSError as error:
         if error.errno != errno.EXDEV or not stat.S_ISREG(status.st_mode):
             raise
         _copy(source, name, target, new_name)
-        source.remove(name)
+        try:
+            with stop.step():
+                source.remove(name)
+        except RequestCancelled:
+            target.remove(new_name)
+            raise
+
+
+def _rename(source: Folder, name: str, target: Folder, new_name: str, *, is_file: bool) -> None:
+    _refuse_existing(target, new_name)
+    if is_file:
+        try:
+            source.link(name, target, new_name)  # unlike a rename, this never replaces another file
+        except OSError as error:
+            if error.errno not in _HARD_LINK_UNSUPPORTED:
+                raise
+        else:
+            source.remove(name)
+            return
+    source.move(name, target, new_name)
 
 
 def _refuse_existing(folder: Folder, name: str) -> None:

@@ -13,13 +13,12 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import translate
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from accord.clock import Clock, within
 from accord.errors import AccordError, MissingExtra
+from accord.glob_pattern import PathGlob
 from accord.wire.transport import LineFramer
 from accord.workspace.file_search import git_paths
 
@@ -41,62 +40,16 @@ class GlobPattern:
     def __init__(self, text: str) -> None:
         if not text.strip("./ "):
             raise BadPattern(f"{text!r} matches nothing")
-        self._variants = [self._compile_parts(variant) for variant in _expand_braces(text.strip())]
+        self._variants = [PathGlob(_from_first_folder(variant)) for variant in _expand_braces(text.strip())]
 
     def matches(self, path: str) -> bool:
         """Return whether a relative path with slashes matches."""
-        parts = path.split("/")
-        return any(_match(variant, parts) for variant in self._variants)
-
-    @staticmethod
-    def _compile_parts(text: str) -> list[re.Pattern[str] | None]:
-        """Return one expression for each folder and the name; None stands for `**`."""
-        names = text.strip("/").split("/")
-        if "/" not in text.rstrip("/"):
-            names = ["**", *names]
-        if text.endswith("/"):
-            names.append("**")
-        if names[-1] == "**":
-            names.append("*")
-        parts: list[re.Pattern[str] | None] = []
-        for part in names:
-            if part == "**":
-                if not parts or parts[-1] is not None:
-                    parts.append(None)
-            elif part not in ("", "."):
-                parts.append(_compile_part(part))
-        return parts
+        return any(variant.matches(path) for variant in self._variants)
 
 
-@cache
-def _compile_part(part: str) -> re.Pattern[str]:
-    return re.compile(translate(part))
-
-
-def _match(pattern: list[re.Pattern[str] | None], parts: list[str]) -> bool:
-    """Match by the set of pattern positions that the path can have reached so far."""
-    positions = _skip_any_folders({0}, pattern)
-    for part in parts:
-        next_positions: set[int] = set()
-        for position in positions:
-            if position == len(pattern):
-                continue
-            expression = pattern[position]
-            if expression is None:
-                next_positions.add(position)
-            elif expression.match(part):
-                next_positions.add(position + 1)
-        positions = _skip_any_folders(next_positions, pattern)
-        if not positions:
-            return False
-    return len(pattern) in positions
-
-
-def _skip_any_folders(positions: set[int], pattern: list[re.Pattern[str] | None]) -> set[int]:
-    """Add the positions behind `**`, which can also match no folder."""
-    return positions | {
-        position + 1 for position in positions if position < len(pattern) and pattern[position] is None
-    }
+def _from_first_folder(text: str) -> str:
+    text = text if "/" in text.rstrip("/") else f"**/{text}"
+    return f"{text}**" if text.endswith("/") else text
 
 
 def _expand_braces(text: str) -> list[str]:

@@ -40,11 +40,11 @@ class SessionFiles:
         self.disk: ExactDisk = ExactDisk()
         self._client = client
 
-    async def read(self, file: ResolvedFile, max_bytes: int) -> Document | None:
+    async def read(self, file: ResolvedFile, max_bytes: int, *, from_client: bool = True) -> Document | None:
         """Return the text of a file, or None if there is none. Raises NotText, FileTooLarge, DiskRefused."""
         data = await self.disk.read(file, max_bytes)
         disk = None if data is None else _document(file, data)
-        client = self._client
+        client = self._client if from_client else None
         if client is None or not client.can_read_files or (disk and disk.encoding.name != "utf-8"):
             return disk
         try:
@@ -79,10 +79,7 @@ class SessionFiles:
         Raises DiskRefused.
         """
         encoding = TextEncoding() if before is None else before.encoding
-        try:
-            data = encoding.encode(text)
-        except UnicodeEncodeError as error:
-            raise DiskError(_encoding_error(file, encoding, text, error)) from None
+        data = encode_text(file, text, encoding)
         client = self._client
         if client is None or not client.can_write_files or encoding.name != "utf-8":
             await self.disk.write(file, data, None if before is None else before.disk_bytes)
@@ -121,6 +118,14 @@ def _document(file: ResolvedFile, data: bytes) -> Document:
     return Document(text, encoding, data)
 
 
+def encode_text(file: ResolvedFile, text: str, encoding: TextEncoding) -> bytes:
+    """Return the bytes of a text. Raises DiskError if the encoding of the file lacks a character."""
+    try:
+        return encoding.encode(text)
+    except UnicodeEncodeError as error:
+        raise DiskError(_encoding_error(file, encoding, text, error)) from None
+
+
 def _encoding_error(file: ResolvedFile, encoding: TextEncoding, text: str, error: UnicodeEncodeError) -> str:
     if encoding.name.startswith("utf"):
         return f"cannot write {file.path}: the text has a lone surrogate at position {error.start}"
@@ -145,6 +150,10 @@ class ReadFiles:
     def record(self, file: ResolvedFile, digest: str) -> None:
         """Record that the model knows this text."""
         self._digests[file.real] = digest
+
+    def was_read(self, file: ResolvedFile) -> bool:
+        """Return whether the model has read or written the file."""
+        return file.real in self._digests
 
     def state(self, file: ResolvedFile, digest: str) -> ReadState:
         """Return whether the model has read the file, and whether it changed since."""

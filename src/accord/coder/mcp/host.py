@@ -23,6 +23,7 @@ from accord.coder.mcp.server_interface import (
     clean_line,
     secrets_of_url,
 )
+from accord.coder.resources import write_stderr
 from accord.coder.tools.tool import Tool
 from accord.coder.tools.tool_context import ToolLimits
 from accord.errors import AccordError
@@ -136,11 +137,8 @@ class McpHost:
         return server is not None
 
     async def wait_started(self, seconds: float) -> None:
-        """Wait until every server is ready or has failed, at most `seconds`."""
-        deadline = self._clock.now() + seconds
-        for server in self._servers.values():
-            if not await server.wait_started(deadline - self._clock.now()):
-                return
+        """Wait until every server is ready or has failed, at most until `seconds` after its start."""
+        await asyncio.gather(*(server.wait_started(seconds) for server in self._servers.values()))
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -223,7 +221,20 @@ def start_servers(session: "CoderSession") -> McpHost:
         acp=agent_session.mcp_request,
     )
     host.start()
+    session.spawn(_report_commands(session, host))
     return host
+
+
+async def _report_commands(session: "CoderSession", host: McpHost) -> None:
+    """Report the commands that were started for the client: as a notice, or on stderr."""
+    commands = [f"{state.name}: {state.command}" for state in host.states if state.command]
+    if not commands:
+        return
+    if session.agent_session.client.shows_notices:
+        await session.agent_session.notice("Started MCP servers of the client", "\n".join(commands))
+    else:
+        for command in commands:
+            write_stderr(f"started the MCP server {command}")
 
 
 class _Hooks:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -17,15 +18,18 @@ from accord.coder.mcp.server_interface import (
     ServerState,
     SessionExpired,
     Status,
+    clean_line,
 )
 from accord.errors import AccordError
 from accord.schema.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
+from accord.trace.redaction import redact_command
 
 if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import Mode, ServerConnection
 
 
 _LOG: Final = logging.getLogger("accord.coder.mcp")
+_MAX_COMMAND_CHARS: Final = 300
 
 
 class ConnectionTask:
@@ -49,6 +53,7 @@ class ConnectionTask:
         self.closing: bool = False
         """Whether we are closing it."""
         self._wake = asyncio.Event()
+        self.created_at: float = self._clock.now()
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the connection is ready or has failed."""
         self.connection: ServerConnection | None = None
@@ -212,7 +217,17 @@ class SessionMcpServer:
             len(features.tools),
             len(features.prompts),
             len(features.resources),
+            self.command,
         )
+
+    @property
+    def command(self) -> str:
+        """The command line of a stdio server on one line, without secrets; empty for other servers."""
+        server = self._server
+        if not isinstance(server, McpServerStdio):
+            return ""
+        words = redact_command([server.command, *server.args])
+        return clean_line(self._context.secrets.masked(shlex.join(words)), _MAX_COMMAND_CHARS)
 
     @property
     def _status(self) -> Status:
@@ -246,11 +261,13 @@ class SessionMcpServer:
         )
         return self._connection_task
 
-    async def wait_started(self, seconds: float) -> bool:
-        """Wait at most `seconds` until it is ready or has failed, and return whether it is."""
-        if self._connection_task is None or self._connection_task.started.done():
-            return self._connection_task is not None
-        return seconds > 0 and await within(self._context.clock, seconds, self._connection_task.started)
+    async def wait_started(self, seconds: float) -> None:
+        """Wait until it is ready or has failed, at most until `seconds` after its start."""
+        connection_task = self._connection_task
+        if connection_task is not None:
+            remaining = connection_task.created_at + seconds - self._context.clock.now()
+            if remaining > 0:
+                await within(self._context.clock, remaining, connection_task.started)
 
     async def aclose(self) -> None:
         """Close the connection, in bounded time."""

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,7 @@ from accord.coder.tools.tool import (
 )
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
-from accord.schema.content import Content, TextContent, ToolKind
+from accord.schema.content import Content, TextContent, ToolCallContent, ToolKind, code_block
 
 if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import ServerConnection
@@ -116,10 +116,16 @@ class McpTool:
             finally:
                 reporter.is_over = True
 
+        async def preview() -> Sequence[ToolCallContent]:
+            """Show the arguments: some clients show only title and content."""
+            text = json.dumps(call_arguments, indent=2, ensure_ascii=False)
+            return (code_block(text, language="json"),) if call_arguments else ()
+
         return PreparedCall(
             title=one_line(f"{self.server.name}: {self.definition.title}"),
             subject=CallSubject(read_only=self.definition.read_only),
             run=run,
+            preview=preview,
             category="external",
             arguments=call_arguments,
         )

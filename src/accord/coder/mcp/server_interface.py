@@ -105,6 +105,8 @@ class ServerState:
     tools: int = 0
     prompts: int = 0
     resources: int = 0
+    command: str = ""
+    """The command line of a stdio server on one line, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +199,93 @@ def clean_result(text: str) -> str:
 
 
 def clean_schema(schema: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Clean the descriptions of an argument schema and make it an object schema.
+    """Clean the descriptions of an argument schema, repair it, and make it an object schema.
 
     Raises ValueError if it nests too deep.
     """
-    cleaned = cast(dict[str, Any], _clean_value(schema, limit, 0))
+    cleaned = repair_schema(cast(dict[str, Any], _clean_value(schema, limit, 0)))
     if cleaned.get("type") != "object":
         cleaned["type"] = "object"
     if not isinstance(cleaned.get("properties"), dict):
         cleaned["properties"] = {}
     return cleaned
+
+
+def repair_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Drop the members of a JSON Schema that have a wrong form.
+
+    The mcp package rejects the whole list of tools for one of them, and a provider the whole request.
+    """
+    repaired: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _SCHEMA_MAPS:
+            if isinstance(value, dict):
+                members = cast(dict[str, Any], value)
+                repaired[keyword] = {name: _repair_subschema(inner) for name, inner in members.items()}
+        elif keyword in _SCHEMA_LISTS:
+            if isinstance(value, list) and value:
+                repaired[keyword] = [_repair_subschema(inner) for inner in cast(list[Any], value)]
+        elif keyword in _SUBSCHEMAS:
+            if isinstance(value, dict | bool):
+                repaired[keyword] = _repair_subschema(value)
+        elif keyword not in _KEYWORD_FORMS or _KEYWORD_FORMS[keyword](value):
+            repaired[keyword] = value
+    return repaired
+
+
+def _repair_subschema(value: Any) -> dict[str, Any] | bool:
+    if isinstance(value, bool):
+        return value
+    return repair_schema(cast(dict[str, Any], value)) if isinstance(value, dict) else {}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_name_list(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, cast(list[Any], value)))
+
+
+def _is_type(value: Any) -> bool:
+    names = cast(list[Any], value) if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
+
+
+_TYPES: Final = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
+_SCHEMA_MAPS: Final = frozenset(
+    ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+)
+_SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_SUBSCHEMAS: Final = frozenset(
+    (
+        *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
+        *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+    )
+)
+_KEYWORD_FORMS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "type": _is_type,
+    "required": _is_name_list,
+    "enum": lambda value: isinstance(value, list) and bool(cast(list[Any], value)),
+    "examples": lambda value: isinstance(value, list),
+    **dict.fromkeys(
+        ("uniqueItems", "deprecated", "readOnly", "writeOnly"), lambda value: isinstance(value, bool)
+    ),
+    **dict.fromkeys(("$schema", "$id", "$ref", "$anchor", "title", "description", "format"), _is_text),
+    **dict.fromkeys(("pattern", "$comment", "$dynamicRef", "contentEncoding"), _is_text),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_count),
+}
 
 
 def _clean_value(value: Any, limit: int, depth: int) -> Any:

@@ -31,10 +31,18 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from accord.coder.mcp.server_interface import AcpRequest, McpServerFailure, ServerContext, clean_line
-from accord.errors import AccordError, RpcError
+from accord.coder.mcp.server_interface import (
+    AcpRequest,
+    McpServerFailure,
+    ServerContext,
+    clean_line,
+    repair_schema,
+)
+from accord.errors import PARSE_ERROR, AccordError, RpcError
 from accord.policy.sandbox.command_environment import without_credentials
+from accord.schema.codec import NotJson, parse_json
 from accord.schema.mcp import McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
+from accord.wire.envelope import id_of_oversized
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import Frame, OversizedFrame, TransportEnd
@@ -155,6 +163,9 @@ def _is_local(url: str) -> bool:
 
 
 _LOG: Final = logging.getLogger("accord.coder.mcp")
+_EDGE_BYTES: Final = 1024
+_MAX_LEVELS: Final = 100
+"""How deep a message may nest: more than a tool's schema may, less than the mcp package refuses."""
 _OBJECT_SCHEMA: Final = {"type": "object"}
 
 
@@ -176,7 +187,11 @@ def _repair_tool(entry: Any) -> dict[str, Any] | None:
         _LOG.warning("a tool without a name was left out of a list")
         return None
     schema = tool.get("inputSchema")
-    members = cast(dict[str, Any], schema) if isinstance(schema, dict) else {}
+    try:
+        members = repair_schema(cast(dict[str, Any], schema)) if isinstance(schema, dict) else {}
+    except RecursionError:
+        _LOG.warning("a tool was left out of a list: its schema nests too deep")
+        return None
     complete = {**tool, "inputSchema": {**members, **_OBJECT_SCHEMA}}
     # Accept results that do not match the declared schema: the work is already done.
     complete.pop("outputSchema", None)
@@ -187,6 +202,38 @@ def _repair_tool(entry: Any) -> dict[str, Any] | None:
         description = tool.get("description")
         return {**minimal, "description": description} if isinstance(description, str) else minimal
     return complete
+
+
+def read_message(frame: bytes) -> types.JSONRPCMessage | None:
+    """Read one message of a server. Returns None if it is none.
+
+    Deep nesting and lone surrogates, which the mcp package refuses, are cut and replaced. An answer that
+    still cannot be read becomes an error, so that its caller does not wait.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(frame, by_name=False)
+    except ValueError:
+        pass
+    try:
+        return jsonrpc_message_adapter.validate_python(_cut_depth(parse_json(frame)), by_name=False)
+    except NotJson as error:
+        edges = OversizedFrame(len(frame), frame[:_EDGE_BYTES], frame[-_EDGE_BYTES:])
+        id, is_response = id_of_oversized(edges)
+        if id is None or not is_response:
+            return None
+        data = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read: {error}")
+        return JSONRPCError(jsonrpc="2.0", id=id, error=data)
+    except ValueError:
+        return None
+
+
+def _cut_depth(value: Any, levels: int = _MAX_LEVELS) -> Any:
+    if isinstance(value, dict):
+        members = cast(dict[str, Any], value)
+        return {name: _cut_depth(inner, levels - 1) for name, inner in members.items()} if levels else None
+    if isinstance(value, list):
+        return [_cut_depth(inner, levels - 1) for inner in cast(list[Any], value)] if levels else None
+    return value
 
 
 Incoming: TypeAlias = SessionMessage | Exception
@@ -309,9 +356,8 @@ class ProcessStreams(OutgoingMessages):
                 self._too_large = frame
                 self.ended(TransportEnd(f"it sent a message of {frame.size:,} bytes, which is too large"))
                 return
-            try:
-                message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
-            except ValueError:
+            message = read_message(frame)
+            if message is None:
                 _LOG.debug("ignored non-JSON output of %s", self._transport.name)
                 continue
             self.inbox.put(SessionMessage(message))

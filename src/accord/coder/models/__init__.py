@@ -1,7 +1,7 @@
 """Models: the contract with the agent loop, the providers, the rehearsal model, and the choice of one.
 
-The first request to a provider imports its library, or an earlier call of `preload_provider`. Names of this
-package are imported on first use.
+The first request to a provider imports its wire format, or an earlier call of `preload_provider`. Names of
+this package are imported on first use.
 """
 
 from typing import TYPE_CHECKING

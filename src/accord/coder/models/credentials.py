@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from accord.errors import UsageError
-from accord.paths import config_dir, private_folder
+from accord.errors import BadSettings
+from accord.paths import config_dir
 
 FILE_NAME: Final[str] = "credentials.json"
 
@@ -51,7 +51,7 @@ class Secret:
         return hash(self._value)
 
 
-class CredentialsError(UsageError):
+class CredentialsError(BadSettings):
     """The credentials file cannot be used. The message names the file and what to do, never a key."""
 
 
@@ -91,13 +91,13 @@ def read_keys(file: Path | None = None) -> dict[str, Secret]:
     """
     file = file or credentials_file()
     try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        stream = file.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise CredentialsError(f"cannot read {file} ({error.strerror})") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    with stream:
+        mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
         if os.name == "posix" and mode & 0o077:
             raise CredentialsError(
                 f"{file}: other users can read or write it (mode {mode:04o}), so its keys are not used: "
@@ -143,21 +143,11 @@ def remove_key(provider: str | None = None, file: Path | None = None) -> list[st
 
 
 def _write_keys(file: Path, keys: Mapping[str, Secret]) -> Path:
-    folder = private_folder(file.parent)
     content = msgspec.json.format(
         msgspec.json.encode(_CredentialsFile({name: key.reveal() for name, key in keys.items()})), indent=2
     )
-    import tempfile  # imported here because every start loads this file
+    from accord.private_files import private_folder, write_atomically  # every start loads this file
 
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{file.name}.")  # created with mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content + b"\n")
-            stream.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, file)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    private_folder(file.parent)
+    write_atomically(file, content + b"\n")
     return file

@@ -102,7 +102,7 @@ class ModelRegistry:
         return find_model(text, self.endpoints, current)
 
     def kind_of(self, name: ModelName) -> Kind | None:
-        """Return the kind of server, which decides the libraries to load; None for the rehearsal."""
+        """Return the kind of server, which decides the modules to load; None for the rehearsal."""
         return None if name.provider == REHEARSAL else self.endpoints.get(name.provider).kind
 
     def sees_images(self, name: ModelName) -> bool:
@@ -288,7 +288,7 @@ class ModelListCache:
         return self.cached(endpoint)
 
     async def _fetch(self, endpoint: Endpoint) -> list[AvailableModel]:
-        from accord.coder.models.provider_connection import fetch_models
+        from accord.coder.models.provider_request import fetch_models
 
         try:
             models = await fetch_models(endpoint, self._connections.http())

@@ -1,6 +1,6 @@
 """A provider's model.
 
-It imports the provider's library with the first request, and retries failed requests.
+It imports its wire format with the first request, and retries failed requests.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ class ModelConnections:
         self._http: httpx2.AsyncClient | None = None
 
     def http(self) -> "httpx2.AsyncClient":
-        """Return the client. Call it only after the libraries are loaded."""
+        """Return the client. Call it only after httpx2 is loaded."""
         if self._http is None:
-            from accord.coder.models.provider_connection import http_client
+            from accord.coder.models.model_http import http_client
 
             self._http = http_client(self._silence)
         return self._http
@@ -99,9 +99,9 @@ class RemoteModel:
 
     @property
     def context_size(self) -> int | None:
-        """From the configuration, else from the provider, else from the libraries once they are loaded."""
-        from_library = self._provider_request.context_size if self._provider_request else None
-        return self._facts.context or self.reported_context or from_library
+        """From the configuration, else from the provider, else the known one of its official models."""
+        known = self._provider_request.context_size if self._provider_request else None
+        return self._facts.context or self.reported_context or known
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the answer. Retries temporary failures until the first output arrives."""
@@ -118,24 +118,22 @@ class RemoteModel:
     async def _run(self, request: ModelRequest, queue: "ModelEventQueue") -> None:
         try:
             await provider_loaded(self._endpoint.kind)
-            await self._connect(queue).stream(request, self.sees_images, queue)
+            await self._connect().stream(request, self.sees_images, queue)
             await queue.put(None)
         except ModelError as error:
             await queue.put(error)
         except MissingExtra as error:
             await queue.put(ModelError("other", str(error)))
-        except Exception as error:  # noqa: BLE001  (a broken library; its text may hold the key)
-            failure = f"the provider library failed ({type(error).__name__})"
+        except Exception as error:  # noqa: BLE001  (a defect; its text may hold the key)
+            failure = f"the provider code failed ({type(error).__name__})"
             await queue.put(ModelError("other", f"{self.provider}:{self.name}: {failure}"))
 
-    def _connect(self, queue: "ModelEventQueue") -> "ProviderRequest":
-        from accord.coder.models.provider_connection import connect, on_response_data
+    def _connect(self) -> "ProviderRequest":
         from accord.coder.models.provider_request import ProviderRequest
 
-        on_response_data.set(queue.reset_silence)
         if self._provider_request is None:
-            sdk_model = connect(self._endpoint, self.name, self._connections.http())
-            self._provider_request = ProviderRequest(self._endpoint, self.name, self._facts, sdk_model)
+            http = self._connections.http()
+            self._provider_request = ProviderRequest(self._endpoint, self.name, self._facts, http)
         return self._provider_request
 
     def _silence_error(self) -> ModelError:
@@ -280,7 +278,7 @@ async def run_in_task(
 ) -> AsyncGenerator[ModelEvent, None]:
     """Run the work in its own task and yield the events it puts into the queue.
 
-    The provider libraries need one task from start to end; the reader of the stream may change. Closing the
+    The HTTP client needs one task from start to end; the reader of the stream may change. Closing the
     stream cancels the task and waits for its end.
     """
     task = asyncio.ensure_future(work())

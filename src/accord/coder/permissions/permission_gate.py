@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from accord.agent.tool_call_scope import PermissionAnswer
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.tools.tool import CallSubject, PreparedCall, Tool
+from accord.coder.tools.tool import CallSubject, PreparedCall, Tool, ToolFailure
 from accord.errors import AccordError
 from accord.policy.audit_log import DecisionLog, redacted
 from accord.policy.policy import Policy
@@ -40,6 +40,8 @@ class PermissionRuling:
     """The text for the model in place of a result, if the call may not run."""
     rule: str = ""
     """The rule that decided, as in the audit log."""
+    shown: str = ""
+    """The text for the user, without advice to the model."""
 
 
 def _allowed_ruling(decision: Decision) -> PermissionRuling:
@@ -47,52 +49,65 @@ def _allowed_ruling(decision: Decision) -> PermissionRuling:
     return PermissionRuling(True, rule=decision.rule)
 
 
+def _refusal(decision: Decision, reason: str, advice: str, shown: str = "") -> PermissionRuling:
+    """The ruling of a call that may not run. The user does not see the advice to the model."""
+    message = f"{_DENIED} {reason} {advice}".rstrip()
+    return PermissionRuling(False, message, decision.rule, f"{_DENIED} {shown or reason}")
+
+
 def _denied_ruling(decision: Decision) -> PermissionRuling:
     """The ruling of a call that the policy denied."""
-    reason = one_line(decision.reason, _REASON_CHARS)
-    if decision.rule == "floor":
-        reason = f"{reason}. This is never run, in any mode; if it is needed, the user has to run it by hand."
-    elif decision.rule == "always":
-        reason = f"The user refused this for the rest of the session. {_CONTINUE_ADVICE}"
-    elif decision.rule == "mode plan":
-        reason = f"{reason}. Finish the plan and put it to the user with leave_plan_mode."
-    elif decision.rule == "mode read-only":
-        reason = f"{reason}. Only the user can change the mode; say what you would have done."
-    elif decision.rule == "sandbox":
-        reason = f"{reason}. Tell the user."
-    else:
-        by = one_line(decision.rule, _REASON_CHARS)
-        reason = f"{reason} ({by}). Find a way that the rules allow, or tell the user."
-    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
+    reason = f"{one_line(decision.reason, _REASON_CHARS)}."
+    match decision.rule:
+        case "floor":
+            reason = f"{reason} This is never run, in any mode;"
+            by_hand = "if it is needed, the user has to run it by hand."
+            return _refusal(decision, reason, by_hand, f"{reason} if it is needed, run it by hand.")
+        case "always":
+            reason = "The user refused this for the rest of the session."
+            shown = "You refused this for the rest of the session."
+            return _refusal(decision, reason, _CONTINUE_ADVICE, shown)
+        case "mode plan":
+            advice = "Finish the plan and put it to the user with leave_plan_mode."
+        case "mode read-only":
+            advice = "Only the user can change the mode; say what you would have done."
+        case "sandbox":
+            advice = "Tell the user."
+        case _:
+            reason = f"{reason.removesuffix('.')} ({one_line(decision.rule, _REASON_CHARS)})."
+            advice = "Find a way that the rules allow, or tell the user."
+    return _refusal(decision, reason, advice)
 
 
 def _refused_ruling(decision: Decision, answer: PermissionAnswer) -> PermissionRuling:
     """The ruling of a call that the user refused, or did not answer."""
     if answer.message:
-        reason = f"The user said: {answer.message}"
-    elif answer.option is not None and answer.always:
-        reason = f"The user rejected this for the rest of the session. {_CONTINUE_ADVICE}"
-    elif answer.option is not None:
-        reason = f"The user rejected this call. {_CONTINUE_ADVICE}"
-    elif answer.reason == "timeout":
-        reason = f"The user did not answer in time. {_WITHOUT_PERMISSION}"
-    elif answer.reason == "failed":
-        reason = f"The user could not be asked ({one_line(str(answer.error), 200)}). {_CONTINUE_ADVICE}"
-    else:
-        reason = f"The question was closed without a choice. {_CONTINUE_ADVICE}"
-    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
+        return _refusal(decision, f"The user said: {answer.message}", "", f"You said: {answer.message}")
+    if answer.option is not None:
+        what = "this for the rest of the session" if answer.always else "this call"
+        return _refusal(
+            decision, f"The user rejected {what}.", _CONTINUE_ADVICE, f"{what.capitalize()} was rejected."
+        )
+    if answer.reason == "timeout":
+        reason, advice = "The user did not answer in time.", _WITHOUT_PERMISSION
+        return _refusal(decision, reason, advice, "The question was not answered in time.")
+    if answer.reason == "failed":
+        reason = f"could not be asked ({one_line(str(answer.error), 200)})."
+        return _refusal(decision, f"The user {reason}", _CONTINUE_ADVICE, f"You {reason}")
+    return _refusal(decision, "The question was closed without a choice.", _CONTINUE_ADVICE)
 
 
 def _unasked_ruling(decision: Decision) -> PermissionRuling:
     """The ruling of a call that is not asked about, because an earlier question of this turn timed out."""
-    reason = f"The user did not answer an earlier question, so this one was not asked. {_WITHOUT_PERMISSION}"
-    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
+    reason = "The user did not answer an earlier question, so this one was not asked."
+    shown = "An earlier question was not answered, so this one was not asked."
+    return _refusal(decision, reason, _WITHOUT_PERMISSION, shown)
 
 
 def _unlogged_ruling(decision: Decision, error: Exception) -> PermissionRuling:
     """The ruling of a call whose decision could not be written to the audit log."""
-    reason = f"{one_line(str(error), _REASON_CHARS)}. Calls that cannot be logged do not run; tell the user."
-    return PermissionRuling(False, f"{_DENIED} {reason}", decision.rule)
+    reason = f"{one_line(str(error), _REASON_CHARS)}. Calls that cannot be logged do not run;"
+    return _refusal(decision, reason, "tell the user.", f"{reason.removesuffix(';')}.")
 
 
 AskPermission: TypeAlias = Callable[
@@ -159,6 +174,14 @@ class PermissionGate:
         if self._timed_out:
             self._log_decision(request, decision, UserAnswer(), "nobody there")
             return _unasked_ruling(decision)
+        try:
+            await call.check()
+        except AccordError as failure:
+            self._log_decision(request, decision, UserAnswer(), "not asked: it would fail")
+            shown = failure.shown if isinstance(failure, ToolFailure) else str(failure)
+            return PermissionRuling(False, str(failure), decision.rule, shown)
+        except Exception as error:  # noqa: BLE001 - a defect of a tool must not end the turn
+            _LOG.error("the check of %s failed", tool.name, exc_info=error)
         return await self._ask_user(tool, call, ask, request, decision)
 
     def may_show(self, path: str) -> bool:

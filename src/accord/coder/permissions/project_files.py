@@ -35,6 +35,8 @@ FILE_PURPOSES: Final[Mapping[str, str]] = {
     ".accord/commands/*.md": "command",
 }
 """The file patterns and their purposes."""
+INSTRUCTIONS: Final = "instructions"
+"""The purpose of instruction files, such as AGENTS.md, that a command wrote."""
 PURPOSES: Final = tuple(dict.fromkeys(FILE_PURPOSES.values()))
 
 _RULE_FILES: Final = (".accord/permissions.toml", ".accord/permissions.json")
@@ -121,7 +123,11 @@ def project_files(
     root = os.path.realpath(cwd)
     found: list[ProjectFile] = []
     unusable: dict[str, str] = {}
-    for name, purpose in _find_names(root, frozenset(purposes)):
+    trust_store = trust_store or TrustStore()
+    names = [*_find_names(root, frozenset(purposes))]
+    if INSTRUCTIONS in purposes:
+        names += [(os.path.relpath(path, root), INSTRUCTIONS) for path in _distrusted(root, trust_store)]
+    for name, purpose in names:
         if len(found) == _MAX_FILES:
             unusable[name] = f"there are more than {_MAX_FILES} such files"
             continue
@@ -133,7 +139,14 @@ def project_files(
             found.append(ProjectFile(name, path, _read_content(path), purpose))
         except OSError as error:
             unusable[name] = error.strerror or str(error)
-    return ProjectFiles(found, unusable, trust_store or TrustStore())
+    return ProjectFiles(found, unusable, trust_store)
+
+
+def _distrusted(root: str, trust_store: TrustStore) -> list[str]:
+    """The instruction files that commands wrote. Others are used without a question."""
+    from accord.coder.context.system_prompt import INSTRUCTION_FILES
+
+    return [path for path in trust_store.distrusted_in(root) if path.endswith(tuple(INSTRUCTION_FILES))]
 
 
 def _find_names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]]:

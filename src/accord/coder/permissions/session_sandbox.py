@@ -1,94 +1,26 @@
-"""The sandbox of one session, for local commands and for the client's terminals.
+"""The sandbox of one session.
 
 It is created when the first command needs it, scanned for new secrets in every turn and removed with the
-session. A client may run on another machine, so its terminals use the sandbox only after a test command has
-run in it there.
+session.
 """
 
 import asyncio
 import os
-import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from accord.clock import Clock, within
 from accord.coder.permissions.permission_settings import SandboxSettings
-from accord.coder.tools.tool_context import OpenTerminal, SandboxedCommand, ToolContext
+from accord.coder.tools.tool_context import ToolContext
 from accord.errors import AccordError
-from accord.policy.sandbox.backend import ConfinedCommand, SandboxReport
+from accord.policy.sandbox.backend import SandboxReport
 from accord.policy.sandbox.command_environment import without_credentials
 from accord.policy.sandbox.sandbox import Sandbox
-
-_PROBE_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class TerminalSandbox:
-    """The sandbox for commands in the client's terminals.
-
-    They start in the session's folder, as clients require.
-    """
-
-    sandbox: Sandbox
-    folder: str
-
-    def wrap(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
-    ) -> SandboxedCommand:
-        """Wrap a command; the sandbox itself changes to the working folder of the command."""
-        confined = self.sandbox.wrap(argv, env=env, cwd=cwd)
-        return ConfinedCommand(
-            confined.argv, confined.env, self.folder if confined.cwd == "/" else confined.cwd
-        )
-
-    async def works(self, open_terminal: OpenTerminal, clock: Clock) -> bool:
-        """Whether commands in the client's terminals run in the sandbox. Tests it with a file inside."""
-        secret, name = secrets.token_hex(16), f"probe-{secrets.token_hex(8)}"
-        path = os.path.join(self.sandbox.private.temp, name)
-        try:
-            await asyncio.to_thread(_write_probe, path, secret)
-        except OSError:
-            return False
-        probe = asyncio.ensure_future(self._run_probe(secret, name, open_terminal))
-        try:
-            return await within(clock, _PROBE_SECONDS, probe) and probe.result()
-        finally:
-            probe.cancel()
-            await asyncio.gather(probe, return_exceptions=True)
-            await asyncio.to_thread(_remove_probe, path)
-
-    async def _run_probe(self, secret: str, name: str, open_terminal: OpenTerminal) -> bool:
-        confined = self.wrap(["cat", os.path.join(self.sandbox.temp, name)])
-        program, *args = confined.argv
-        try:
-            terminal = open_terminal(
-                program, args, env=confined.env, cwd=confined.cwd, output_byte_limit=1024
-            )
-            async with terminal:
-                result = await terminal.finish(None)
-        except AccordError:
-            return False
-        return result.exit_code == 0 and result.output.strip() == secret
-
-
-def _write_probe(path: str, secret: str) -> None:
-    # Commands can write to that folder, too: O_EXCL does not follow a link they put there.
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secret)
-
-
-def _remove_probe(path: str) -> None:
-    if os.path.lexists(path):
-        os.unlink(path)
-
+from accord.policy.sandbox.steering_watch import SteeringWatch
 
 _DISABLED: Final = "none: switched off in your config; commands run with all your rights"
 _NOT_TRIED: Final = "not tried yet: it is created before the first command"
-_NOT_IN_TERMINALS: Final = (
-    "not used in the client's terminals: a test command did not run in the sandbox there"
-)
 
 
 class SessionSandbox:
@@ -104,8 +36,8 @@ class SessionSandbox:
         self._failure = ""
         self._outdated = self._settings.enabled
         self._update_task: asyncio.Task[None] | None = None
-        self._works_in_terminals: bool | None = None
         self._closed = False
+        self._steering = SteeringWatch(self._roots)
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -144,8 +76,7 @@ class SessionSandbox:
         """The sandbox in detail."""
         report = self._sandbox.report if self._sandbox is not None else self._report
         facts = [] if report is None else [*map(str, report.facts), *report.reasons]
-        terminal_lines = [_NOT_IN_TERMINALS] if self._works_in_terminals is False else []
-        return [f"sandbox: {self.summary()}", *terminal_lines, *facts]
+        return [f"sandbox: {self.summary()}", *facts]
 
     def host_path(self, path: str) -> str:
         """Return the path on this machine of a path that a command used: the sandbox has its own /tmp.
@@ -181,9 +112,13 @@ class SessionSandbox:
         keep_env = self._settings.keep_env
         environment = without_credentials(os.environ, keep=keep_env)
         hidden_variables = [name for name in os.environ if name not in environment]
-        sandbox = self.sandbox
-        usable = None if sandbox is None else await self._sandbox_for(sandbox, context)
-        return replace(context, sandbox=usable, environment=environment, hidden_variables=hidden_variables)
+        return replace(
+            context,
+            sandbox=self.sandbox,
+            environment=environment,
+            hidden_variables=hidden_variables,
+            steering=self._steering if self.sandbox is not None else None,
+        )
 
     async def aclose(self) -> None:
         """Remove the sandbox's private folders. The commands of the session should have ended."""
@@ -223,13 +158,3 @@ class SessionSandbox:
             sandbox.close()
         else:
             self._sandbox = sandbox
-
-    # -- terminals of the client -----------------------------------------------------------------------------
-
-    async def _sandbox_for(self, sandbox: Sandbox, context: ToolContext) -> Sandbox | TerminalSandbox | None:
-        if context.terminal is None:
-            return sandbox
-        terminal_sandbox = TerminalSandbox(sandbox, context.cwd)
-        if self._works_in_terminals is None:
-            self._works_in_terminals = await terminal_sandbox.works(context.terminal, context.clock)
-        return terminal_sandbox if self._works_in_terminals else None

@@ -23,7 +23,7 @@ async def prepare(arguments: AgentArguments, context: ToolContext) -> PreparedCa
 
     async def run(report: Report) -> ToolOutcome:
         if context.delegate is None:
-            raise ToolFailure("there are no sub-agents here; do the task yourself")
+            raise ToolFailure("there are no sub-agents here", "do the task yourself")
         return await context.delegate(Delegation(title, arguments.prompt), report)
 
     return PreparedCall(title=one_line(f"Delegate: {title}"), subject=CallSubject(), run=run)

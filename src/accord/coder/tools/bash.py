@@ -1,15 +1,21 @@
 """`bash`: runs a shell line, on this machine or in a client's terminal, to its end or in the background."""
 
 import asyncio
+import contextlib
+import errno
 import math
+import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
+from accord.agent.client_services import ClientTerminal, CommandResult
 from accord.clock import within
 from accord.coder.bounded_text import CommandOutput, clean_output, truncate
+from accord.coder.client_terminals import TerminalLaunch
 from accord.coder.files.exact_disk import ResolvedFile
 from accord.coder.model_history import TextPart
 from accord.coder.shell_jobs import CommandLaunch, LocalCommand
@@ -23,17 +29,29 @@ from accord.coder.tools.tool import (
     ToolProgress,
     text_outcome,
 )
-from accord.coder.tools.tool_context import OpenTerminal, ToolContext, ToolLimits
+from accord.coder.tools.tool_context import ToolContext, ToolLimits
+from accord.errors import AccordError
 from accord.safe_text import one_line
-from accord.schema.content import Terminal, ToolCallContent, code_block
+from accord.schema.content import Content, Terminal, TextContent, ToolCallContent, code_block
 from accord.workspace.terminals import ExitStatus
+
+if TYPE_CHECKING:
+    from accord.policy.programs.safe_git import GuardedLine
+    from accord.policy.sandbox.steering_watch import SteeringState
 
 _TRUNCATION_ADVICE: Final = (
     "to see it, send the output to a file and read that, or filter with grep, head or tail"
 )
-_CLIENT_OUTPUT_BYTES: Final = 1024 * 1024
+_TIMEOUT_ADVICE: Final = "; give it a longer timeout, or run it in the background"
 _MAX_COMMAND_BYTES: Final = 100_000
 """Less than Linux accepts as one argument of a program; the sandbox adds some bytes."""
+_NAMED_FILES: Final = 5
+_UNTRUSTED: Final = "the user should look at them before git, an editor or an agent uses them"
+_READ_ONLY_ERRORS: Final = (os.strerror(errno.EBUSY), os.strerror(errno.EROFS))
+_READ_ONLY_ADVICE: Final = (
+    "a git command that had to change one of them is incomplete: see `git status`, and repair it or run it "
+    "again with `outside_sandbox`; the user is asked"
+)
 _LIMITS: Final = ToolLimits()
 # There is no keyboard input: no program may open a pager or wait for a password.
 _NO_INPUT_ENV: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
@@ -69,25 +87,38 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
         )
     folder = await context.resolve(arguments.cwd or ".")
 
-    async def run(report: Report) -> ToolOutcome:
-        exists = await context.files.disk.stat(folder) if folder.real != "/" else True
-        if not exists:
+    async def check() -> None:
+        if not await asyncio.to_thread(os.path.isdir, folder.real):
             raise ToolFailure(f"{folder.path} does not exist; `cwd` must be an existing folder")
         if arguments.background:
-            return await _run_in_background(line, folder, arguments, context)
+            context.jobs.require_slot()
+        _prepare_launch(line, {}, folder, arguments, context)  # the sandbox may not open this folder
+
+    async def run(report: Report) -> ToolOutcome:
+        await check()
+        guarded = await asyncio.to_thread(_guard, line, folder, context)
+        launch = _prepare_launch(guarded.line, guarded.env, folder, arguments, context)
+        watch = context.steering if launch.confined else None
+        before = None if watch is None else await asyncio.to_thread(watch.state)
+        if arguments.background:
+            return await _run_in_background(line, launch, context, before)
         limits = context.limits
         timeout = arguments.timeout
         if timeout is None or math.isnan(timeout):
             timeout = limits.command_seconds
         seconds = min(max(timeout, 1), limits.max_command_seconds)
-        launch = _prepare_launch(line, folder, arguments, context)
-        if context.terminal is not None:
-            return await _run_in_client(context.terminal, launch, seconds, report, context)
-        return await _run_locally(launch, seconds, report, context)
+        try:
+            outcome = await _run_in_client(line, launch, seconds, report, context)
+            outcome = outcome or await _run_locally(launch, seconds, report, context)
+        except BaseException:
+            await asyncio.shield(_note_unreported(context, before))
+            raise
+        notes = [*_git_notes(guarded), *_read_only_notes(outcome, before, context)]
+        return with_notes(outcome, [*notes, *await steering_notes(context, before)])
 
     async def preview() -> Sequence[ToolCallContent]:
-        """Show the whole line if the title shortens it."""
-        return (code_block(line, language="sh"),) if one_line(line) != line else ()
+        """Show the whole line and its folder: some clients show only title and content."""
+        return (code_block(f"$ {line}", language="sh"), Content(TextContent(f"in {folder.path}")))
 
     return PreparedCall(
         title=one_line(line),
@@ -98,30 +129,124 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCal
             sandboxed=context.sandbox is not None and not arguments.outside_sandbox,
         ),
         run=run,
+        check=check,
         preview=preview,
     )
 
 
+def _guard(line: str, folder: ResolvedFile, context: ToolContext) -> "GuardedLine":
+    """Return the line with read-only git commands that run no program of the project and show no secret."""
+    from accord.policy.programs.safe_git import GuardedLine
+    from accord.policy.request import ActionRequest, SessionDirectories
+    from accord.policy.requested_actions import guarded_line
+
+    request = ActionRequest(
+        directories=SessionDirectories.of(context.cwd), category="execute", command=line, cwd=folder.real
+    )
+    return guarded_line(request) or GuardedLine(line)
+
+
 def _prepare_launch(
-    line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext
+    line: str,
+    env: Mapping[str, str],
+    folder: ResolvedFile,
+    arguments: BashArguments,
+    context: ToolContext,
 ) -> CommandLaunch:
-    env = {**context.environment, **_NO_INPUT_ENV}
-    shell = shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
-    argv = [shell, "-c", line]
+    own_env = {**_NO_INPUT_ENV, **env}
+    argv = [_shell(context), "-c", line]
     if context.sandbox is not None and not arguments.outside_sandbox:
-        confined = context.sandbox.wrap(argv, env=_NO_INPUT_ENV, cwd=folder.real)
+        confined = context.sandbox.wrap(argv, env=own_env, cwd=folder.real)
         return CommandLaunch(confined.argv, confined.env, confined.cwd, confined=True)
-    return CommandLaunch(argv, env, folder.real)
+    return CommandLaunch(argv, {**context.environment, **own_env}, folder.real)
+
+
+def _shell(context: ToolContext) -> str:
+    return shutil.which("bash", path=context.environment.get("PATH")) or "/bin/sh"
+
+
+def _git_notes(guarded: "GuardedLine") -> list[str]:
+    if not guarded.left_out:
+        return []
+    return [f"git leaves out files that may hold secrets: {_listed(guarded.left_out)}"]
+
+
+def _read_only_notes(outcome: ToolOutcome, before: "SteeringState | None", context: ToolContext) -> list[str]:
+    """Explain why a command could not change a file that is read-only in the sandbox.
+
+    `git checkout` of a branch that changes such a file goes on without it and may even report success.
+    """
+    text = "".join(part.text for part in outcome.parts if isinstance(part, TextPart))
+    if not before or not any(error in text for error in _READ_ONLY_ERRORS):
+        return []
+    lines = [line for line in text.splitlines() if any(error in line for error in _READ_ONLY_ERRORS)]
+    names = [
+        context.display_path(path) for path in before if any(os.path.basename(path) in line for line in lines)
+    ]
+    return [f"read-only in the sandbox: {_listed(names)}; {_READ_ONLY_ADVICE}"] if names else []
+
+
+async def steering_notes(context: ToolContext, before: "SteeringState | None" = None) -> list[str]:
+    """Return notes on files that were written since `before` and that steer other programs.
+
+    Also those of commands that ended without a result for the model.
+    """
+    if context.steering is None:
+        return []
+    earlier = context.steering.unreported
+    notes, earlier[:] = [*earlier], []
+    return [*notes, *await _change_notes(context, before)]
+
+
+async def _note_unreported(context: ToolContext, before: "SteeringState | None") -> None:
+    """Look at what a background job or a cancelled command wrote; tell the user now, the model later."""
+    for note in await _change_notes(context, before):
+        if context.steering is not None:
+            context.steering.unreported.append(note)
+        if context.warn is not None:
+            with contextlib.suppress(AccordError):  # the client may be gone
+                await context.warn("Control files", note)
+
+
+async def _change_notes(context: ToolContext, before: "SteeringState | None") -> list[str]:
+    if context.steering is None or before is None:
+        return []
+    try:
+        changed = await asyncio.to_thread(context.steering.changes, before)
+    except OSError as error:
+        return [f"files that steer other programs were written, but not recorded: {error.strerror}"]
+    names = [context.display_path(path) for path in changed]
+    return [f"new files that steer other programs: {_listed(names)}; {_UNTRUSTED}"] if names else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_FILES} more" if len(names) > _NAMED_FILES else ""
+    return one_line(", ".join(names[:_NAMED_FILES]), 300) + more
+
+
+def with_notes(outcome: ToolOutcome, notes: Sequence[str]) -> ToolOutcome:
+    """Add what the model and the user should know about a command besides its output."""
+    if not notes:
+        return outcome
+    text = "\n".join(f"[{note}]" for note in notes)
+    content = (*(outcome.content or ()), Content(TextContent(text)))
+    return replace(outcome, parts=(*outcome.parts, TextPart(text)), content=content)
 
 
 async def _run_in_background(
-    line: str, folder: ResolvedFile, arguments: BashArguments, context: ToolContext
+    line: str, launch: CommandLaunch, context: ToolContext, before: "SteeringState | None"
 ) -> ToolOutcome:
-    launch = _prepare_launch(line, folder, arguments, context)
-    job = await context.jobs.start(line, launch, context.limits.output_chars, context.clock)
+    job = await context.jobs.start(
+        line,
+        launch,
+        context.limits.output_chars,
+        context.clock,
+        on_end=None if before is None else lambda: _note_unreported(context, before),
+    )
     return text_outcome(
         f"Running in the background as {job.id}. See its output, wait for it or stop it with the job tool.",
         raw={"job": job.id},
+        shown=f"Running in the background as {job.id}.",
     )
 
 
@@ -154,10 +279,11 @@ async def _run_locally(
             for task in (update_task, exit_task):
                 task.cancel()
             await asyncio.gather(update_task, exit_task, return_exceptions=True)
+    stopped_after = None if in_time else seconds
     text = output.text(_TRUNCATION_ADVICE)
-    shown_output = _output_with_status(text, status, None if in_time else seconds)
+    shown_output = _output_with_status(output.text(), status, stopped_after)
     return ToolOutcome(
-        (TextPart(shown_output),),
+        (TextPart(_output_with_status(text, status, stopped_after, _TIMEOUT_ADVICE)),),
         (code_block(shown_output),),
         _raw_output(text, status, timed_out=not in_time, truncated=not output.complete),
         failed=not in_time or status.exit_code != 0,
@@ -165,32 +291,53 @@ async def _run_locally(
 
 
 async def _run_in_client(
-    open_terminal: OpenTerminal, launch: CommandLaunch, seconds: float, report: Report, context: ToolContext
-) -> ToolOutcome:
-    program, *args = launch.argv
-    # A command inherits the client's environment. Only an empty value hides a variable from it.
-    sandbox_env: Mapping[str, str] = launch.env if launch.confined else {}
-    env = {**dict.fromkeys(context.hidden_variables, ""), **_NO_INPUT_ENV, **sandbox_env}
-    terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_CLIENT_OUTPUT_BYTES)
-    async with terminal:
+    line: str, launch: CommandLaunch, seconds: float, report: Report, context: ToolContext
+) -> ToolOutcome | None:
+    """Run the line in a terminal of the client. None if it was not run and has to run on this machine."""
+    if context.terminal is None or not context.terminals.usable:
+        return None
+    content: tuple[ToolCallContent, ...] = ()
+
+    async def show(terminal: ClientTerminal) -> None:
+        nonlocal content
         content = (Terminal(terminal.id),)
         await report(ToolProgress(content=content))
-        result = await terminal.finish(seconds)
+
+    inherited: Mapping[str, str] = {} if launch.confined else context.environment
+    terminal_launch = TerminalLaunch(
+        shell=_shell(context),
+        line=line,
+        argv=launch.argv,
+        env={name: value for name, value in launch.env.items() if inherited.get(name) != value},
+        cwd=launch.cwd,
+        confined=launch.confined,
+        hidden_variables=context.hidden_variables,
+    )
+    result = await context.terminals.run(
+        context.terminal, terminal_launch, context.cwd, context.clock, seconds, show
+    )
+    return None if result is None else _terminal_outcome(result, content, seconds, context)
+
+
+def _terminal_outcome(
+    result: CommandResult, content: Sequence[ToolCallContent], seconds: float, context: ToolContext
+) -> ToolOutcome:
     text = truncate(clean_output(result.output), context.limits.output_chars, _TRUNCATION_ADVICE)
     status = ExitStatus(result.exit_code, result.signal)
+    stopped_after = seconds if result.timed_out else None
     return ToolOutcome(
-        (TextPart(_output_with_status(text, status, seconds if result.timed_out else None)),),
+        (TextPart(_output_with_status(text, status, stopped_after, _TIMEOUT_ADVICE)),),
         content,
         _raw_output(text, status, timed_out=result.timed_out, truncated=result.truncated),
         failed=result.timed_out or status.exit_code != 0,
     )
 
 
-def _output_with_status(text: str, status: ExitStatus, stopped_after: float | None) -> str:
+def _output_with_status(text: str, status: ExitStatus, stopped_after: float | None, advice: str = "") -> str:
+    """The output and how the command ended. `advice` is for the model: what to do after a timeout."""
     output = text.rstrip("\n") or "(no output)"
     if stopped_after is not None:
-        advice = "give it a longer timeout, or run it in the background"
-        return f"{output}\n[stopped after {stopped_after:g} s; {advice}]"
+        return f"{output}\n[stopped after {stopped_after:g} s{advice}]"
     if status.signal is not None:
         return f"{output}\n[ended by {status.signal}]"
     return output if status.exit_code == 0 else f"{output}\n[exit code {status.exit_code}]"

@@ -331,7 +331,7 @@ class BuiltInTool(Generic[A]):
             try:
                 return await run(report)
             except ToolFailure as failure:
-                return text_outcome(str(failure), failed=True)
+                return text_outcome(str(failure), failed=True, shown=failure.shown)
             except RpcError as error:
                 return text_outcome(f"{self.name} failed: {error.message}", failed=True)
             except AccordError as error:

@@ -1,5 +1,7 @@
 """`delete_file`: removes a file or an empty folder."""
 
+import asyncio
+import os
 import stat
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -40,8 +42,12 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Prepa
             return ()
         return (diff_of(file.path, document.text, "", context.limits.diff_chars),)
 
-    async def run(report: Report) -> ToolOutcome:
+    async def check() -> None:
         await require_existing(file, context)
+        await asyncio.to_thread(_require_empty, file)
+
+    async def run(report: Report) -> ToolOutcome:
+        await check()
         content = await preview()
         await context.files.disk.remove(file)
         context.read_files.forget(file)
@@ -52,6 +58,7 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Prepa
         title=f"Delete {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
+        check=check,
         preview=preview,
         locations=(ToolCallLocation(file.path),),
     )
@@ -63,7 +70,18 @@ async def require_existing(file: ResolvedFile, context: ToolContext) -> None:
     if status is None:
         raise ToolFailure(f"{file.path} does not exist")
     if stat.S_ISLNK(status.st_mode):
-        raise ToolFailure(f"{file.path} is a symbolic link; use the bash tool instead")
+        raise ToolFailure(f"{file.path} is a symbolic link", "use the bash tool instead")
+
+
+def _require_empty(file: ResolvedFile) -> None:
+    try:
+        with os.scandir(file.real) as entries:
+            if any(entries):
+                raise ToolFailure(
+                    f"cannot delete {file.path}: the folder is not empty; delete its files first, or use bash"
+                )
+    except OSError:
+        return  # a file, or a folder that cannot be read
 
 
 DELETE_FILE: Final = BuiltInTool("delete_file", "delete", "write", DeleteFileArguments, prepare)

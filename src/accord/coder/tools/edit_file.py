@@ -6,13 +6,14 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.text_document import diff_of, normalize_line_ends
+from accord.coder.files.session_files import encode_text
+from accord.coder.files.text_document import Document, diff_of, normalize_line_ends
 from accord.coder.files.text_match import explain_mismatch, find_all, line_number_at, replace_matches
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.tools.write_file import read_before_change
+from accord.coder.tools.write_file import ChangedFile
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallContent, ToolCallLocation
 
@@ -32,19 +33,28 @@ class EditFileArguments(ToolArguments):
 
 async def prepare(arguments: EditFileArguments, context: ToolContext) -> PreparedCall:
     file = await context.resolve(arguments.path)
+    changed = ChangedFile(file, context)
+
+    async def edit() -> tuple[Document, str, list[int]]:
+        before = await changed.read()
+        if before is None:
+            raise ToolFailure(f"{file.path} does not exist", "create it with write_file")
+        text, lines = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
+        return before, text, lines
+
+    async def check() -> None:
+        before, text, _ = await edit()
+        encode_text(file, text, before.encoding)
 
     async def preview() -> Sequence[ToolCallContent]:
-        before = await context.files.read(file, context.limits.file_bytes)
+        before = changed.last_read or await changed.read()
         if before is None:
             return ()
         after, _ = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
         return (diff_of(file.path, before.text, after, context.limits.diff_chars),)
 
     async def run(report: Report) -> ToolOutcome:
-        before = await read_before_change(file, context)
-        if before is None:
-            raise ToolFailure(f"{file.path} does not exist; create it with write_file")
-        text, lines = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
+        before, text, lines = await edit()
         after = await context.files.write(file, text, before)
         context.read_files.record(file, after.digest)
         times = "" if len(lines) == 1 else f", {len(lines)} times"
@@ -59,6 +69,7 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Prepare
         title=f"Edit {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
+        check=check,
         preview=preview,
         locations=(ToolCallLocation(file.path),),
     )
@@ -68,7 +79,7 @@ def _apply_edit(path: str, text: str, arguments: EditFileArguments) -> tuple[str
     """Return the text after the edit, and the changed lines. Can be slow if it has to explain a mismatch."""
     old, new = arguments.old_text, arguments.new_text
     if not old:
-        raise ToolFailure("old_text is empty: give the text to replace; to create a file, use write_file")
+        raise ToolFailure("old_text is empty", "give the text to replace; to create a file, use write_file")
     if normalize_line_ends(old) == normalize_line_ends(new):
         raise ToolFailure("old_text and new_text are the same; there is nothing to change")
     matches = find_all(text, old)
@@ -80,8 +91,8 @@ def _apply_edit(path: str, text: str, arguments: EditFileArguments) -> tuple[str
             ", ..." if len(lines) > _MAX_LOCATIONS else ""
         )
         raise ToolFailure(
-            f"old_text is in {path} {len(matches)} times, at lines {line_numbers}. "
-            "Give more of the lines around the one you mean, or set replace_all."
+            f"old_text is in {path} {len(matches)} times, at lines {line_numbers}",
+            "give more of the lines around the one you mean, or set replace_all",
         )
     return replace_matches(text, matches, new), lines
 

@@ -1,5 +1,6 @@
 """`glob`: finds files by name, newest first."""
 
+import asyncio
 import os
 import threading
 from typing import Annotated, Final
@@ -40,6 +41,9 @@ async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCal
     except BadPattern as error:
         raise BadArguments(f"glob was not run: {error}") from None
 
+    async def check() -> None:
+        await asyncio.to_thread(_require_folder, root)
+
     async def run(report: Report) -> ToolOutcome:
         limits = context.limits
         found, complete = await run_with_deadline(
@@ -67,6 +71,7 @@ async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCal
         title=f"Find {one_line(arguments.pattern + inside)}",
         subject=CallSubject(paths=(root.real,)),
         run=run,
+        check=check,
         locations=(ToolCallLocation(root.path),),
     )
 
@@ -84,9 +89,13 @@ def _split_folder(folder: str, pattern: str) -> tuple[str, str]:
     return os.path.join(folder, "/".join(parts[:fixed_parts]) or "/"), "./" + "/".join(parts[fixed_parts:])
 
 
-def _search(root: ResolvedFile, pattern: GlobPattern, stop: threading.Event) -> list[FoundFile]:
+def _require_folder(root: ResolvedFile) -> None:
     if not os.path.isdir(root.real):
         raise ToolFailure(f"{root.path} is not an existing folder")
+
+
+def _search(root: ResolvedFile, pattern: GlobPattern, stop: threading.Event) -> list[FoundFile]:
+    _require_folder(root)
     check_unchanged(root)
     found = [file for file in walk(root.real, stop) if not file.is_folder and pattern.matches(file.path)]
     return sorted(found, key=lambda file: (-file.status.st_mtime_ns, file.path))

@@ -78,6 +78,9 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
     except BadPattern as error:
         raise BadArguments(f"grep was not run: {error}") from None
 
+    async def check() -> None:
+        await asyncio.to_thread(_is_folder, file)
+
     async def run(report: Report) -> ToolOutcome:
         in_folder = await asyncio.to_thread(_is_folder, file)
 
@@ -105,6 +108,7 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCal
         title=f"Search for {one_line(arguments.pattern + inside)}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
+        check=check,
         locations=(ToolCallLocation(file.path),),
     )
 

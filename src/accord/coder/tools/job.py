@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from accord.coder.model_history import TextPart
 from accord.coder.shell_jobs import BackgroundJob
+from accord.coder.tools.bash import steering_notes, with_notes
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
@@ -36,12 +37,15 @@ async def prepare(arguments: JobArguments, context: ToolContext) -> PreparedCall
         state = _state(job)
         text = job.new_output("it was printed since the last look")
         summary = f"{text.rstrip(chr(10)) or '(nothing printed since the last look)'}\n[{job.id} {state}]"
-        return ToolOutcome(
+        outcome = ToolOutcome(
             (TextPart(summary),),
             (code_block(summary),),
             {"job": job.id, "state": state, "output": text},
             failed=False,
         )
+        if job.status is not None:
+            await job.handled()
+        return with_notes(outcome, await steering_notes(context))
 
     return PreparedCall(
         title=f"{verb} {job.id}: {one_line(job.command_line, 120)}", subject=CallSubject(), run=run

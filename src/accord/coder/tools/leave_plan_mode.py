@@ -23,10 +23,12 @@ async def prepare(arguments: LeavePlanModeArguments, context: ToolContext) -> Pr
 
     async def run(report: Report) -> ToolOutcome:
         if context.leave_plan_mode is None:
-            raise ToolFailure("the session is not in plan mode; go on")
+            raise ToolFailure("the session is not in plan mode", "go on")
         mode = await context.leave_plan_mode(arguments.plan)
         return text_outcome(
-            f"The user agreed. The mode is {mode} now: begin with the plan.", raw={"mode": mode}
+            f"The user agreed. The mode is {mode} now: begin with the plan.",
+            raw={"mode": mode},
+            shown=f"The mode is {mode} now.",
         )
 
     return PreparedCall(title="Leave plan mode and begin", subject=CallSubject(), run=run, preview=preview)

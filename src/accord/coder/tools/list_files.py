@@ -1,5 +1,6 @@
 """`list_files`: lists the contents of a folder."""
 
+import asyncio
 import os
 import stat
 import threading
@@ -28,6 +29,12 @@ class ListFilesArguments(ToolArguments):
 async def prepare(arguments: ListFilesArguments, context: ToolContext) -> PreparedCall:
     file = await context.resolve(arguments.path or ".")
 
+    async def check() -> None:
+        if not await asyncio.to_thread(os.path.isdir, file.real):
+            if await asyncio.to_thread(os.path.exists, file.real):
+                raise ToolFailure(f"{file.path} is a file, not a folder", "use read_file")
+            raise ToolFailure(f"{file.path} does not exist")
+
     async def run(report: Report) -> ToolOutcome:
         limits = context.limits
         max_entries = limits.entries
@@ -40,7 +47,7 @@ async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Prepar
         except FileNotFoundError:
             raise ToolFailure(f"{file.path} does not exist") from None
         except NotADirectoryError:
-            raise ToolFailure(f"{file.path} is a file, not a folder; use read_file") from None
+            raise ToolFailure(f"{file.path} is a file, not a folder", "use read_file") from None
         except OSError as error:
             raise ToolFailure(f"cannot list {file.path}: {error.strerror}") from None
         note = "" if complete else f"(incomplete: it took more than {limits.search_seconds:g} s)"
@@ -56,6 +63,7 @@ async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Prepar
         title=f"List {one_line(context.display_path(file.path))}",
         subject=CallSubject(paths=(file.real,)),
         run=run,
+        check=check,
         locations=(ToolCallLocation(file.path),),
     )
 

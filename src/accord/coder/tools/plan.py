@@ -30,7 +30,7 @@ async def prepare(arguments: PlanArguments, context: ToolContext) -> PreparedCal
 
     async def run(report: Report) -> ToolOutcome:
         if context.set_plan is None:
-            raise ToolFailure("plans cannot be shown here; go on without one")
+            raise ToolFailure("plans cannot be shown here", "go on without one")
         await context.set_plan([PlanEntry(entry.content, entry.priority, entry.status) for entry in entries])
         return text_outcome(
             f"The plan is shown: {done} of {len(entries)} steps completed.", raw={"completed": done}

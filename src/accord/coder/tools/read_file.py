@@ -48,11 +48,18 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Prepare
     elif first > 1:
         title += f" (from line {first})"
 
+    async def check() -> None:
+        status = await context.files.disk.stat(file)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise ToolFailure(f"{file.path} is a folder", "use list_files")
+        if status is None and await context.files.read(file, context.limits.file_bytes) is None:
+            raise ToolFailure(f"{file.path} does not exist")
+
     async def run(report: Report) -> ToolOutcome:
         limit = min(arguments.limit or context.limits.read_lines, context.limits.read_lines)
         status = await context.files.disk.stat(file)
         if status is not None and stat.S_ISDIR(status.st_mode):
-            raise ToolFailure(f"{file.path} is a folder; use list_files")
+            raise ToolFailure(f"{file.path} is a folder", "use list_files")
         try:
             document = await context.files.read(file, context.limits.file_bytes)
         except NotText as error:
@@ -68,6 +75,7 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Prepare
         title=title,
         subject=CallSubject(paths=(file.real,)),
         run=run,
+        check=check,
         locations=(ToolCallLocation(file.path, first) if first > 1 else ToolCallLocation(file.path),),
     )
 
@@ -108,8 +116,8 @@ async def _read_large_file(
         raise ToolFailure(f"{file.path} is not text: {size:,} bytes of binary data") from None
     except FileTooLarge:
         raise ToolFailure(
-            f"{limit} lines of {file.path} from line {first} are more than {_MAX_PART_BYTES:,} bytes; "
-            "read fewer lines with limit, or extract parts with bash"
+            f"{limit} lines of {file.path} from line {first} are more than {_MAX_PART_BYTES:,} bytes",
+            "read fewer lines with limit, or extract parts with bash",
         ) from None
     if not text:
         raise ToolFailure(f"{file.path} has fewer than {first} lines")

@@ -21,7 +21,14 @@ Category: TypeAlias = Literal["read-only", "write", "execute", "external"]
 
 
 class ToolFailure(AccordError):
-    """A tool call failed. The message is for the model: what was tried, and what to do instead."""
+    """A tool call failed. The text is for the model: what was tried, and what to do instead.
+
+    `shown` is the text for the user, without the advice to the model.
+    """
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(f"{reason}; {advice}" if advice else reason)
+        self.shown: str = reason
 
 
 class BadArguments(ToolFailure):
@@ -87,6 +94,10 @@ async def _no_preview() -> Sequence[ToolCallContent]:
     return ()
 
 
+async def _no_check() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
     """A tool call that is ready for the permission decision, for display, and to run."""
@@ -96,6 +107,11 @@ class PreparedCall:
     subject: CallSubject
     run: Callable[[Report], Awaitable[ToolOutcome]]
     """Run the call, once. Cancelling it ends everything it started. Raises only CancelledError."""
+    check: Callable[[], Awaitable[None]] = _no_check
+    """Raise an AccordError for the model if the call would fail now. Changes nothing.
+
+    Called before the user is asked, so that no question is about a call that cannot succeed.
+    """
     preview: Callable[[], Awaitable[Sequence[ToolCallContent]]] = _no_preview
     """Return the effect of the call for a permission request, such as a diff. The model never gets it."""
     locations: Sequence[ToolCallLocation] = ()
@@ -131,6 +147,9 @@ class Tool(Protocol):
         ...
 
 
-def text_outcome(text: str, *, failed: bool = False, raw: Any = None) -> ToolOutcome:
-    """Return an outcome with the same text for the model and the client."""
-    return ToolOutcome((TextPart(text),), (Content(TextContent(text)),), raw, failed)
+def text_outcome(
+    text: str, *, failed: bool = False, raw: Any = None, shown: str | None = None
+) -> ToolOutcome:
+    """Return an outcome with a text for the model; `shown` is the text for the client, if it differs."""
+    content = Content(TextContent(text if shown is None else shown))
+    return ToolOutcome((TextPart(text),), (content,), raw, failed)

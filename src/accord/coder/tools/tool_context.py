@@ -8,10 +8,11 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from accord.agent.client_services import ClientTerminal
 from accord.clock import SYSTEM_CLOCK, Clock
+from accord.coder.client_terminals import ClientTerminals
 from accord.coder.files.exact_disk import BadPath, ResolvedFile, resolve_path
 from accord.coder.files.file_search import find_ripgrep
 from accord.coder.files.session_files import ReadFiles, SessionFiles
@@ -19,6 +20,9 @@ from accord.coder.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import Report, ToolFailure, ToolOutcome
 from accord.coder.web_client import WebAccess
 from accord.schema.updates import PlanEntry
+
+if TYPE_CHECKING:
+    from accord.policy.sandbox.steering_watch import SteeringWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,7 @@ class Delegation:
 
 AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[str | None]]
 """Returns the user's answer; None if the user is unavailable."""
+Warn: TypeAlias = Callable[[str, str], Awaitable[None]]
 Delegate: TypeAlias = Callable[[Delegation, Report], Awaitable[ToolOutcome]]
 SetPlan: TypeAlias = Callable[[Sequence[PlanEntry]], Awaitable[None]]
 LeavePlanMode: TypeAlias = Callable[[str], Awaitable[str]]
@@ -141,10 +146,14 @@ class ToolContext:
     environment: Mapping[str, str] = field(default_factory=_without_credentials)
     """The environment of commands."""
     hidden_variables: Sequence[str] = field(default_factory=_credential_names)
-    """Variables that commands must not see. They are set to "" in the client's terminals."""
+    """Variables that commands must not see. They are removed in the client's terminals."""
     sandbox: CommandSandbox | None = None
+    steering: "SteeringWatch | None" = None
+    """Notices files that a sandboxed command writes to steer other programs."""
     terminal: OpenTerminal | None = None
     """Opens a terminal of the client, if it has terminals."""
+    terminals: ClientTerminals = field(default_factory=ClientTerminals)
+    """Runs commands in those terminals."""
     may_show: Callable[[str], bool] = _is_not_secret
     """Returns whether a search may show a file: it holds no secrets, and the policy allows reading it."""
     host_path: Callable[[str], str] = str
@@ -153,6 +162,8 @@ class ToolContext:
     """Returns the path of ripgrep, or None."""
     web: WebAccess = field(default_factory=WebAccess)
     ask_user: AskUser | None = None
+    warn: Warn | None = None
+    """Shows a title and a text to the user, also between turns."""
     delegate: Delegate | None = None
     set_plan: SetPlan | None = None
     leave_plan_mode: LeavePlanMode | None = None

@@ -27,7 +27,7 @@ from accord.coder.tools.tool import (
     text_outcome,
 )
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.web_client import BadUrl, HttpResponseHead, WebPage, fetch, parse_url
+from accord.coder.web_client import BadUrl, HttpResponseHead, WebPage, check_host, fetch, parse_url
 from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, TextContent
 
@@ -55,6 +55,9 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
         raise BadArguments(f"web_fetch was not run: {error}") from None
     first = max(arguments.offset or 1, 1)
 
+    async def check() -> None:
+        check_host(url, context.web)
+
     async def fetch_page() -> ToolOutcome:
         limits = context.limits
         page = await fetch(url, context.web, limit=limits.fetch_bytes, redirects=limits.redirects)
@@ -76,7 +79,9 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Prepare
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    return PreparedCall(title=f"Fetch {one_line(str(url))}", subject=CallSubject(url=str(url)), run=run)
+    return PreparedCall(
+        title=f"Fetch {one_line(str(url))}", subject=CallSubject(url=str(url)), run=run, check=check
+    )
 
 
 async def _outcome(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
@@ -92,7 +97,7 @@ async def _outcome(page: WebPage, first: int, context: ToolContext) -> ToolOutco
     if mime := image_type(page.data):
         return _image_outcome(page, mime, raw, context)
     if not _TEXT_TYPE.fullmatch(content_type):
-        raise ToolFailure(f"{page.url} is {content_type}, not text. Download it with bash if you need it.")
+        raise ToolFailure(f"{page.url} is {content_type}, not text", "download it with bash if you need it")
     text = _decode(page.data, page.head)
     if content_type in _HTML_TYPES:
         text = await _as_markdown(text, str(page.url))

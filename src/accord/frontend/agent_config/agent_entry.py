@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -22,10 +21,20 @@ from accord.frontend.agent_config.agent_environment import (
     build_environment,
     environment_changes,
     expand_references,
+    inherited_environment,
 )
 from accord.frontend.agent_config.config_values import BadAgentConfig, read_env, read_text, read_texts
-from accord.frontend.known_agents import BUILT_IN, BUILT_IN_KEYS, KnownAgent, find_known_agent, known_agent_of
+from accord.frontend.known_agents import (
+    BUILT_IN,
+    BUILT_IN_KEYS,
+    KnownAgent,
+    find_known_agent,
+    known_agent_of,
+    starts_built_in,
+    starts_coding_agent,
+)
 from accord.policy.rules import PermissionDefault, Rules
+from accord.policy.sandbox.command_environment import is_credential
 from accord.schema import EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:
@@ -146,6 +155,8 @@ class ConfiguredAgent:
     description: str = ""
     env: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     """As written, with unresolved references; None removes a variable."""
+    option_env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Variables of `--env` on the command line, with their values."""
     cwd: str | None = None
     """The working directory of the program; by default the directory of the session."""
     timeout: float | None = None
@@ -171,6 +182,15 @@ class ConfiguredAgent:
         return find_known_agent(self.name)
 
     @property
+    def uses_client_files(self) -> bool:
+        """Whether the client should offer files and terminals.
+
+        Accord's own agent accesses them itself, under its own rules. If it used the client's, the user would
+        be asked twice.
+        """
+        return not starts_coding_agent(self.command) if self.command else self.name != BUILT_IN
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The credentials in our environment that the agent inherits.
 
@@ -179,10 +199,33 @@ class ConfiguredAgent:
         """
         if self.origin == "project" and (self.command or self.env or self.cwd):
             return ()
-        if self.name == BUILT_IN or (self.command and Path(self.command[0]).name == BUILT_IN):
+        if self.is_built_in:
             return BUILT_IN_KEYS
         agent = self.known
         return agent.keys if agent is not None else ()
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is the coding agent of this package, by name or by command."""
+        return self.name == BUILT_IN or starts_built_in(self.command)
+
+    def withheld_variables(self, environ: Mapping[str, str] | None = None) -> list[str]:
+        """The names of the credentials in our environment that this agent does not get, likely keys first.
+
+        Variables that its `env` sets or removes are left out, and so are all for the coding agent of this
+        package, which reads only keys that it gets.
+        """
+        if self.is_built_in:
+            return []
+        environment = os.environ if environ is None else environ
+        passed = inherited_environment(environment, self.keys)
+        explicit = {*self.env, *self.option_env}
+        names = [
+            name
+            for name, value in environment.items()
+            if value and name not in passed and name not in explicit and is_credential(name, value)
+        ]
+        return sorted(names, key=lambda name: (not name.endswith("API_KEY"), name))
 
     def start_command(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """The command to start. Raises NeverStarted for an agent of the catalog that is not installed."""
@@ -221,6 +264,7 @@ class ConfiguredAgent:
         agent = self.known
         env: dict[str, str | None] = {**(agent.env if agent is not None else {}), **self.env}
         agent_environment = build_environment(environment, self.keys, env, f"{self.config_location}.env")
+        agent_environment.update(self.option_env)
         folder = self.cwd if self.cwd is not None else None if cwd is None else os.path.abspath(cwd)
         return AgentCommand(command, folder, environment_changes(environment, agent_environment))
 

@@ -31,9 +31,12 @@ _AGENT_MARKERS: Final = frozenset(
 def inherited_environment(environ: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
     """The part of our environment that an agent inherits.
 
-    `keys` are patterns of the credentials it may have.
+    `keys` are patterns of the credentials it may have. The address that belongs to a key comes with it, also
+    if it contains a password: without it, the key would go to another server.
     """
-    keep = {name for name in environ if any(fnmatch.fnmatchcase(name, key) for key in keys)}
+    addresses = [f"{key.removesuffix('API_KEY')}BASE_URL" for key in keys if key.endswith("_API_KEY")]
+    patterns = (*keys, *addresses)
+    keep = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
     passed = without_credentials(environ, keep=keep)
     return {name: value for name, value in passed.items() if name not in _AGENT_MARKERS}
 

@@ -10,17 +10,14 @@ import json
 import os
 import re
 import stat
-import sys
-import tempfile
-import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from accord.errors import UsageError
-from accord.paths import private_folder
+from accord.private_files import private_folder, wait_for_lock, write_atomically
 
 _MAX_DEPTH: Final = 100
 
@@ -332,8 +329,6 @@ def _indent_at(text: str, position: int) -> str:
 
 BACKUP: Final = ".accord-backup"
 _MAX_BYTES: Final = 16 * 1024 * 1024
-_LOCK_SECONDS: Final = 10.0
-_LOCK_PAUSE: Final = 0.02
 
 
 @contextmanager
@@ -346,17 +341,19 @@ def edit_lock(path: Path, *, private: bool = False) -> Generator[None]:
     folder = Path(os.path.realpath(path)).parent
     try:
         private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
-        if sys.platform == "win32":
-            yield  # directories cannot be locked on Windows; `replace_file` still detects another change
-            return
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
     try:
-        _lock(descriptor, path)
+        lock = wait_for_lock(folder)
+    except TimeoutError:
+        raise UsageError(f"{path}: another program keeps it locked; try again") from None
+    except OSError:
+        lock = -1  # folders cannot be locked here; `replace_file` still detects another change
+    try:
         yield
     finally:
-        os.close(descriptor)
+        if lock >= 0:
+            os.close(lock)
 
 
 def read_bytes(path: Path, *, max_bytes: int = _MAX_BYTES) -> bytes | None:
@@ -391,46 +388,14 @@ def replace_file(
     backup_path: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        status = None if before is None else target.stat()
         if before is not None:
-            mode = stat.S_IMODE(target.stat().st_mode)
             if not os.access(target, os.W_OK):
                 raise UsageError(f"{path}: it is read-only; nothing was written")
             if backup:
                 backup_path = target.with_name(target.name + BACKUP)
-                _write_atomically(backup_path, before, mode)
-        _write_atomically(target, after, mode)
+                write_atomically(backup_path, before, like=status)
+        write_atomically(target, after, mode=mode, like=status)
     except OSError as error:
         raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
     return backup_path
-
-
-def _write_atomically(target: Path, data: bytes, mode: int) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-if sys.platform != "win32":
-    import fcntl
-
-    def _lock(descriptor: int, path: Path) -> None:
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise UsageError(f"{path}: another program keeps it locked; try again") from None
-                time.sleep(_LOCK_PAUSE)
-            except OSError:
-                return  # the file system has no locks

@@ -24,7 +24,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.errors import UsageError
-from accord.paths import data_dir, private_folder
+from accord.paths import data_dir
+from accord.private_files import create_file, private_folder
 
 NOT_ALLOWED: Final = -32003
 """The JSON-RPC error code for something that the token does not cover."""
@@ -41,10 +42,19 @@ class TokenRights(Struct, frozen=True):
     folders: tuple[str, ...] | None = None
     """Real paths; None for every folder."""
     read_only: bool = False
+    allow_mcp: bool | None = None
+    """Whether its sessions may have MCP servers of the client; None to decide by the other rights."""
     expires: float | None = None
     """In seconds since 1970."""
     peer: str = ""
     """The client's address, for the audit log."""
+
+    @property
+    def may_add_mcp_servers(self) -> bool:
+        """Whether a client may name MCP servers, which the agent starts or connects to as the user."""
+        if self.allow_mcp is not None:
+            return self.allow_mcp
+        return self.agents is None and self.folders is None and not self.read_only
 
     def may_use(self, agent: str) -> bool:
         """Whether the token covers this agent."""
@@ -81,24 +91,6 @@ class TokenRights(Struct, frozen=True):
         return replace(self, folders=tuple(dict.fromkeys(common)))
 
 
-def create_private_file(path: Path, data: bytes, time: float) -> None:
-    """Create a file that only its owner can read (0600), with this modification time.
-
-    The file is created whole or not at all. Raises OSError, also if it exists.
-    """
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.utime(path, (time, time))
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(path)
-        raise
-
-
 _PREFIX: Final = "acc_"
 TOKEN_PATTERN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: the id, which is not secret, and the secret."""
@@ -122,6 +114,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...] | None = None
     folders: tuple[str, ...] | None = None
     read_only: bool = False
+    allow_mcp: bool | None = None
+    """None in tokens that were created without the option: their other rights decide."""
 
     def is_expired(self, now: float) -> bool:
         return self.expires is not None and now >= self.expires
@@ -134,6 +128,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
             agents=None if self.agents is None else frozenset(self.agents),
             folders=self.folders,
             read_only=self.read_only,
+            allow_mcp=self.allow_mcp,
             expires=self.expires,
             peer=peer,
         )
@@ -156,6 +151,7 @@ class TokenStore:
         agents: Iterable[str] | None = None,
         folders: Iterable[str] | None = None,
         read_only: bool = False,
+        allow_mcp: bool | None = None,
         expires: float | None = None,
     ) -> tuple[Token, str]:
         """Create a token. Return it with its full text, which is not stored. Raises UsageError."""
@@ -169,10 +165,11 @@ class TokenStore:
             agents=None if agents is None else tuple(dict.fromkeys(agents)),
             folders=None if folders is None else tuple(dict.fromkeys(map(os.path.realpath, folders))),
             read_only=read_only,
+            allow_mcp=allow_mcp,
         )
         try:
             private_folder(self.folder)
-            create_private_file(Path(self._path(token.id)), msgspec.json.encode(token), NEVER_USED)
+            create_file(Path(self._path(token.id)), msgspec.json.encode(token), NEVER_USED)
         except OSError as error:
             raise UsageError(f"cannot store a token in {self.folder}: {error.strerror}") from None
         return token, f"{_PREFIX}{token.id}_{secret}"

@@ -1,27 +1,40 @@
-"""The audit log: which token did what, when, and what was decided. JSON lines without content, in the user
-data (0600).
+"""The audit log: which token did what, when, and what was decided. JSON lines in the user data (0600),
+without the content of conversations.
+
+Each line has a number (`seq`), the hash of the line before it (`prev`) and its own hash (`hash`), so that
+`verify_audit_log` finds a changed, removed or inserted line. The lock file repeats the number and the hash of
+the last line, so that lines removed at the end are noticed. All processes that write to the log hold the lock
+while they write, and so continue one chain, also across rotated files.
 
 The log is rotated by size, by the first process that notices. A full or missing disk never stops the
 gateway: lines that could not be written are counted, and the next line that is written reports the number.
 """
 
+import hashlib
 import os
-import stat
+import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
+from accord.errors import AccordError, UsageError
 from accord.gateway.access.access_tokens import TokenRights
-from accord.gateway.running_gateways import locked
-from accord.paths import data_dir, private_folder
+from accord.paths import data_dir
+from accord.private_files import locked, open_log, private_folder
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 ROTATED_FILES: Final = 5
 _MAX_TEXT: Final = 200
+_MAX_COMMAND: Final = 1000
+_MAX_LINE: Final = 64 * 1024
+"""More bytes than any line has."""
+_HEAD_BYTES: Final = 256
 
 AuditValue = str | int | float | bool | None
 
@@ -30,8 +43,58 @@ def audit_file() -> Path:
     return data_dir() / "gateway" / "audit.jsonl"
 
 
+class ChainLink(Struct, frozen=True):
+    """A line of the log by its number and hash."""
+
+    seq: int
+    hash: str
+
+
+class _Head(ChainLink, frozen=True):
+    """The last line that was written, as the lock file has it."""
+
+    size: int
+    """The size of the log with this line."""
+
+
+_HASHED_LINE: Final = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}', re.DOTALL)
+
+
+class _Position(Struct):
+    """The members of a line that place it in the chain."""
+
+    seq: int
+    prev: str
+
+
+class _AuditLine(NamedTuple):
+    """One line of the chain."""
+
+    seq: int
+    prev: str
+    hash: str
+    hash_fits: bool
+
+
+def _read_line(line: bytes) -> _AuditLine | None:
+    """Return the place of a line in the chain; None if it is not a line with a hash."""
+    match = _HASHED_LINE.fullmatch(line)
+    if match is None:
+        return None
+    try:
+        position = msgspec.json.decode(line, type=_Position)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    digest = match[2].decode()
+    return _AuditLine(position.seq, position.prev, digest, _hash(match[1] + b"}") == digest)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 class AuditLog:
-    """Writes the log. Several gateways may write to the same file."""
+    """Writes the log. Several processes may write to the same file."""
 
     def __init__(
         self,
@@ -49,13 +112,11 @@ class AuditLog:
         self._rotated_files = rotated_files
         self._now = now
         self._on_error = on_error
-        self._descriptor: int | None = None
-        self._line_incomplete = False
 
     def record(self, rights: TokenRights | None, event: str, **values: AuditValue) -> None:
         """Write one line. Never raises.
 
-        Values are names, ids and numbers, never text that a user or an agent wrote.
+        Values are names, ids, numbers, paths and commands without secrets, never the text of a conversation.
         """
         line: dict[str, AuditValue] = {
             "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
@@ -65,70 +126,72 @@ class AuditLog:
             line |= {"token": rights.token, "name": rights.name, "peer": rights.peer}
         for name, value in values.items():
             if value is not None:
-                line[name] = value[:_MAX_TEXT] if isinstance(value, str) else value
+                limit = _MAX_COMMAND if name in ("command", "path") else _MAX_TEXT
+                line[name] = _short_text(value, limit) if isinstance(value, str) else value
         if self.missing_lines:
             line["missingBefore"] = self.missing_lines
         try:
-            self._append(msgspec.json.encode(line) + b"\n")
-        except (OSError, UnicodeEncodeError) as error:
+            private_folder(self.path.parent)
+            with locked(_lock_file(self.path)) as lock:
+                self._append(line, lock)
+        except OSError as error:
             self._write_failed(error)
         else:
             self.missing_lines = 0
 
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
+    def _append(self, line: dict[str, AuditValue], lock: int) -> None:
+        """Append a line and keep its number and hash in the lock file. The caller holds the lock."""
+        last, size = self._last_link(_read_head(lock))
+        if size >= self._max_bytes:
+            self._rotate()
+            size = 0
+        body = msgspec.json.encode(line | {"seq": last.seq + 1, "prev": last.hash})
+        digest = _hash(body)
+        data = b'%s,"hash":"%s"}\n' % (body[:-1], digest.encode())
+        descriptor = open_log(self.path)
+        try:
+            if os.write(descriptor, data) != len(data):
+                os.ftruncate(descriptor, size)
+                raise OSError("the disk is full")
+        finally:
             os.close(descriptor)
+        head = _Head(last.seq + 1, digest, size + len(data))
+        os.lseek(lock, 0, os.SEEK_SET)
+        os.write(lock, msgspec.json.encode(head).ljust(_HEAD_BYTES))
 
-    def _append(self, line: bytes) -> None:
-        descriptor = self._open_file()
-        data = b"\n" + line if self._line_incomplete else line
-        self._line_incomplete = True  # after a partial write, the next line starts with a line end
-        if os.write(descriptor, data) == len(data):
-            self._line_incomplete = False
-        else:
-            raise OSError("partial write")
+    def _last_link(self, head: _Head | None) -> tuple[ChainLink, int]:
+        """Return the line that the next one continues, and the size of the log.
 
-    def _open_file(self) -> int:
-        """Return the descriptor of the log. Reopens the file if another process rotated or removed it."""
-        if self._descriptor is not None:
-            opened = os.fstat(self._descriptor)
-            try:
-                current = os.stat(self.path)
-            except FileNotFoundError:
-                current = None
-            if current is None or current.st_ino != opened.st_ino or current.st_dev != opened.st_dev:
-                self.close()
-            elif opened.st_size >= self._max_bytes:
-                self._rotate()
-        if self._descriptor is None:
-            private_folder(self.path.parent)
-            flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
-            self._descriptor = os.open(self.path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            status = os.fstat(self._descriptor)
-            if stat.S_IMODE(status.st_mode) & 0o077:
-                os.chmod(self.path, 0o600)
-            if status.st_size >= self._max_bytes:
-                self._rotate()
-                return self._open_file()
-        return self._descriptor
+        That is the last line of the file. If the head is a later one, lines were removed: the chain continues
+        with the head, so that the gap stays visible.
+        """
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                if head is not None and head.size == size:
+                    return head, size
+                file.seek(max(0, size - _MAX_LINE))
+                tail = file.read()
+        except FileNotFoundError:
+            size, tail = 0, b""
+        if tail and not tail.endswith(b"\n"):  # a process was killed while it wrote this line
+            incomplete = len(tail) - (tail.rfind(b"\n") + 1)
+            size, tail = size - incomplete, tail[:-incomplete]
+            os.truncate(self.path, size)
+        last = _read_line(tail.splitlines()[-1]) if tail else None
+        if head is not None and (last is None or last.seq < head.seq):
+            return head, size
+        if last is not None:
+            return ChainLink(last.seq, last.hash), size
+        # The chain begins, perhaps after lines of a version without hashes: its first line covers them.
+        return ChainLink(0, _hash(self.path.read_bytes() if size else b"")), size
 
     def _rotate(self) -> None:
         """Rename `audit.jsonl` to `audit.jsonl.1` and so on; the oldest file is removed."""
-        self.close()
-        with locked(self.path.with_name(self.path.name + ".lock")):
-            try:
-                if self.path.stat().st_size < self._max_bytes:
-                    return  # another process has rotated it
-            except FileNotFoundError:
-                return
-            for number in range(self._rotated_files, 0, -1):
-                source = self._numbered(number - 1)
-                if source.exists():
-                    os.replace(source, self._numbered(number))
-
-    def _numbered(self, number: int) -> Path:
-        return self.path if number == 0 else self.path.with_name(f"{self.path.name}.{number}")
+        for number in range(self._rotated_files, 0, -1):
+            source = _numbered(self.path, number - 1)
+            if source.exists():
+                os.replace(source, _numbered(self.path, number))
 
     def _write_failed(self, error: Exception) -> None:
         self.missing_lines += 1
@@ -136,7 +199,149 @@ class AuditLog:
             self._on_error(
                 f"{self.path}: the audit log cannot be written ({error}); the gateway goes on without it"
             )
+
+
+def _short_text(text: str, limit: int) -> str:
+    """Return a text that can be written: half surrogate pairs are escaped, and an ellipsis ends a cut one."""
+    text = text if len(text) <= limit else text[: limit - 1] + "…"
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path if number == 0 else path.with_name(f"{path.name}.{number}")
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _read_head(lock: int) -> _Head | None:
+    os.lseek(lock, 0, os.SEEK_SET)
+    try:
+        return msgspec.json.decode(os.read(lock, _HEAD_BYTES), type=_Head)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class AuditBroken(AccordError):
+    """The audit log was changed. The message names the first broken line."""
+
+
+class VerifiedAudit(Struct, frozen=True):
+    """What `verify_audit_log` found in an intact log."""
+
+    files: int
+    lines: int
+    """Lines of the chain."""
+    unhashed: int
+    """Lines before the chain begins, written by a version without hashes. Nothing is known about them."""
+    first: int
+    """The number of the first line; more than 1 if older files were removed by rotation."""
+    last: ChainLink | None
+    has_head: bool
+    """Whether the lock file names the last line. Without it, lines removed at the end are not noticed."""
+
+
+def verify_audit_log(
+    path: Path | None = None, *, rotated_files: int = ROTATED_FILES, expect: str | None = None
+) -> VerifiedAudit:
+    """Check the chain of the log and its rotated files, oldest first.
+
+    `expect` is the hash of a line that must be in the log. Raises AuditBroken and UsageError.
+    """
+    path = audit_file() if path is None else path
+    check = _ChainCheck(expect)
+    lock_file = _lock_file(path)
+    files: dict[int, tuple[BinaryIO, int]] = {}
+    """By number: the open file and its size."""
+    with ExitStack() as opened:
         try:
-            self.close()
-        except OSError:
-            self._descriptor = None
+            # The lock is held only to open the files, because running gateways wait for it.
+            with locked(lock_file) if lock_file.exists() else nullcontext() as lock:
+                head = None if lock is None else _read_head(lock)
+                for number in range(rotated_files, -1, -1):
+                    with suppress(FileNotFoundError):
+                        file = opened.enter_context(_numbered(path, number).open("rb"))
+                        files[number] = file, os.fstat(file.fileno()).st_size
+            for number, (file, size) in files.items():
+                check.read_file(
+                    _numbered(path, number), file, size, is_oldest_possible=number == rotated_files
+                )
+        except OSError as error:
+            raise UsageError(f"cannot read the audit log {path} ({error.strerror})") from None
+    if not files and head is None:
+        raise UsageError(f"there is no audit log at {path}; `accord serve` writes it")
+    check.compare_head(path, head)
+    if expect is not None and not check.found_expected:
+        raise AuditBroken(f"{path}: no line has the hash {expect}; the line was removed or changed")
+    return VerifiedAudit(len(files), check.lines, check.unhashed, check.first, check.last, head is not None)
+
+
+class _ChainCheck:
+    """Follows the chain through the files."""
+
+    def __init__(self, expect: str | None) -> None:
+        self.lines: int = 0
+        self.unhashed: int = 0
+        self.first: int = 0
+        self.last: ChainLink | None = None
+        self.found_expected: bool = False
+        self._expect = expect
+        self._incomplete: str | None = None
+
+    def read_file(self, path: Path, file: BinaryIO, size: int, *, is_oldest_possible: bool) -> None:
+        """Check the first `size` bytes of a file. Before the oldest possible one, rotation may have removed
+        others.
+        """
+        unhashed = hashlib.sha256()
+        for number, text in enumerate(file, 1):
+            size -= len(text)
+            if size < 0:  # written since the file was opened
+                break
+            place = f"{path} line {number}"
+            if self._incomplete is not None:
+                raise AuditBroken(f"{self._incomplete} is incomplete")
+            if not text.endswith(b"\n"):
+                self._incomplete = place
+                continue
+            line = _read_line(text[:-1])
+            if line is None and self.last is None:
+                self.unhashed += 1
+                unhashed.update(text)
+                continue
+            if line is None:
+                raise AuditBroken(f"{place} has no hash; it was inserted or changed")
+            if not line.hash_fits:
+                raise AuditBroken(f"{place} was changed: its hash does not fit")
+            if self.last is not None:
+                _check_successor(place, self.last, line)
+            elif line.seq == 1 and line.prev != unhashed.hexdigest():
+                raise AuditBroken(f"{place}: the lines before it were changed")
+            elif line.seq != 1 and not (is_oldest_possible and number == 1):
+                raise AuditBroken(f"{place}: the lines before it were removed; it is number {line.seq}")
+            self.first = self.first or line.seq
+            self.lines += 1
+            self.last = ChainLink(line.seq, line.hash)
+            self.found_expected |= line.hash == self._expect
+
+    def compare_head(self, path: Path, head: _Head | None) -> None:
+        """Check that the log reaches the last line that was written."""
+        seq = 0 if self.last is None else self.last.seq
+        if head is not None and head.seq > seq:
+            raise AuditBroken(
+                f"{path}: the last lines were removed; it ends with number {seq}, "
+                f"and number {head.seq} was written"
+            )
+        if head is not None and self.last is not None and head.seq == seq and head.hash != self.last.hash:
+            raise AuditBroken(f"{path}: the last line, number {seq}, was replaced")
+
+
+def _check_successor(place: str, last: ChainLink, line: _AuditLine) -> None:
+    if line.seq > last.seq + 1:
+        raise AuditBroken(
+            f"{place}: lines before it were removed; it is number {line.seq}, after number {last.seq}"
+        )
+    if line.seq != last.seq + 1 or line.prev != last.hash:
+        raise AuditBroken(
+            f"{place} does not continue the line before it; lines were removed, inserted or moved"
+        )

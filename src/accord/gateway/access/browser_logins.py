@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from accord.clock import Clock
-from accord.gateway.access.access_tokens import create_private_file
-from accord.paths import data_dir, private_folder
+from accord.paths import data_dir
+from accord.private_files import create_file, private_folder
 
 COOKIE: Final = "accord"
 LOGIN_LIFETIME: Final = 30 * 24 * 3600
@@ -37,7 +37,7 @@ class BrowserLogins:
         private_folder(self.folder)
         self._remove_old(token)
         cookie = secrets.token_urlsafe(32)
-        create_private_file(self._path(cookie), token.encode(), self._now())
+        create_file(self._path(cookie), token.encode(), self._now())
         return cookie
 
     def token(self, cookie: str) -> str | None:

@@ -1,9 +1,14 @@
 """HTTP/1.1 on one socket, with h11: sequential requests, the upgrade to a WebSocket, limits for slow and
 large requests.
+
+A request that another server could read differently is refused, and its connection is closed: with both a
+length and a transfer coding, with folded header lines, with line ends that are not CRLF, or with trailers. A
+proxy in front of the gateway could otherwise be made to forward a request that it did not see.
 """
 
 import asyncio
 import itertools
+import re
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -20,6 +25,10 @@ _SMALL_BODY: Final = 64 * 1024
 """An unwanted body up to this size is read to its end; otherwise the connection closes."""
 _REASON_PHRASES: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
 _CLOSE_HEADER: Final = ("Connection", "close")
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
+_AMBIGUOUS_LINE: Final = re.compile(rb"(?<!\r)\n|\n[ \t]")
+_MESSAGE_END: Final = b"\r\n\r\n"
+"""How a request head and a chunked body end."""
 
 
 class Http1(asyncio.Protocol):
@@ -38,7 +47,9 @@ class Http1(asyncio.Protocol):
         self._phase_began = opened_at
         self._phase = "head"  # head | idle | body | answer | linger
         self._advancing = False
+        self._checked_bytes = 0  # of the next head, so that a slow sender causes no repeated work
         self._pipelined_bytes = 0  # received while a response was in progress
+        self._recent = b""  # the end of what was received, with everything that h11 has not read
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
@@ -76,6 +87,9 @@ class Http1(asyncio.Protocol):
             self._pipelined_bytes += len(data)
             if self._pipelined_bytes > self.server_state.config.header_size and self.transport is not None:
                 self.transport.pause_reading()
+        self._recent = (
+            self._recent if self._phase == "answer" else self._recent[-len(_MESSAGE_END) :]
+        ) + data
         self.h11.receive_data(data)
         self.advance()
 
@@ -105,18 +119,25 @@ class Http1(asyncio.Protocol):
                 self._set_phase("head")
                 if not self.paused:
                     self.transport.resume_reading()
+        if self.h11.their_state is h11.IDLE:
+            received = self.h11.trailing_data[0]
+            _check_head(received, self._checked_bytes)
+            self._checked_bytes = len(received)
         event: Any = self.h11.next_event()
         if event is h11.NEED_DATA:
             return False
         if event is h11.PAUSED:
             return False
         if isinstance(event, h11.Request):
+            self._checked_bytes = 0
             self._handle_request(event)
         elif isinstance(event, h11.Data):
             if self._exchange is not None:
                 self._exchange.receive_body(bytes(event.data))
         elif isinstance(event, h11.EndOfMessage):
             exchange = self._exchange
+            if exchange is not None and exchange.is_chunked:
+                self._check_chunked_end(event)
             if exchange is not None:
                 if self._phase == "body":
                     self._set_phase("answer")
@@ -128,9 +149,17 @@ class Http1(asyncio.Protocol):
             return False
         return True
 
+    def _check_chunked_end(self, event: h11.EndOfMessage) -> None:
+        """Raise RemoteProtocolError unless a chunked body ended with CRLF and without trailers."""
+        end = len(self._recent) - len(self.h11.trailing_data[0])
+        if len(list(event.headers)) or not self._recent[:end].endswith(_MESSAGE_END):
+            raise h11.RemoteProtocolError("ambiguous end of a chunked body")
+
     def _handle_request(self, event: h11.Request) -> None:
         self._set_phase("body")
         headers = headers_by_name(event.headers)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise h11.RemoteProtocolError("both a length and a transfer coding")
         tls = self.transport is not None and self.transport.get_extra_info("ssl_object") is not None
         upgrades = [part.strip().lower() for value in headers.get("upgrade", ()) for part in value.split(",")]
         is_websocket = "websocket" in upgrades and event.method == b"GET"
@@ -277,6 +306,11 @@ class Http1Exchange(HttpExchange):
         self._http = http
 
     @property
+    def is_chunked(self) -> bool:
+        """Whether the body is chunked: its length is not declared."""
+        return self._declared_length is None
+
+    @property
     def ready(self) -> bool:
         return not self._http.paused
 
@@ -327,6 +361,17 @@ class Http1Exchange(HttpExchange):
 
     def abort(self) -> None:
         self._http.abort()
+
+
+def _check_head(received: bytes, checked: int) -> None:
+    """Raise RemoteProtocolError if the next head has a folded line or a line end that is not CRLF.
+
+    Its first `checked` bytes were checked before.
+    """
+    start = max(0, checked - len(_MESSAGE_END))
+    end = _HEAD_END.search(received, start)
+    if _AMBIGUOUS_LINE.search(received, start, len(received) if end is None else end.end()):
+        raise h11.RemoteProtocolError("ambiguous line end in the request head")
 
 
 def peer_address(transport: asyncio.Transport | None) -> str:

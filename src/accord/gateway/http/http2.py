@@ -16,6 +16,7 @@ import h2.settings
 
 from accord.gateway.access.authentication import AuthRequest
 from accord.gateway.access.request_origin import RequestRefused
+from accord.gateway.access.resource_limits import TokenBucket
 from accord.gateway.http.http1 import peer_address
 from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
 from accord.gateway.http.server_state import HttpServerState
@@ -167,6 +168,11 @@ _WINDOW_BYTES: Final = 1024 * 1024
 """Bytes of a body that a client may send ahead."""
 _MAX_RESETS: Final = 200
 """Requests that a client may reset, in addition to one for each answered request."""
+_CONTROL_FRAMES: Final = 1000
+_CONTROL_FRAMES_PER_SECOND: Final = 50
+"""Frames that a client may send at once, and on average, that cost work and carry nothing: pings, settings,
+priorities, unknown frames, empty data.
+"""
 
 
 class Http2(asyncio.Protocol):
@@ -185,6 +191,7 @@ class Http2(asyncio.Protocol):
         self._idle_since = server_state.clock.now()  # since when no request is open
         self._no_request_yet = True
         self._resets_left = _MAX_RESETS
+        self._control_frames = TokenBucket(server_state.clock, _CONTROL_FRAMES_PER_SECOND, _CONTROL_FRAMES)
         self._tls = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -243,6 +250,10 @@ class Http2(asyncio.Protocol):
         self.flush()
 
     def _handle_event(self, event: h2.events.Event) -> None:
+        if _is_control(event) and self._control_frames.take(1):
+            self.server_state.metrics.refused["control_frames"] += 1
+            self._close(_ErrorCodes.ENHANCE_YOUR_CALM)
+            return
         match event:
             case h2.events.RequestReceived():
                 self._handle_request(event)
@@ -372,3 +383,21 @@ class Http2(asyncio.Protocol):
         """See `ServerSocket.abort`."""
         if self.transport is not None:
             self.transport.abort()
+
+
+def _is_control(event: h2.events.Event) -> bool:
+    """Whether a frame only costs work. Window updates do not count: a fast reader sends many."""
+    match event:
+        case h2.events.DataReceived():
+            return not event.data and event.stream_ended is None
+        case (
+            h2.events.PingReceived()
+            | h2.events.PingAckReceived()
+            | h2.events.RemoteSettingsChanged()
+            | h2.events.SettingsAcknowledged()
+            | h2.events.PriorityUpdated()
+            | h2.events.UnknownFrameReceived()
+        ):
+            return True
+        case _:
+            return False

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from accord.errors import InvalidParams, NotFound, RpcError
-from accord.gateway.access.access_tokens import NOT_ALLOWED
+from accord.errors import InvalidParams, NotFound
+from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.methods.prompt_turn import attached_session
 from accord.gateway.pending_requests import read_answer
-from accord.gateway.upstream import read_untyped, request_number
+from accord.gateway.upstream import read_untyped
 from accord.schema.codec import encode
+from accord.wire.envelope import request_number
 from accord.workspace.file_search import best_matches, files_of
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
             call.answer(encode({"path": "", "folders": entries}))
             return
         path = start_folders[0]
-    if not rights.may_enter(path):
-        raise RpcError(f"this token does not cover the folder {path!r}", code=NOT_ALLOWED)
+    check_folders(rights, path)
     path = normpath(path)  # noqa: ASYNC240 - no I/O
 
     def search() -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from accord.errors import RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
+from accord.gateway.access.parameter_rights import checked_params
 from accord.gateway.methods import extension_methods, prompt_turn, session_list, session_setup
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ class MethodTable:
         """
         if call.client.rights.read_only and call.method not in _READ_ONLY_METHODS:
             raise RpcError("this token is read-only", {"method": call.method}, code=NOT_ALLOWED)
-        handler = _METHODS.get(call.method)
-        if handler is not None:
-            return handler
         if call.method.startswith("_accord/"):
-            return None
-        return prompt_turn.forward
+            return _METHODS.get(call.method)
+        session = call.client.sessions.get(call.session_id or "")
+        call.params = checked_params(
+            call.client.rights, call.method, call.params, None if session is None else session.cwd
+        )
+        return _METHODS.get(call.method, prompt_turn.forward)

@@ -80,11 +80,16 @@ def _start_turn(
     params: PromptRequest,
 ) -> None:
     gateway = client.gateway
-    session.begin_turn(TurnStarted(list(params.prompt)))
+    turn = session.begin_turn(TurnStarted(list(params.prompt)))
     others = [other for other in session.clients if other is not client]
     for block in params.prompt:
         gateway.send_update(session, UserMessageChunk(content=block), others)
     _notify_turn(client, session, {"state": "started"})
+
+    def on_cancel() -> None:
+        session.turn_requests.cancel_turn(turn)
+        if session.turn_requests.stopped:
+            gateway.pending_requests.cancel_session_requests(session, "the turn was cancelled")
 
     def on_reply(reply: AgentReply) -> None:
         entry = call.entry
@@ -94,19 +99,22 @@ def _start_turn(
             response = upstream.decode_reply(entry, reply)
         except (RpcError, BadAnswer, ConnectionClosed) as error:
             failure = rpc_error(error)
-            session.end_turn(turn_failed(failure))
+            session.end_turn(turn_failed(failure), turn)
             call.fail(error)
             data = {"data": failure.data} if failure.has_data else {}
             members["error"] = {"code": failure.code, "message": failure.message, **data}
         else:
             _share_final_text(gateway, session, response.value)
             event = turn_ended_event(response.value)
-            session.end_turn(event)
+            session.end_turn(event, turn)
             call.answer(response.body)
             members["stopReason"] = event.stop_reason or event.raw_reason
         _notify_turn(client, session, members)
+        if not session.running_turns:
+            gateway.pending_requests.cancel_session_requests(session, "the turn ended")
         gateway.overview.notify_changed(session)
 
+    call.on_cancel = on_cancel
     client.forward(call, upstream, body, on_reply)
     gateway.overview.notify_changed(session)
 
@@ -137,6 +145,7 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
     session = client.sessions.get(params.session_id)
     if session is not None:
         upstream = session.agent.upstream
+        session.turn_requests.cancel_turn()
         if upstream is not None and session.open_at_agent:
             if session.running_turns:
                 session.log.append(TurnCancelling())

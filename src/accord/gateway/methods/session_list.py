@@ -10,10 +10,11 @@ from msgspec import UNSET
 
 from accord.clock import Clock, within
 from accord.errors import AccordError, InvalidParams, NotFound, RequestTimeout, RpcError, SessionInUse
-from accord.gateway.methods.session_restore import check_folders
+from accord.gateway.access.parameter_rights import check_folders
+from accord.gateway.session_log import SessionOwner
 from accord.gateway.upstream import Upstream
 from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
-from accord.schema.codec import encode
+from accord.schema.codec import encode, to_builtins
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
@@ -28,10 +29,10 @@ _LIST_TIMEOUT: Final = 15.0
 
 
 async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
-    """List the sessions of this agent that the token covers, most recently used first."""
+    """List the sessions with a prompt of this agent that the token covers, most recently used first."""
     params: ListSessionsRequest = call.read_params().value
     after = _decode_cursor(params.cursor or None)
-    sessions = await visible_sessions(client, params.cwd or None)
+    sessions = await visible_sessions(client, params.cwd or None, used_only=True)
     entries = sorted(sessions.values(), key=_sort_key, reverse=True)
     if after is not None:
         entries = [entry for entry in entries if _sort_key(entry) < after]
@@ -40,24 +41,38 @@ async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode(ListSessionsResponse(page, cursor)))
 
 
-async def visible_sessions(client: "GatewayClient", cwd: str | None = None) -> dict[str, SessionInfo]:
-    """Return the sessions of this agent that the token covers, by id: the gateway's own and the agent's."""
+async def visible_sessions(
+    client: "GatewayClient", cwd: str | None = None, *, used_only: bool = False
+) -> dict[str, SessionInfo]:
+    """Return the sessions of this agent that the token covers, by id: the gateway's own and the agent's.
+
+    `used_only` leaves out those of the gateway's own sessions that have no prompt, unless the agent lists
+    them.
+    """
     gateway, agent, rights = client.gateway, client.agent, client.rights
     sessions: dict[str, SessionInfo] = {}
+    owners = gateway.sessions.logs.owners()
+    owned: dict[str, SessionOwner] = {}
+    unused: set[str] = set()
     for recorded in gateway.sessions.logs.list(agent.name, cwd):
         info = recorded.summary.info()
+        if (owner := owners.get(info.session_id)) is not None:
+            owned[recorded.session_id] = owner
         info.session_id = recorded.session_id
         sessions[info.session_id] = info
+        if used_only and not recorded.summary.is_used:
+            unused.add(info.session_id)
     try:
         upstream = await agent.ensure_started()
         if agent.supports("session/list"):
             for info in await _with_timeout(gateway.clock, _agent_sessions(upstream, cwd)):
                 logged = sessions.get(info.session_id)
+                unused.discard(info.session_id)
                 if logged is None:
                     sessions[info.session_id] = info
                 elif (info.updated_at or "") >= (logged.updated_at or ""):
                     # Keep the folders of the gateway's session, and its title if the agent has none.
-                    info.title = info.title or logged.title
+                    info.title = info.title or logged.title or UNSET
                     info.cwd, info.additional_directories = logged.cwd, logged.additional_directories
                     sessions[info.session_id] = info
     except AccordError as error:
@@ -65,7 +80,16 @@ async def visible_sessions(client: "GatewayClient", cwd: str | None = None) -> d
     for session in gateway.sessions.of(agent):
         if session.id in sessions and session.title:
             sessions[session.id].title = session.title
-    return {id: info for id, info in sessions.items() if rights.covers(agent.name, _folders(info))}
+    for id, owner in owned.items():
+        sessions[id].meta = {**(sessions[id].meta or {}), "accord": {"owner": to_builtins(owner)}}
+    for info in sessions.values():
+        if info.title is None:
+            info.title = UNSET  # some clients fail on a title that is null
+    return {
+        id: info
+        for id, info in sessions.items()
+        if id not in unused and rights.covers(agent.name, _folders(info))
+    }
 
 
 async def require_listed(client: "GatewayClient", session_id: str) -> None:
@@ -110,6 +134,7 @@ async def close(client: "GatewayClient", call: "ClientCall") -> None:
         gateway.detach(client, session)
         if not session.clients and not client.rights.read_only:
             await gateway.close_session(session)
+            gateway.forget_unused(session)  # another gateway can open it now
     call.answer(b"{}")
 
 
@@ -131,6 +156,7 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
             return
         folders = _folders(info)
     check_folders(client.rights, *folders)
+    gateway.sessions.logs.require_unowned(agent.name, params.session_id)
     upstream = await agent.ensure_started()
     if session is not None:
         gateway.cancel(session, "the session was deleted")

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
-from os.path import isabs
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import UNSET, structs
 
 from accord.client import agent_connection
-from accord.errors import InvalidParams, InvalidRequest, NotFound, NotOffered, RpcError, StoreError
-from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
+from accord.errors import InvalidRequest, NotFound, NotOffered, RpcError, StoreError
+from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
@@ -140,15 +139,6 @@ def find_session(client: "GatewayClient", session_id: str) -> LiveSession | None
     return session
 
 
-def check_folders(rights: TokenRights, *folders: str) -> None:
-    """Raise an error for a folder that is not absolute or that the token does not cover."""
-    for folder in folders:
-        if not isabs(folder):
-            raise InvalidParams(f"the folder {folder!r} is not an absolute path")
-        if not rights.may_enter(folder):
-            raise RpcError(f"this token does not cover the folder {folder!r}", code=NOT_ALLOWED)
-
-
 _MAX_STARTS: Final = 3
 """How often one request restarts an agent that ends at once."""
 
@@ -177,6 +167,8 @@ async def reopen(client: "GatewayClient", session: LiveSession) -> None:
     upstream = await agent.ensure_started()
     if session.open_at_agent:
         return
+    check_folders(client.rights, *session.folders)  # a link may have replaced a folder
+    session.add_user(client.rights)  # before the agent acts
     failure: BaseException = InvalidRequest(
         "the agent no longer has this session and cannot reopen it; start a new one",
         {"sessionId": session.id},

@@ -20,6 +20,8 @@ from accord.errors import (
     RpcError,
     StoreError,
 )
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.hosted_agent import PROTOCOL_VERSION, HostedAgent
@@ -28,7 +30,6 @@ from accord.gateway.methods.session_list import require_listed
 from accord.gateway.methods.session_restore import (
     RemainingHistory,
     add_gateway_servers,
-    check_folders,
     ensure_open_at_agent,
     find_session,
     join,
@@ -40,6 +41,7 @@ from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     AgentCapabilities,
     ClientCapabilities,
+    CloseSessionRequest,
     InitializeRequest,
     InitializeResponse,
     LoadSessionRequest,
@@ -81,7 +83,7 @@ async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
     client.capabilities = params.client_capabilities or ClientCapabilities()
     extensions = (client.capabilities.meta or {}).get("accord")
     client.extensions = extensions if isinstance(extensions, dict) else {}
-    call.answer(encode(initialize_response(client.agent, client.connection.id, client.rights.read_only)))
+    call.answer(encode(initialize_response(client.agent, client.connection.id, client.rights)))
 
 
 def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
@@ -92,18 +94,21 @@ def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
     return RpcError(error.message, {**members, "agents": agents}, code=error.code)
 
 
-def initialize_response(
-    agent: HostedAgent, connection_id: str, read_only: bool = False
-) -> InitializeResponse:
+def initialize_response(agent: HostedAgent, connection_id: str, rights: TokenRights) -> InitializeResponse:
     """Return the agent's answer with the gateway's additions.
 
     It names the connection, because browsers cannot read the header.
     """
     agent_capabilities = agent.capabilities
+    gateway: dict[str, object] = {"version": 1, "agent": agent.name}
+    if rights.read_only:
+        gateway["readOnly"] = True
+    if not rights.may_add_mcp_servers:
+        gateway["mcpServers"] = False
     extensions = {
         **EXTENSIONS,
         "resume": {"version": 1, "connectionId": connection_id},
-        "gateway": {"version": 1, "agent": agent.name, **({"readOnly": True} if read_only else {})},
+        "gateway": gateway,
     }
     sessions = agent_capabilities.session_capabilities or SessionCapabilities()
     delete = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)
@@ -183,9 +188,17 @@ def _add_session(
         call.fail(error)
         return None
     gateway, agent = client.gateway, client.agent
-    session = gateway.add_new_session(
-        agent, response.value.session_id, params.cwd, tuple(params.additional_directories or ())
-    )
+    try:
+        session = gateway.add_new_session(
+            agent, response.value.session_id, params.cwd, tuple(params.additional_directories or ())
+        )
+    except InvalidRequest as error:
+        lease.release()
+        if agent.supports("session/close"):
+            close = CloseSessionRequest(response.value.session_id)
+            upstream.call("session/close", encode(close), lambda _: None)
+        call.fail(error)
+        return None
     session.open_at_agent = True
     session.take_lease(lease, client.rights)
     session.mcp_servers = encode(params.mcp_servers or [])
@@ -252,11 +265,18 @@ async def _load(
     gateway, agent = client.gateway, client.agent
     lease = await gateway.reserve_session(client.rights)
     additional_folders = tuple(params.additional_directories or ())
-    session = known_session or gateway.sessions.add(agent, params.session_id, params.cwd, additional_folders)
+    try:
+        session = known_session or gateway.sessions.add(
+            agent, params.session_id, params.cwd, additional_folders
+        )
+    except InvalidRequest:
+        lease.release()
+        raise
     earlier_folders = session.additional_folders
     gateway.change_folders(session, additional_folders)  # a known session keeps its working directory
     servers = add_gateway_servers(agent, params.mcp_servers or [])
     session.mcp_servers = encode(params.mcp_servers or [])
+    session.add_user(client.rights)  # before the agent acts
     load = _AgentLoad(client, call, upstream, session, lease)
     body = encode(structs.replace(params, cwd=session.cwd, mcp_servers=servers))
     client.forward(call, upstream, body, load.on_reply)

@@ -7,8 +7,8 @@ subcommand.
 from collections.abc import Callable
 from typing import Final
 
+from accord.policy.programs.git_commands import GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED
 from accord.policy.programs.program_options import ParsedArguments, option_names, parse_arguments
-from accord.policy.programs.readonly_specs import GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED
 from accord.policy.programs.wrappers import SHELLS
 from accord.policy.shell.syntax import SimpleCommand
 

@@ -85,6 +85,8 @@ class ExecutedCommands:
     functions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list[tuple[str, tuple[str, ...]]])
     stdin_variables: list[str] = field(default_factory=list[str])
     """The variables that are expanded in here-documents."""
+    nested: set[int] = field(default_factory=set[int])
+    """The numbers of the commands in lines that it passes to another shell."""
     lines: list[str] = field(default_factory=list[str])
     """The line itself and every line that it passes to a shell."""
 
@@ -143,5 +145,7 @@ def _add_command(command: SimpleCommand, found: ExecutedCommands, depth: int) ->
         found.commands.append(command)
     for inner in unwrapped.commands:
         _add_command(inner, found, depth - 1)
+    first = len(found.commands)
     for text in unwrapped.lines:
         _add_line(parse_line(text), found, depth - 1)
+    found.nested.update(range(first, len(found.commands)))

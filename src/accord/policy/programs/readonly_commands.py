@@ -93,6 +93,10 @@ class ReadOnlyUse:
     """Whether it prints the content of everything below them, including secrets."""
     mentions: tuple[Word, ...] = field(default=())
     """Words that may name a file in another way, such as `HEAD:path`. None of them may be a secret."""
+    shows_tracked: bool = False
+    """Whether git prints the content of tracked files. Only `safe_git` leaves secrets out."""
+    objects: tuple[str, ...] = ()
+    """Names of git objects whose content it prints. None of them may be a file."""
 
 
 def read_only_use(

@@ -1,4 +1,4 @@
-"""The table of read-only programs with their safe options: coreutils, find, sed, git.
+"""The table of read-only programs with their safe options: coreutils, find, sed and others.
 
 Imported on first use.
 """
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from accord.policy.programs.program_options import ParsedArguments, option_names, parse_arguments
+from accord.policy.programs.git_commands import git_use
+from accord.policy.programs.program_options import option_names
 from accord.policy.programs.readonly_commands import ReadOnlyUse
 from accord.policy.shell.syntax import Word, WordPart
 
@@ -94,220 +95,6 @@ def _awk_only_reads(program: str) -> bool:
 def _jq_only_reads(program: str) -> bool:
     """Whether a jq filter reads only its input."""
     return _JQ_SUSPICIOUS.search(program) is None
-
-
-# git. These options are missing on purpose: those that write a file (`--output`), run a program
-# (`--ext-diff`, `-O`, `--exec`), use the network, print addresses (which may hold logins), or set
-# configuration (`-c`).
-
-GIT_GLOBAL_FLAGS: Final = option_names(
-    "-P --no-pager --no-optional-locks --literal-pathspecs --glob-pathspecs --icase-pathspecs"
-)
-GIT_GLOBAL_VALUED: Final = option_names("-C")
-
-_DIFF_FLAGS: Final = option_names(
-    """
-    -pusbwaRzWMCDrtcm --patch --no-patch --stat --numstat --shortstat --dirstat --summary --name-only
-    --name-status --raw --cached --staged --merge-base --check --quiet --exit-code --minimal --patience
-    --histogram --no-renames --no-indent-heuristic --find-renames --find-copies --find-copies-harder
-    --word-diff --color-words --color --no-color --color-moved --no-ext-diff --no-textconv --text --binary
-    --full-index --ignore-all-space --ignore-space-change --ignore-space-at-eol --ignore-blank-lines
-    --ignore-cr-at-eol --function-context --relative --no-relative --no-prefix --default-prefix --abbrev
-    --pickaxe-all --pickaxe-regex --submodule --ignore-submodules --cc --irreversible-delete
-    --compact-summary --cumulative
-    """
-)
-_DIFF_VALUED: Final = option_names(
-    """
-    -U -S -G --unified --stat --dirstat --diff-filter --diff-algorithm --word-diff --word-diff-regex --color
-    --color-words --color-moved --find-renames --find-copies --abbrev --relative --submodule
-    --ignore-submodules --src-prefix --dst-prefix --inter-hunk-context --anchored --line-prefix --stat-width
-    --stat-count
-    """
-)
-_LOG_FLAGS: Final = _DIFF_FLAGS | option_names(
-    """
-    -iEFPgq --oneline --graph --all --branches --tags --remotes --decorate --no-decorate --merges --no-merges
-    --first-parent --reverse --follow --abbrev-commit --no-abbrev-commit --relative-date --topo-order
-    --date-order --author-date-order --walk-reflogs --left-right --cherry --cherry-pick --cherry-mark
-    --boundary --ancestry-path --simplify-by-decoration --full-history --dense --sparse --no-walk --source
-    --no-notes --show-pulls --parents --children --regexp-ignore-case --extended-regexp --fixed-strings
-    --perl-regexp --invert-grep --all-match --count --objects --not --do-walk --shortstat --full-diff
-    --log-size --left-only --right-only --no-mailmap --use-mailmap --clear-decorations --pretty
-    """
-)
-_LOG_VALUED: Final = _DIFF_VALUED | option_names(
-    """
-    -n -L --max-count --skip --since --until --after --before --author --committer --grep --format --pretty
-    --date --decorate --glob --exclude --branches --tags --remotes --decorate-refs --decorate-refs-exclude
-    --encoding --min-parents --max-parents --no-walk --max-age --min-age
-    """
-)
-_DIFF: Final = (_DIFF_FLAGS, _DIFF_VALUED)
-_LOG: Final = (_LOG_FLAGS, _LOG_VALUED)
-
-_GIT_READING: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
-    "status": (
-        option_names(
-            "-s -b -v -z -u --short --branch --long --porcelain --show-stash --ahead-behind "
-            "--no-ahead-behind --renames "
-            "--untracked-files --ignored --ignore-submodules --column"
-        ),
-        option_names("--porcelain --untracked-files --ignored --ignore-submodules --column -u"),
-    ),
-    "log": _LOG,
-    "whatchanged": _LOG,
-    "show": _LOG,
-    "rev-list": _LOG,
-    "reflog": _LOG,
-    "shortlog": (
-        _LOG_FLAGS | option_names("-e -n -w --numbered --summary --email"),
-        (_LOG_VALUED - {"-n"}) | option_names("-w --group"),
-    ),
-    "diff": _DIFF,
-    "diff-tree": (_DIFF[0] | option_names("--root --no-commit-id --stdin -v"), _DIFF[1]),
-    "diff-index": _DIFF,
-    "diff-files": _DIFF,
-    "range-diff": _DIFF,
-    "blame": (
-        option_names(
-            "-belnpfstwCM --porcelain --line-porcelain --show-name --show-number --show-email --root "
-            "--show-stats -c",
-        ),
-        option_names("-L -S --date --since --abbrev"),
-    ),
-    "annotate": (option_names("-b -l -t"), option_names("-L")),
-    "describe": (
-        option_names("--all --tags --long --always --contains --exact-match --first-parent --dirty --abbrev"),
-        option_names("--abbrev --match --exclude --candidates --dirty"),
-    ),
-    "rev-parse": (
-        option_names(
-            "--short --abbrev-ref --show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir "
-            "--git-common-dir --verify "
-            "-q --quiet --is-inside-work-tree --is-inside-git-dir --is-bare-repository --symbolic "
-            "--symbolic-full-name --all "
-            "--branches --tags --remotes --show-superproject-working-tree --is-shallow-repository"
-        ),
-        option_names("--short --abbrev-ref"),
-    ),
-    "ls-files": (
-        option_names(
-            "-cdmoikstuvzf --cached --deleted --modified --others --ignored --stage --killed --unmerged "
-            "--directory --full-name "
-            "--exclude-standard --error-unmatch --eol --deduplicate --no-empty-directory --abbrev"
-        ),
-        option_names("-x --exclude --format --abbrev"),
-    ),
-    "ls-tree": (
-        option_names("-drtlz --long --name-only --name-status --full-name --full-tree --abbrev"),
-        option_names("--format --abbrev"),
-    ),
-    "cat-file": (option_names("-t -s -e -p"), option_names("")),
-    "for-each-ref": (
-        option_names("--ignore-case"),
-        option_names("--count --sort --format --points-at --merged --no-merged --contains --no-contains"),
-    ),
-    "show-ref": (
-        option_names("-dqs --head --heads --tags --branches --verify --quiet --hash"),
-        option_names("--hash --abbrev"),
-    ),
-    "merge-base": (
-        option_names("-a --all --octopus --is-ancestor --fork-point --independent"),
-        option_names(""),
-    ),
-    "name-rev": (
-        option_names("--tags --all --name-only --always --no-undefined"),
-        option_names("--refs --exclude"),
-    ),
-    "count-objects": (option_names("-v -H --verbose --human-readable"), option_names("")),
-    "check-ignore": (
-        option_names("-q -v -n -z --quiet --verbose --non-matching --no-index"),
-        option_names(""),
-    ),
-    "check-attr": (option_names("-a -z --all --cached"), option_names("")),
-    "cherry": (option_names("-v --abbrev"), option_names("--abbrev")),
-    "grep": (
-        option_names(
-            "-aIivwnlLcoqEFGPhHWpz --text --ignore-case --word-regexp --invert-match --line-number "
-            "--files-with-matches "
-            "--name-only --files-without-match --count --only-matching --quiet --cached --extended-regexp "
-            "--fixed-strings "
-            "--perl-regexp --color --heading --break --full-name --column --show-function "
-            "--function-context --all-match --and --or --not"
-        ),
-        option_names(
-            "-e -A -B -C -m --max-depth --threads --after-context --before-context --context --max-count "
-            "--color",
-        ),
-    ),
-    "version": (option_names("--build-options"), option_names("")),
-}  # fmt: skip
-_GIT_LISTING: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
-    "branch": (
-        option_names(
-            "-a -r -v -l -i --all --remotes --list --show-current --verbose --no-color --color "
-            "--ignore-case --abbrev --column"
-        ),
-        option_names(
-            "--contains --no-contains --merged --no-merged --points-at --sort --format --abbrev --column"
-        ),
-    ),
-    "tag": (
-        option_names("-l -i -n --list --ignore-case --column"),
-        option_names("-n --contains --no-contains --merged --no-merged --points-at --sort --format --column"),
-    ),
-}
-
-
-def _git_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
-    """Return the files, revisions and folders that `git` reads; None if it may do more."""
-    outer = parse_arguments(arguments, GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED, first_operand_ends=True)
-    if outer is None or not outer.operands:
-        return None
-    subcommand, *rest = outer.operands
-    folders = tuple(outer.values("-C"))
-    mentions = _git_mentions(subcommand.text or "", tuple(rest))
-    return None if mentions is None else ReadOnlyUse((*folders, *mentions), mentions=mentions)
-
-
-def _git_mentions(subcommand: str, rest: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    if subcommand in _GIT_READING:
-        flags, valued = _GIT_READING[subcommand]
-        parsed = parse_arguments(rest, flags, valued, digits=True)
-        if subcommand == "reflog" and parsed and parsed.operands and parsed.operands[0].text != "show":
-            return None  # expire, delete
-        return None if parsed is None else (*parsed.operands, *_ranges(parsed))
-    if subcommand in _GIT_LISTING:
-        flags, valued = _GIT_LISTING[subcommand]
-        parsed = parse_arguments(rest, flags, valued)
-        if parsed is None or (parsed.operands and not parsed.has("-l", "--list")):
-            return None
-        return ()
-    words = [word.text for word in rest]
-    if None in words:
-        return None
-    return () if (subcommand, *words) in _GIT_EXACT or _shows_symbolic_ref(subcommand, words) else None
-
-
-_GIT_EXACT: Final = frozenset(
-    tuple(line.split())
-    for line in (
-        "remote", "stash list", "stash show", "stash show -p", "worktree list",
-        "worktree list --porcelain", "submodule status", "submodule", "config user.name", "config user.email",
-        "config --get user.name", "config --get user.email", "config --get init.defaultBranch",
-    )
-)  # fmt: skip
-
-
-def _shows_symbolic_ref(subcommand: str, words: list[str | None]) -> bool:
-    """`symbolic-ref NAME` prints; with a second argument it sets."""
-    return subcommand == "symbolic-ref" and len(words) == 1 and not (words[0] or "-").startswith("-")
-
-
-def _ranges(parsed: ParsedArguments) -> list[Word]:
-    """`-L 1,5:file`: the file behind the range."""
-    return parsed.values("-L")
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +302,7 @@ SPECS: Final[dict[str, ReadOnlySpec]] = {
         script=_jq_only_reads,
     ),
     "find": ReadOnlySpec(parse=_find_use),
-    "git": ReadOnlySpec(parse=_git_use),
+    "git": ReadOnlySpec(parse=git_use),
     "ps": ReadOnlySpec(parse=_ps_use),
     "date": ReadOnlySpec(parse=_date_use),
     "tar": ReadOnlySpec(parse=_tar_use),

@@ -115,6 +115,9 @@ def _read(command: SimpleCommand) -> UnwrappedCommand:
 
 
 def _unset(command: SimpleCommand) -> UnwrappedCommand:
+    if any(word.text == "git" for word in command.arguments):
+        # Without `-v` it removes a function: the one of `safe_git`.
+        return UnwrappedCommand(doubts=["unset changes what git does"], runs_itself=True)
     return _sets_named_variables(command, "-v")
 
 

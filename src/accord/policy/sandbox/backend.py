@@ -15,10 +15,11 @@ from typing import Final, Literal, Protocol
 from accord.errors import UsageError
 from accord.policy.sandbox.command_environment import is_within
 from accord.policy.sandbox.filesystem_view import FilesystemView
+from accord.private_files import private_opener, try_lock
 
-Aspect = Literal["writes", "secrets", "network", "sockets", "temp", "processes", "privileges"]
+Aspect = Literal["writes", "steering", "secrets", "network", "sockets", "temp", "processes", "privileges"]
 
-DECISIVE: Final[tuple[Aspect, ...]] = ("writes", "secrets", "network", "sockets")
+DECISIVE: Final[tuple[Aspect, ...]] = ("writes", "steering", "secrets", "network", "sockets")
 """Without one of these, a command can do harm outside, so commands must not run without a question."""
 
 
@@ -79,6 +80,7 @@ class SandboxReport:
 
 UNCONFINED: Final = (
     SandboxFact("writes", False, "commands write wherever you can"),
+    SandboxFact("steering", False, "commands change git hooks, editor settings and instructions for agents"),
     SandboxFact(
         "secrets",
         False,
@@ -99,7 +101,7 @@ UNCONFINED: Final = (
 HIDDEN_TEXT: Final = "# Hidden: commands in Accord's sandbox do not see what this file holds.\n"
 """What commands read instead of a secret file. A comment in most formats, so that parsing works."""
 
-_PREFIX: Final = "accord-sandbox-"
+_PREFIX: Final = "accord-"
 _LOCK_NAME: Final = "claim"
 
 
@@ -116,7 +118,7 @@ class PrivateFolder:
         parent = _parent_folder(writable)
         _remove_stale(parent)
         self.path: str = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        self._lock = _lock(os.path.join(self.path, "new"))
+        self._lock = try_lock(os.path.join(self.path, "new"), create=True)
         os.rename(os.path.join(self.path, "new"), os.path.join(self.path, _LOCK_NAME))
         self.home: str = os.path.join(self.path, "home")
         self.temp: str = os.path.join(self.path, "tmp")
@@ -129,7 +131,7 @@ class PrivateFolder:
         """Write a file that commands cannot change and return its path. Equal contents share one file."""
         path = os.path.join(self._files_folder, blake2b(content, digest_size=16).hexdigest())
         if not os.path.exists(path):
-            with open(path, "xb", opener=_owner_only) as file:
+            with open(path, "xb", opener=private_opener) as file:
                 file.write(content)
         return path
 
@@ -139,10 +141,10 @@ class PrivateFolder:
 
     def remove(self) -> None:
         """Delete the folder. May be called twice."""
-        if self._lock >= 0:
+        if self._lock is not None:
             _delete_folder(self.path)
             os.close(self._lock)
-            self._lock = -1
+            self._lock = None
 
 
 def _encode_word(word: str) -> bytes:
@@ -158,20 +160,6 @@ def _encode_word(word: str) -> bytes:
     return encoded
 
 
-def _lock(path: str) -> int:
-    """Create a lock file that is held until the descriptor closes. Returns -1 if another process holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            return -1
-    return descriptor
-
-
 def _remove_stale(parent: str) -> None:
     """Delete the folders of sandboxes whose process has ended."""
     if sys.platform == "win32":
@@ -183,7 +171,7 @@ def _remove_stale(parent: str) -> None:
             if (
                 is_own
                 and os.path.isfile(lock_path := os.path.join(folder, _LOCK_NAME))
-                and (lock := _lock(lock_path)) >= 0
+                and (lock := try_lock(lock_path)) is not None
             ):
                 _delete_folder(folder)
                 os.close(lock)
@@ -200,23 +188,29 @@ def _delete_folder(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def _parent_folder(writable: Sequence[str]) -> str:
     from platformdirs import user_cache_dir
 
+    usable: list[str] = []
     for folder in (tempfile.gettempdir(), user_cache_dir("accord", appauthor=False)):
         real = os.path.realpath(folder)
         if not any(is_within(real, root) for root in writable):
             os.makedirs(real, mode=0o700, exist_ok=True)
-            return real
+            if _runs_programs(real):
+                return real
+            usable.append(real)
+    if usable:
+        return usable[0]
     raise UsageError(
         f"no place for the sandbox's private folder: {', '.join(writable)} hold both "
         f"{tempfile.gettempdir()} and the user's "
         "cache; set TMPDIR to a folder outside"
     )
+
+
+def _runs_programs(folder: str) -> bool:
+    """Whether programs in the folder can be started: /tmp is often mounted without that right."""
+    return sys.platform != "linux" or not os.statvfs(folder).f_flag & os.ST_NOEXEC
 
 
 @dataclass(frozen=True, slots=True)

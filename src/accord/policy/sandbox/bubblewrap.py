@@ -89,6 +89,7 @@ class Bubblewrap:
     def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return (
             SandboxFact("writes", True, "only in the roots and in private folders"),
+            _steering_fact(view),
             _secrets_fact(view),
             SandboxFact(
                 "network", not network, "open, by choice" if network else "none, except its own loopback"
@@ -142,6 +143,13 @@ class Bubblewrap:
         yield from ("--chdir", command.cwd)
         for name, value in command.env.items():
             yield from ("--setenv", name, value)
+
+
+def _steering_fact(view: FilesystemView) -> SandboxFact:
+    text = "git hooks, git config, editor settings and AGENTS.md files are read-only"
+    if not view.protection_complete:
+        text = f"{text}, but the roots are too large or hold too many of them to protect all"
+    return SandboxFact("steering", view.protection_complete, text)
 
 
 def _secrets_fact(view: FilesystemView) -> SandboxFact:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from accord.trace.secret_names import is_credential_variable
+
 # Folders that every command may read, so that the tools of the machine and of the user work. Everything else
 # (other projects, the rest of the home folder, /var, /mnt, other users) is readable in a sandbox only if it
 # is named. A home folder holds tools and secrets, so its tool folders are listed one by one.
@@ -124,13 +126,6 @@ _ALLOWED_PREFIXES: Final = words(
     "VOLTA_ FNM_ DENO_ BUN_ CGO_ CARGO_ RUST RBENV_ ASDF_ MISE_ SDKMAN_ DOTNET_ CMAKE_ CCACHE_ SCCACHE_ "
     "ELIXIR_ ERL_ HEX_ MIX_ OPAM OCAML GHCUP_ STACK_ CABAL_"
 )
-_CREDENTIAL_NAME: Final = re.compile(
-    r"(?:^|_)(?:API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|DEPLOY|MASTER|LICENSE)_?KEYS?(?:_|$)"
-    r"|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
-    r"|(?:^|_)(?:PASS|PAT|HTTP_BASIC|DSN|KEY)(?:_|$)|_AUTH$"
-    r"|:_|(?:^|_)DATABASE_URL$",
-    re.IGNORECASE,
-)
 # Ways to other rights: agents that hold keys, buses, servers that run as another user.
 _ESCAPE_ROUTES: Final = re.compile(
     r"^(?:SSH_|DBUS_|DOCKER_|CONTAINER_HOST|PODMAN_|GPG_|GNOME_KEYRING|KRB5|KUBECONFIG|SUDO_|"
@@ -138,14 +133,6 @@ _ESCAPE_ROUTES: Final = re.compile(
     r"WAYLAND_|XDG_RUNTIME_DIR|XDG_SESSION|VSCODE_|NVIM|TMUX|STY|I3SOCK|SWAYSOCK|LISTEN_|NOTIFY_SOCKET|"
     r"BASH_ENV|ENV$|"
     r"BASH_FUNC|LD_PRELOAD|LD_AUDIT|GIT_CONFIG|GIT_ASKPASS|GIT_SSH|TMPDIR$|TEMP$|TMP$)"
-)
-_CREDENTIAL_VALUE: Final = re.compile(
-    r"://[^/\s:@]*:[^/\s@]+@"  # a password inside a URL
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16}|gh[opsur]_[A-Za-z0-9]{20}|github_pat_|glpat-|xox[abprs]-"
-    r"|AKIA[A-Z0-9]{12}"
-    r"|ASIA[A-Z0-9]{12}|AIza[A-Za-z0-9_-]{30}|npm_[A-Za-z0-9]{30}|pypi-[A-Za-z0-9_-]{30}|hf_[A-Za-z0-9]{30}"
-    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ|acc_[a-z0-9]{8}_[A-Za-z0-9_-]{40})"
 )
 
 
@@ -161,12 +148,14 @@ def without_credentials(env: Mapping[str, str], *, keep: Collection[str] = ()) -
 
 def is_credential(name: str, value: str) -> bool:
     """Whether a variable looks like a credential, by its name or by its value."""
-    return _CREDENTIAL_NAME.search(name) is not None or holds_credential(value)
+    return is_credential_variable(name) or holds_credential(value)
 
 
 def holds_credential(text: str) -> bool:
-    """Whether a part of the text looks like a credential."""
-    return _CREDENTIAL_VALUE.search(text) is not None
+    """Whether a part of the text is a known credential, a private key or a password in a URL."""
+    from accord.trace.text_redaction import holds_credential  # on first use: it compiles many patterns
+
+    return holds_credential(text)
 
 
 def _may_pass(name: str, value: str) -> bool:

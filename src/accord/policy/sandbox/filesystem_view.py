@@ -7,13 +7,15 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import iglob
+from pathlib import Path
 from typing import Final
 
 from accord.errors import UsageError
 from accord.paths import HOME_VARIABLE, config_dir, data_dir
+from accord.policy.git_repository import looks_bare, repository_of, steering_in_git
 from accord.policy.sandbox.command_environment import (
     GIT_CONFIGS,
     SYSTEM_FOLDERS,
@@ -23,9 +25,8 @@ from accord.policy.sandbox.command_environment import (
     tool_folders,
     words,
 )
+from accord.policy.secret_files import is_steering_name
 
-_PROTECTED_IN_GIT: Final = ("hooks", "config")
-_PROTECTED_IN_ROOT: Final = (".accord",)
 _SYSTEM_PATHS: Final = ("/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/bin", "/sbin", "/lib", "/boot")
 
 
@@ -53,7 +54,9 @@ class FilesystemView:
     aliases: tuple[str, ...] = ()
     """Paths in the home folder that lead to the user's tools. Their targets are readable."""
     protected: tuple[str, ...] = ()
-    """Read-only inside a writable folder, because they decide what git or Accord run outside the sandbox."""
+    """Must stay as they are inside a writable folder: they steer what git, editors and agents do outside."""
+    protection_complete: bool = True
+    """Whether all such files in the roots are protected."""
     pinned: tuple[str, ...] = ()
     """Writable, but not movable, because they contain something protected."""
     hidden: tuple[str, ...] = ()
@@ -114,9 +117,7 @@ def initial_view(
     aliases = [path for path in tools if is_within(path, home)]
     aliases += [config for name in GIT_CONFIGS if _holds_no_login(config := os.path.join(home, name))]
     shown = _existing((*SYSTEM_FOLDERS, *name_service_files(), *tools, *aliases, *requested))
-    repositories = [git for root in roots if _is_folder(git := os.path.join(root, ".git"))]
-    protected = [os.path.join(git, name) for git in repositories for name in _PROTECTED_IN_GIT]
-    protected += [os.path.join(root, name) for root in roots for name in _PROTECTED_IN_ROOT]
+    protected, protection_complete = steering_files(roots)
     return FilesystemView(
         home=home,
         home_is_shown=home_is_shown,
@@ -124,8 +125,9 @@ def initial_view(
         readable=tuple(path for path in shown if is_outside(path)),
         requested=requested,
         aliases=() if home_is_shown else tuple(aliases),
-        protected=tuple(path for path in protected if os.path.exists(path) and not os.path.islink(path)),
-        pinned=tuple(repositories),
+        protected=protected,
+        protection_complete=protection_complete,
+        pinned=tuple(_parents_in(protected, roots)),
     )
 
 
@@ -145,8 +147,13 @@ def is_system_path(path: str) -> bool:
     return path == "/" or any(is_within(path, system) for system in _SYSTEM_PATHS)
 
 
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
+def _parents_in(paths: Iterable[str], roots: Sequence[str]) -> Iterator[str]:
+    """Yield the folders between the roots and these paths. A folder that is moved takes its content along."""
+    seen = set(roots)
+    for path in paths:
+        while (path := os.path.dirname(path)) not in seen and any(is_within(path, root) for root in roots):
+            seen.add(path)
+            yield path
 
 
 def _holds_no_login(config: str) -> bool:
@@ -224,6 +231,8 @@ _SKIPPED_FOLDERS: Final = words(
 )
 _MAX_ENTRIES: Final = 50_000
 _MAX_HIDDEN: Final = 200  # each adds a mount to every command
+_MAX_PROTECTED: Final = 200
+_MAX_WATCHED: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,22 +267,76 @@ def accord_folders() -> tuple[str, ...]:
     return (*map(str, moved), *standard)
 
 
-def scan_roots(roots: Sequence[str], names: re.Pattern[str] = NAMES_IN_ROOTS) -> SecretScan:
-    """Find secrets in the roots by name. Reads only folders; may take long in large ones."""
-    secrets: list[str] = []
-    budget = _MAX_ENTRIES
-    pending = deque(roots)  # breadth first, so that the limit cuts off deep folders
+def steering_files(roots: Sequence[str], *, watched: bool = False) -> tuple[tuple[str, ...], bool]:
+    """Return the files and folders in the roots that steer other programs, and whether these are all.
+
+    Paths are real; those that links lead to are included. Where there are too many, those near the top are
+    returned, because each adds a mount. `watched` returns more of them, and the links themselves.
+    """
+    found: dict[str, None] = {}
+    limit = _MAX_WATCHED if watched else _MAX_PROTECTED
+    complete = True
+    for number, entry in enumerate(_walk(roots, _skips_steering)):
+        if number >= _MAX_ENTRIES or len(found) > limit:
+            complete = False
+            break
+        if entry.name == "HEAD" and looks_bare(folder := os.path.dirname(entry.path)):
+            found |= dict.fromkeys(steering_in_git(folder, watched=watched))
+        is_link = entry.is_symlink()
+        kinds = (False, True) if is_link or entry.name == ".git" else (entry.is_dir(),)
+        if not any(is_steering_name(entry.name, folder=kind) for kind in kinds):
+            continue
+        if is_link and watched:
+            found[entry.path] = None
+        if entry.name == ".git":
+            found |= dict.fromkeys(_steering_of_git(entry, watched=watched))
+        elif os.path.exists(entry.path):
+            found[os.path.realpath(entry.path)] = None
+    inside = [path for path in found if any(is_within(path, root) and path != root for root in roots)]
+    return tuple(_topmost(inside[:limit])), complete and len(inside) <= limit
+
+
+def _skips_steering(name: str) -> bool:
+    return name in _SKIPPED_FOLDERS or is_steering_name(name, folder=True)
+
+
+def _steering_of_git(entry: "os.DirEntry[str]", *, watched: bool) -> Iterator[str]:
+    real = os.path.realpath(entry.path)
+    if os.path.isdir(real):
+        yield from steering_in_git(real, watched=watched)
+    elif os.path.exists(real):
+        yield real  # it leads git to the repository
+        repository = repository_of(Path(os.path.dirname(entry.path)))
+        for folder in {repository.git_dir, repository.common_dir} if repository else ():
+            yield from steering_in_git(os.path.realpath(folder), watched=watched)
+
+
+def _walk(roots: Sequence[str], skips: Callable[[str], bool]) -> "Iterator[os.DirEntry[str]]":
+    """Yield the entries below the roots, breadth first, so that a limit cuts off deep folders.
+
+    `skips` says of which folders the content is left out.
+    """
+    pending = deque(roots)
     while pending:
         for entry in _entries(pending.popleft()):
-            budget -= 1
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _SKIPPED_FOLDERS:
-                    pending.append(entry.path)
-            elif names.fullmatch(entry.name) and os.path.isfile(entry.path):
-                secrets.append(os.path.realpath(entry.path))
-        if budget <= 0 or len(secrets) > _MAX_HIDDEN:
-            return SecretScan(tuple(secrets[:_MAX_HIDDEN]), complete=False)
-    return SecretScan(tuple(dict.fromkeys(secrets)))
+            yield entry
+            if entry.is_dir(follow_symlinks=False) and not skips(entry.name):
+                pending.append(entry.path)
+
+
+def scan_roots(roots: Sequence[str], names: re.Pattern[str] = NAMES_IN_ROOTS) -> SecretScan:
+    """Find secrets in the roots by name. Reads only folders; may take long in large ones."""
+    secrets: dict[str, None] = {}
+    for number, entry in enumerate(_walk(roots, _SKIPPED_FOLDERS.__contains__)):
+        if number >= _MAX_ENTRIES or len(secrets) > _MAX_HIDDEN:
+            return SecretScan(tuple(secrets)[:_MAX_HIDDEN], complete=False)
+        if (
+            names.fullmatch(entry.name)
+            and not entry.is_dir(follow_symlinks=False)
+            and os.path.isfile(entry.path)
+        ):
+            secrets[os.path.realpath(entry.path)] = None
+    return SecretScan(tuple(secrets)[:_MAX_HIDDEN], complete=len(secrets) <= _MAX_HIDDEN)
 
 
 def _entries(folder: str) -> "list[os.DirEntry[str]]":

@@ -20,6 +20,7 @@ _DEVICES: Final = tuple(f"/dev/{name}" for name in words("null zero full random 
 _TRUNCATION: Final = 3
 _TCP: Final = 4
 _SCOPES: Final = 6
+_BETTER: Final = "install bubblewrap to protect them"
 
 
 class Landlock:
@@ -54,6 +55,7 @@ class Landlock:
     def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return (
             self._writes_fact(view),
+            _steering_fact(view),
             _secrets_fact(view),
             self._network_fact(network),
             self._sockets_fact(),
@@ -126,6 +128,19 @@ class Landlock:
         if not self._has_filter:
             return b""
         return seccomp.filter_program(families=None if network else (seccomp.AF_NETLINK,), unix=False)
+
+
+def _steering_fact(view: FilesystemView) -> SandboxFact:
+    """Rights to a folder apply to all in it, so that nothing inside a root can be made read-only."""
+    first, *others = (*view.protected, "")
+    if not first and not view.protection_complete:
+        text = "the roots are too large for a complete search for git hooks, editor settings and the like"
+        return SandboxFact("steering", False, text)
+    if not first:
+        return SandboxFact("steering", True, "there are no git hooks, editor settings or AGENTS.md files")
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    text = f"commands can change what git, editors and agents do: {first}{more}; {_BETTER}"
+    return SandboxFact("steering", False, text)
 
 
 def _secrets_fact(view: FilesystemView) -> SandboxFact:

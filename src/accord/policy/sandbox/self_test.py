@@ -22,6 +22,7 @@ from accord.wire.process_tree import StopTimeouts, start_process
 _TIMEOUT: Final = 20.0
 _PYTHON: Final = os.path.realpath(sys.executable)
 _REAL_SECRETS: Final = 8
+_PROTECTED: Final = 8
 
 # Runs inside, in Python 3.8 or newer, without Accord. Arguments are pairs of an operation and its argument.
 # Prints one line for each.
@@ -32,6 +33,10 @@ def write(path):
 def read(path):
     with open(path, "rb") as file: text = file.read(4096)
     if text == STUB: raise PermissionError("hidden")
+def change(path):
+    if os.path.isdir(path):
+        probe = os.path.join(path, ".accord-self-test"); os.mkdir(probe); os.rmdir(probe)
+    else: open(path, "ab").close()
 def keep(name):
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), name)
     write(path); read(path); os.remove(path)
@@ -108,6 +113,8 @@ def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
         pass
     yield _Attempt("temp", "use the temporary folder", "keep", "trial", should_work=True)
     yield _Attempt("writes", "write outside the roots", "write", target)
+    for path in sandbox.view.protected[:_PROTECTED]:
+        yield _Attempt("steering", f"change {path}", "change", path)
     yield _Attempt("secrets", "read outside the roots", "read", target)
     for path in _real_secrets(sandbox):
         yield _Attempt("secrets", f"read {path}", "read", path)

@@ -35,7 +35,6 @@ class AnswersUnasked(HostileAgent):
             None,
             99_999,
             "no-such-id",
-            f"{request['id']}",
             float(request["id"]) + 0.5,
             True,
             [request["id"]],

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from accord.safe_text import clean_line
 from accord.tui.chat_types import Attachment, Draft
 from accord.tui.prompt.completion import (
     Completion,
@@ -23,6 +24,7 @@ from accord.tui.prompt.completion import (
     list_files,
 )
 from accord.tui.prompt.prompt_editor import Editor, PromptHistory
+from accord.tui.theme import set_border
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -117,13 +119,13 @@ class PromptBox(Vertical):
         self._update_attachments()
 
     def _update_attachments(self) -> None:
-        label = self.query_one("#attachments", Static)
-        label.update("  ".join(f"⊕ {attachment.name}" for attachment in self.attachments))
-        label.set_class(bool(self.attachments), "some")
+        names = self.query_one("#attachments", Static)
+        names.update("  ".join(f"⊕ {clean_line(attachment.name)}" for attachment in self.attachments))
+        names.set_class(bool(self.attachments), "some")
 
     def set_hint(self, text: str) -> None:
         """Show a hint on the border."""
-        self.query_one("#frame", Vertical).border_subtitle = text
+        set_border(self.query_one("#frame", Vertical), subtitle=text)
 
     # -- sending --
 

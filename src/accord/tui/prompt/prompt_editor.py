@@ -13,7 +13,8 @@ from textual.keys import Keys
 from textual.message import Message
 from textual.widgets import TextArea
 
-from accord.paths import data_dir, private_file, private_folder
+from accord.paths import data_dir
+from accord.private_files import private_file, private_folder
 from accord.tui.prompt.completion import CompletionPopup
 
 if TYPE_CHECKING:

@@ -1,0 +1,59 @@
+"""`accord serve audit`: checks that the audit log of the gateway is complete and unchanged.
+
+Imported on first use: it loads accord.gateway.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from accord.cli.command_parser import Parser, print_stderr, subcommand_help
+from accord.cli.exit_codes import FAILED
+from accord.errors import UsageError
+from accord.gateway.access.audit_log import AuditBroken, VerifiedAudit, audit_file, verify_audit_log
+
+_VERIFY: Final = "check the hashes of the audit log and name the first broken line"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one subcommand of `accord serve audit` and return the exit code."""
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help", "help"):
+        print(subcommand_help("accord serve audit", {"verify": _VERIFY}))
+        return 0 if arguments else 2
+    if name != "verify":
+        raise UsageError(f"unknown subcommand `audit {name}`; use one of: verify")
+    return _verify(arguments[1:])
+
+
+def _verify(arguments: Sequence[str]) -> int:
+    parser = Parser("accord serve audit verify", _VERIFY)
+    parser.add_argument(
+        "--expect", metavar="HASH", help="hash that an earlier check printed; must be in the log"
+    )
+    parser.add_argument("--file", metavar="F", help="log to check (default: the audit log of the gateway)")
+    options = parser.parse_args(arguments)
+    if options.expect is not None and not re.fullmatch("[0-9a-f]{64}", options.expect):
+        raise UsageError(f"--expect {options.expect!r} is not a hash; it has 64 hexadecimal digits")
+    path = audit_file() if options.file is None else Path(options.file).absolute()
+    try:
+        verified = verify_audit_log(path, expect=options.expect)
+    except AuditBroken as error:
+        print_stderr(f"the audit log is broken: {error}", command="serve")
+        return FAILED
+    _print_result(path, verified)
+    return 0
+
+
+def _print_result(path: Path, verified: VerifiedAudit) -> None:
+    files = "" if verified.files == 1 else f" in {verified.files} files"
+    print(f"{path}: {verified.lines} lines{files}, none changed or removed.")
+    if verified.first > 1:
+        print(f"It begins with number {verified.first}: rotation has removed older files.")
+    if verified.unhashed:
+        print(f"{verified.unhashed} lines are from a version without hashes and were not checked.")
+    if verified.last is not None:
+        print(f"Last line: number {verified.last.seq}, hash {verified.last.hash}")
+        if not verified.has_head:
+            print(f"{path}.lock is missing, so lines removed at the end would not be noticed.")

@@ -1,0 +1,59 @@
+"""The mutants are a fixed sample, and every explanation belongs to one of them."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.mutants import mutations
+from tests.mutants.mutations import ALWAYS, AREAS, SOURCE, explanations, mutants_of, sample
+
+
+def test_every_area_has_a_hundred_mutants() -> None:
+    counts = Counter(mutant.area for mutant in sample())
+    assert set(counts) == set(AREAS)
+    assert min(counts.values()) >= 100
+    assert len({mutant.key for mutant in sample()}) == counts.total() >= 400
+
+
+def test_every_mutant_of_the_sample_is_valid_python_and_changes_the_code() -> None:
+    for mutant in sample():
+        source = (SOURCE / mutant.file).read_bytes()
+        changed = mutant.apply(source)
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)), mutant.key
+
+
+def test_mutants_that_once_survived_stay_in_the_sample() -> None:
+    found = {(mutant.file, mutant.original) for mutant in sample()}
+    missing = [case for case in ALWAYS if (case[0], case[2]) not in found]
+    assert missing == [], "the code has changed: name what takes its place in ALWAYS"
+
+
+def test_every_explanation_is_of_a_mutant_in_the_sample() -> None:
+    explained = explanations()
+    assert set(explained) - {mutant.key for mutant in sample()} == set()
+    assert all(text.endswith(".") and len(text) > 20 for text in explained.values())
+
+
+@pytest.mark.parametrize("change", ["# a comment\n", "def other(a):\n    return a and not a\n"])
+def test_a_change_elsewhere_keeps_the_keys(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutations, "SOURCE", tmp_path)
+    file = tmp_path / "a.py"
+    code = "def add(a, b):\n    if a > b and b:\n        return a + b\n    b = not a\n    raise ValueError\n"
+    file.write_text(code)
+    before = [(mutant.key, mutant.function_hash) for mutant in mutants_of("x", file)]
+    file.write_text(change + code)
+    after = [(mutant.key, mutant.function_hash) for mutant in mutants_of("x", file)]
+    assert [key for key, _ in before] == [
+        "a.py::add: a > b and b -> not (a > b and b)",
+        "a.py::add: a > b and b -> True",
+        "a.py::add: a > b and b -> a > b or b",
+        "a.py::add: a > b -> a >= b",
+        "a.py::add: return a + b -> return None",
+        "a.py::add: a + b -> a - b",
+        "a.py::add: not a -> a",
+        "a.py::add: raise ValueError -> pass",
+    ]
+    assert set(before) <= set(after)
