@@ -1,9 +1,10 @@
-"""The wheel contains the page. Without Node the wheel is built without the page, with one line of warning."""
+"""The source distribution carries the built page, so that a wheel built from it without Node has it too."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -13,20 +14,18 @@ ROOT = Path(__file__).parents[2]
 PAGE = Path("src", "accord", "gateway", "page")
 
 
-def _build_wheel(root: Path, into: Path, **env: str) -> tuple[list[str], str]:
-    """Return the names of the files in the wheel, and the output of the build."""
-    result = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)],
-        cwd=root,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    (wheel,) = into.glob("*.whl")
+def _build(root: Path, target: str) -> tuple[int, str]:
+    """Build without Node on PATH; return the exit code and the output."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(root / "dist")]
+    env = {**os.environ, "PATH": str(root)}
+    result = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def _names(root: Path) -> set[str]:
+    (wheel,) = (root / "dist").glob("*.whl")
     with ZipFile(wheel) as archive:
-        return archive.namelist(), result.stdout + result.stderr
+        return set(archive.namelist())
 
 
 @pytest.fixture
@@ -41,17 +40,34 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_wheel_contains_the_built_page(checkout: Path) -> None:
+def test_wheel_from_the_source_distribution_has_the_page_without_node(checkout: Path, tmp_path: Path) -> None:
     assets = checkout / PAGE / "assets"
     assets.mkdir(parents=True)
     (checkout / PAGE / "index.html").write_text("<!doctype html>", "utf-8")
     (assets / "index-12345678.js").write_text("", "utf-8")
-    names, _ = _build_wheel(checkout, checkout / "dist")
-    assert {"accord/gateway/page/index.html", "accord/gateway/page/assets/index-12345678.js"} <= set(names)
+    code, output = _build(checkout, "sdist")
+    assert code == 0, output
+    (archive,) = (checkout / "dist").glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        files.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    code, output = _build(unpacked, "wheel")
+    assert (code, "npm" in output) == (0, False), output
+    assert {"accord/gateway/page/index.html", "accord/gateway/page/assets/index-12345678.js"} <= _names(
+        unpacked
+    )
 
 
-def test_wheel_without_node_has_no_page_and_warns_in_one_line(checkout: Path) -> None:
-    names, output = _build_wheel(checkout, checkout / "dist", PATH=str(checkout))
+def test_source_distribution_without_page_and_node_is_refused(checkout: Path) -> None:
+    code, output = _build(checkout, "sdist")
+    assert (code, list((checkout / "dist").glob("*.tar.gz"))) == (1, [])
+    assert "accord: npm not found; the sdist needs the gateway's page (run `make web`)" in output
+
+
+def test_wheel_of_a_checkout_without_node_has_no_page_and_warns_in_one_line(checkout: Path) -> None:
+    code, output = _build(checkout, "wheel")
+    names = _names(checkout)
+    assert code == 0
     assert "accord/__init__.py" in names
     assert not [name for name in names if "gateway/page" in name]
     assert [line for line in output.splitlines() if "page" in line] == [
