@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Generator
 
@@ -25,6 +26,10 @@ for _name in ("ACCORD_HOME", "ACCORD_MODEL", "ACCORD_TOKEN"):
     os.environ.pop(_name, None)
 os.environ["HOME"] = _HOME
 
+# Keep compiled files even where the user turned them off. Otherwise this run and each of the thousands of
+# programs that it starts would compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A background run ignores Ctrl-C and a run under `nohup` ignores a hang-up. Reset both, because every program
 # that a test starts would inherit that.
