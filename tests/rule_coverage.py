@@ -1,8 +1,8 @@
 """Which rules and dialect rows have a test, read from the marks of the collected tests and printed after a
 full run.
 
-A mark with an unknown number is an error. A full run fails while a core rule or a stable client rule has no
-test.
+A mark names rules by slug or number; an unknown one is an error. A full run fails while a core rule or a
+stable client rule has no test.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,16 +45,22 @@ def client_rules() -> set[int]:
 
 
 def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> set[int]:
-    """All numbers that a mark carries on these tests."""
+    """All numbers that a mark carries on these tests; a rule may also be named by its slug."""
     found: set[int] = set()
     valid = set(known)
     for item in items:
         for one in item.iter_markers(mark):
-            unknown = [number for number in one.args if type(number) is not int or number not in valid]
-            if unknown or not one.args:
+            named = [_rule_number(name) if mark == "rule" else name for name in one.args]
+            unknown = [number for number in named if type(number) is not int or number not in valid]
+            if unknown or not named:
                 raise pytest.UsageError(f"{item.nodeid}: no such number in @pytest.mark.{mark}{one.args}")
-            found.update(one.args)
+            found.update(named)
     return found
+
+
+def _rule_number(name: object) -> object:
+    rule = RULES.by_slug.get(name) if isinstance(name, str) else None
+    return name if rule is None else rule.id
 
 
 class RuleCoverage:
@@ -113,7 +119,7 @@ class RuleCoverage:
             f"{len(messages & self.rows)} of {len(messages)} dialect rows that repair messages."
         ]
         if self.missing:
-            lines.append(f"Rules without a test: {', '.join(map(str, self.missing))}.")
+            lines.append(f"Rules without a test: {', '.join(RULES[number].slug for number in self.missing)}.")
         if unproven := sorted(messages - self.rows):
             lines.append(f"Dialect rows without a test: {', '.join(map(str, unproven))}.")
         return "\n".join(lines)

@@ -172,7 +172,7 @@ def test_the_text_of_an_rpc_error_has_its_data_as_text(message: str | None, data
     assert str(InternalError(message, data)) == text
 
 
-@pytest.mark.rule(27, 28)
+@pytest.mark.rule("framing.agent-error-members", "framing.client-error-members")
 def test_an_rpc_error_with_a_code_as_text_is_a_usage_error() -> None:
     with pytest.raises(
         UsageError, match=r"the first argument of an RpcError is its text: RpcError\('why', code=-32000\)"

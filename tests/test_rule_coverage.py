@@ -1,4 +1,4 @@
-"""The report of proven rules: what counts, and that an unknown number in a mark stops the run."""
+"""The report of proven rules: what counts, and that an unknown rule in a mark stops the run."""
 
 import pytest
 from tests.rule_coverage import CORE_CHAPTERS, client_rules, core_rules, numbers
@@ -30,7 +30,8 @@ def test_the_client_rules_are_all_stable_rules_of_a_client():
 
 
 def test_numbers_are_collected_from_the_marks():
-    items = [Marked(pytest.mark.rule(9, 10)), Marked(pytest.mark.dialect(7), pytest.mark.rule(11))]
+    by_slug = pytest.mark.rule("framing.agent-returns-id", "framing.client-returns-id")
+    items = [Marked(by_slug), Marked(pytest.mark.dialect(7), pytest.mark.rule(11))]
     assert numbers(items, "rule", RULES) == {9, 10, 11}  # type: ignore[arg-type]
     assert numbers(items, "dialect", [7]) == {7}  # type: ignore[arg-type]
 
@@ -39,7 +40,8 @@ UNKNOWN_RULE = max(RULES) + 1
 
 
 @pytest.mark.parametrize(
-    "mark", [pytest.mark.rule(9, UNKNOWN_RULE), pytest.mark.rule("9"), pytest.mark.rule()]
+    "mark",
+    [pytest.mark.rule("framing.agent-returns-id", UNKNOWN_RULE), pytest.mark.rule("9"), pytest.mark.rule()],
 )
 def test_an_unknown_number_is_an_error(mark: pytest.MarkDecorator):
     with pytest.raises(pytest.UsageError, match="no such number"):

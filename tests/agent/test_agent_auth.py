@@ -43,7 +43,9 @@ def agent_with_sign_in() -> Agent:
     return agent
 
 
-@pytest.mark.rule(34, 82, 83, 87)
+@pytest.mark.rule(
+    "framing.agent-empty-results", "auth.authenticate", "auth.required-error", "auth.logout-requires-login"
+)
 async def test_a_session_can_be_opened_only_while_signed_in() -> None:
     here = {"cwd": "/a", "mcpServers": []}
     async with connected_client(agent_with_sign_in()) as client:
@@ -56,7 +58,7 @@ async def test_a_session_can_be_opened_only_while_signed_in() -> None:
         await client.new_session()
 
 
-@pytest.mark.rule(76, 77)
+@pytest.mark.rule("auth.method-ids", "auth.terminal-method-needs-capability")
 async def test_a_terminal_method_is_offered_only_to_a_client_that_can_run_it() -> None:
     async with connected_client(agent_with_sign_in()) as client:
         assert client.initialized["authMethods"] == [{"id": "login", "name": "Sign in"}]
@@ -72,7 +74,7 @@ async def test_a_terminal_method_is_offered_only_to_a_client_that_can_run_it() -
     assert offered == [{"id": "login", "name": "Sign in"}, terminal]
 
 
-@pytest.mark.rule(85, 387)
+@pytest.mark.rule("auth.unknown-method", "accord.unknown-value")
 @pytest.mark.parametrize("method", ["nope", "tty"])
 async def test_authenticate_refuses_unknown_and_terminal_methods(method: str) -> None:
     async with connected_client(agent_with_sign_in(), capabilities=EVERYTHING) as client:
@@ -82,7 +84,7 @@ async def test_authenticate_refuses_unknown_and_terminal_methods(method: str) ->
     assert after["code"] == -32000
 
 
-@pytest.mark.rule(26)
+@pytest.mark.rule("framing.absent-params")
 async def test_logout_and_auth_status_need_no_params() -> None:
     async with connected_client(agent_with_sign_in()) as client:
         for params in (
@@ -94,7 +96,7 @@ async def test_logout_and_auth_status_need_no_params() -> None:
                 assert "result" in await client.raw.answer_to(7)
 
 
-@pytest.mark.rule(358, 359)
+@pytest.mark.rule("auth-status.changes-nothing", "auth-status.members")
 async def test_auth_status_needs_no_sign_in_and_changes_nothing() -> None:
     async with connected_client(agent_with_sign_in()) as client:
         assert await client.call("auth/status") == {"state": "unauthenticated"}
@@ -103,7 +105,7 @@ async def test_auth_status_needs_no_sign_in_and_changes_nothing() -> None:
         assert await client.call("auth/status") == {"state": "authenticated"}
 
 
-@pytest.mark.rule(359, 360, 361)
+@pytest.mark.rule("auth-status.members", "auth-status.update-advertised", "auth-status.update-only-changes")
 async def test_a_changed_auth_status_is_sent_once_and_only_after_initialize() -> None:
     async with connected_client(agent_with_sign_in(), initialize=False) as client:
         client.connection.report_auth_status("unauthenticated")
@@ -119,7 +121,7 @@ async def test_a_changed_auth_status_is_sent_once_and_only_after_initialize() ->
     assert client.methods() == ["auth/status_update"]
 
 
-@pytest.mark.rule(360)
+@pytest.mark.rule("auth-status.update-advertised")
 async def test_an_agent_without_auth_status_cannot_report_it() -> None:
     async with connected_client(make_agent(silent)) as client:
         with pytest.raises(UsageError, match="auth/status"):

@@ -14,7 +14,7 @@ async def forever(turn: Turn) -> None:
     await asyncio.Event().wait()
 
 
-@pytest.mark.rule(50)
+@pytest.mark.rule("cancel-request.agent-still-answered")
 async def test_a_prompt_cancelled_by_its_request_id_ends_as_cancelled() -> None:
     async with connected_client(make_agent(forever)) as client:
         session = await client.new_session()
@@ -30,7 +30,7 @@ async def test_a_prompt_cancelled_by_its_request_id_ends_as_cancelled() -> None:
     assert len([message for message in client.raw.received if message.get("id") == id]) == 1
 
 
-@pytest.mark.rule(50)
+@pytest.mark.rule("cancel-request.agent-still-answered")
 async def test_a_prompt_cancelled_right_after_it_was_sent_is_answered_as_cancelled() -> None:
     async with connected_client(make_agent(forever)) as client:
         session = await client.new_session()
@@ -44,7 +44,7 @@ async def test_a_prompt_cancelled_right_after_it_was_sent_is_answered_as_cancell
     assert answer.get("result") == {"stopReason": "cancelled"} or answer["error"]["code"] == -32800
 
 
-@pytest.mark.rule(50, 54)
+@pytest.mark.rule("cancel-request.agent-still-answered", "cancel-request.agent-own-abort")
 async def test_any_cancelled_request_is_answered_with_request_cancelled() -> None:
     agent = make_agent(silent)
     stopped: list[str] = []
@@ -70,7 +70,7 @@ async def test_any_cancelled_request_is_answered_with_request_cancelled() -> Non
     assert stopped == ["/a"]
 
 
-@pytest.mark.rule(52, 56)
+@pytest.mark.rule("cancel-request.agent-unknown-id", "cancel-request.agent-other-notification")
 @pytest.mark.parametrize("params", [{"requestId": 9999}, {"requestId": "done"}, {}, None, {"requestId": {}}])
 async def test_cancelling_an_unknown_or_finished_request_has_no_effect(params: Any) -> None:
     async with connected_client(make_agent(silent)) as client:
@@ -81,7 +81,7 @@ async def test_cancelling_an_unknown_or_finished_request_has_no_effect(params: A
     assert len(client.raw.received) == 3
 
 
-@pytest.mark.rule(50)
+@pytest.mark.rule("cancel-request.agent-still-answered")
 async def test_a_cancelled_turn_cancels_its_pending_client_request() -> None:
     async def reads(turn: Turn) -> None:
         await turn.client.read_text_file("big.log")
@@ -98,7 +98,7 @@ async def test_a_cancelled_turn_cancels_its_pending_client_request() -> None:
     assert result == {"stopReason": "cancelled"}
 
 
-@pytest.mark.rule(50)
+@pytest.mark.rule("cancel-request.agent-still-answered")
 async def test_a_custom_method_cancelled_right_after_it_was_sent_never_starts() -> None:
     started: list[Any] = []
     agent = make_agent(silent)

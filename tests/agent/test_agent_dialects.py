@@ -10,7 +10,7 @@ from accord.agent import AgentOptions
 from accord.wire.calls import ConnectionReport
 
 
-@pytest.mark.rule(390)
+@pytest.mark.rule("accord.agent-strict-mode")
 @pytest.mark.dialect(43, 202)
 async def test_old_method_names_work_unless_the_agent_is_strict() -> None:
     async with connected_client(memory_agent()) as client:
@@ -30,7 +30,7 @@ async def test_an_old_method_name_is_not_found_when_the_new_one_is_not_served() 
         assert (await client.error("sessions/list", {}))["code"] == -32601
 
 
-@pytest.mark.rule(390)
+@pytest.mark.rule("accord.agent-strict-mode")
 @pytest.mark.dialect(301)
 async def test_snake_case_keys_are_accepted_unless_the_agent_is_strict() -> None:
     async with connected_client(make_agent(silent)) as client:

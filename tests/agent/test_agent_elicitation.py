@@ -36,7 +36,11 @@ async def elicit_both(turn: Turn) -> None:
             await turn.say("not offered")
 
 
-@pytest.mark.rule(68, 260, 266)
+@pytest.mark.rule(
+    "initialize.missing-client-capability",
+    "elicitation.mode-needs-capability",
+    "elicitation.no-secrets-without-url",
+)
 @pytest.mark.parametrize(
     ("capabilities", "asked"),
     [
@@ -64,7 +68,7 @@ async def test_only_offered_elicitation_modes_are_used(capabilities: Any, asked:
     assert texts.count("not offered") == 2 - len(asked)
 
 
-@pytest.mark.rule(262, 263, 264)
+@pytest.mark.rule("elicitation.members", "elicitation.one-scope", "elicitation.flat-schema")
 async def test_a_form_request_names_its_session_tool_call_and_fields() -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Deploy") as call:
@@ -123,7 +127,7 @@ async def form_outcome(result: Any, schema: Any = None) -> tuple[bool, str, Any]
     return outcome[0]
 
 
-@pytest.mark.rule(274, 275, 276)
+@pytest.mark.rule("elicitation.declined", "elicitation.null-content", "elicitation.unknown-action")
 @pytest.mark.parametrize(
     ("result", "outcome"),
     [
@@ -144,7 +148,7 @@ async def test_only_a_valid_accept_action_accepts_a_form(result: Any, outcome: A
     assert await form_outcome(result) == outcome
 
 
-@pytest.mark.rule(274)
+@pytest.mark.rule("elicitation.declined")
 @pytest.mark.parametrize(
     "content",
     [
@@ -182,7 +186,7 @@ async def test_content_that_does_not_match_the_form_is_not_accepted(content: Any
     assert (await form_outcome({"action": "accept", "content": content}, schema))[0] is False
 
 
-@pytest.mark.rule(265, 266)
+@pytest.mark.rule("elicitation.no-secrets", "elicitation.no-secrets-without-url")
 @pytest.mark.parametrize(
     "name",
     [
@@ -216,7 +220,9 @@ def test_ordinary_names_are_not_treated_as_secrets() -> None:
         assert not looks_secret(name), name
 
 
-@pytest.mark.rule(262, 263, 267, 269)
+@pytest.mark.rule(
+    "elicitation.members", "elicitation.one-scope", "elicitation.unique-id", "elicitation.own-completions"
+)
 async def test_a_url_elicitation_is_completed_once_after_acceptance() -> None:
     async def asks(turn: Turn) -> None:
         one = await turn.elicit_url("Connect", PAGE)
@@ -249,7 +255,7 @@ async def test_a_url_elicitation_is_completed_once_after_acceptance() -> None:
     assert client.methods().count("elicitation/complete") == 1
 
 
-@pytest.mark.rule(268)
+@pytest.mark.rule("elicitation.url")
 @pytest.mark.parametrize(
     "url",
     [
@@ -273,7 +279,7 @@ async def test_an_unsafe_url_is_never_sent(url: str) -> None:
     assert client.methods() == []
 
 
-@pytest.mark.rule(274)
+@pytest.mark.rule("elicitation.declined")
 async def test_a_cancelled_turn_cancels_its_elicitation() -> None:
     async def asks(turn: Turn) -> None:
         await turn.elicit_url("Connect", PAGE)

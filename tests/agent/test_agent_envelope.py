@@ -16,7 +16,7 @@ async def chatty(turn: Turn) -> None:
     await turn.say("日本語 🎉\r\n\x00")
 
 
-@pytest.mark.rule(9, 11)
+@pytest.mark.rule("framing.agent-returns-id", "framing.agent-one-answer")
 @pytest.mark.parametrize("id", [0, -7, "a-1", "", 2**53 + 1, 2**63 - 1, "7"])
 async def test_ids_are_echoed_exactly_as_sent(id: Any) -> None:
     async with connected_client(make_agent(silent)) as client:
@@ -28,7 +28,13 @@ async def test_ids_are_echoed_exactly_as_sent(id: Any) -> None:
     assert [message for message in client.raw.received if message.get("id") == id] == [answer]
 
 
-@pytest.mark.rule(1, 3, 5, 7, 29)
+@pytest.mark.rule(
+    "framing.agent-only-messages",
+    "framing.agent-one-line",
+    "framing.agent-utf8",
+    "framing.agent-jsonrpc-member",
+    "framing.agent-no-batch",
+)
 async def test_unicode_text_passes_in_both_directions() -> None:
     async with connected_client(make_agent(chatty)) as client:
         updates, _ = await client.turn(await client.new_session(), "bitte 🎉\n日本")
@@ -36,7 +42,11 @@ async def test_unicode_text_passes_in_both_directions() -> None:
     assert all(message["jsonrpc"] == "2.0" for message in client.raw.received)
 
 
-@pytest.mark.rule(13, 19, 56)
+@pytest.mark.rule(
+    "framing.agent-silent-on-notification",
+    "framing.agent-unknown-notification",
+    "cancel-request.agent-other-notification",
+)
 async def test_known_and_unknown_notifications_are_never_answered() -> None:
     async with connected_client(make_agent(silent)) as client:
         for method in ("session/cancel", "_x/ping", "$/progress", "nope/nope", "session/prompt"):
@@ -47,7 +57,12 @@ async def test_known_and_unknown_notifications_are_never_answered() -> None:
     assert len(client.raw.received) == 2
 
 
-@pytest.mark.rule(21, 23, 27, 31)
+@pytest.mark.rule(
+    "framing.agent-survives-invalid-json",
+    "framing.survives-invalid-request",
+    "framing.agent-error-members",
+    "framing.survives-batch",
+)
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -71,7 +86,7 @@ async def test_a_line_that_is_not_a_message_is_answered_and_the_agent_continues(
     assert isinstance(answer["error"]["message"], str)
 
 
-@pytest.mark.rule(24, 27)
+@pytest.mark.rule("framing.agent-invalid-params", "framing.agent-error-members")
 @pytest.mark.parametrize(
     ("method", "params"),
     [
@@ -91,7 +106,9 @@ async def test_params_with_missing_or_mistyped_members_are_refused(method: str, 
     assert isinstance(error["message"], str)
 
 
-@pytest.mark.rule(32, 38, 40)
+@pytest.mark.rule(
+    "framing.agent-extra-members", "extension.agent-accepts-meta", "extension.agent-malformed-meta"
+)
 @pytest.mark.parametrize("meta", [{"vendor.example/x": {"deep": [1]}}, None, "x", 5, []])
 async def test_extra_members_and_any_meta_are_accepted(meta: Any) -> None:
     more = {"_meta": meta, "zzz": 1}
@@ -110,14 +127,23 @@ async def test_extra_members_and_any_meta_are_accepted(meta: Any) -> None:
     assert ended == {"stopReason": "end_turn"}
 
 
-@pytest.mark.rule(42, 44, 68)
+@pytest.mark.rule(
+    "extension.agent-no-custom-members",
+    "extension.agent-known-methods",
+    "initialize.missing-client-capability",
+)
 async def test_a_client_without_capabilities_gets_only_session_updates() -> None:
     async with connected_client(make_agent(chatty)) as client:
         await client.turn(await client.new_session())
     assert set(client.methods()) == {"session/update"}
 
 
-@pytest.mark.rule(17, 19, 44, 46)
+@pytest.mark.rule(
+    "framing.agent-unknown-extension",
+    "framing.agent-unknown-notification",
+    "extension.agent-known-methods",
+    "extension.agent-announced",
+)
 async def test_custom_methods_work_in_both_directions() -> None:
     notifications: list[Any] = []
 
@@ -175,7 +201,7 @@ async def test_a_failing_notification_handler_is_logged(caplog: pytest.LogCaptur
     assert "in a while" in caplog.text
 
 
-@pytest.mark.rule(48)
+@pytest.mark.rule("extension.trace-context")
 async def test_trace_context_is_readable_and_never_generated() -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
@@ -190,7 +216,7 @@ async def test_trace_context_is_readable_and_never_generated() -> None:
     assert "traceparent" not in str(client.raw.received)
 
 
-@pytest.mark.rule(392)
+@pytest.mark.rule("accord.agent-lone-surrogate")
 @pytest.mark.parametrize("text", ['"a\\ud83d"', '"\\ude00b"', '"ok"'])
 async def test_a_lone_surrogate_becomes_a_replacement_character(text: str) -> None:
     async def echo(turn: Turn) -> None:
@@ -206,7 +232,7 @@ async def test_a_lone_surrogate_becomes_a_replacement_character(text: str) -> No
     assert updates[0]["content"]["text"] in ("a\ufffd", "\ufffdb", "ok")
 
 
-@pytest.mark.rule(392)
+@pytest.mark.rule("accord.agent-lone-surrogate")
 async def test_a_lone_surrogate_in_agent_output_is_replaced() -> None:
     async def broken(turn: Turn) -> None:
         await turn.say("file \udce4")

@@ -10,7 +10,9 @@ READ = {"fs": {"readTextFile": True}}
 WRITE = {"fs": {"writeTextFile": True}}
 
 
-@pytest.mark.rule(68, 236, 237)
+@pytest.mark.rule(
+    "initialize.missing-client-capability", "file.read-needs-capability", "file.write-needs-capability"
+)
 @pytest.mark.parametrize(
     "capabilities", [None, {}, {"fs": {}}, {"fs": {"readTextFile": False}}, {"terminal": True}]
 )
@@ -26,7 +28,7 @@ async def test_no_file_is_requested_from_a_client_that_does_not_offer_files(capa
     assert client.methods() == []
 
 
-@pytest.mark.rule(236, 238)
+@pytest.mark.rule("file.read-needs-capability", "file.absolute-paths")
 async def test_a_file_is_read_by_its_absolute_path() -> None:
     async def reads(turn: Turn) -> None:
         await turn.say(await turn.client.read_text_file("src/../a.py", line=2, limit=1))
@@ -50,7 +52,7 @@ async def test_a_file_is_read_by_its_absolute_path() -> None:
     ]
 
 
-@pytest.mark.rule(237, 238, 246)
+@pytest.mark.rule("file.write-needs-capability", "file.absolute-paths", "file.null-write-result")
 @pytest.mark.dialect(103)
 @pytest.mark.parametrize("strict", [False, True])
 async def test_a_file_is_written_and_a_null_response_is_accepted(strict: bool) -> None:

@@ -20,7 +20,7 @@ from accord.schema import (
 )
 
 
-@pytest.mark.rule(62, 63)
+@pytest.mark.rule("initialize.version-returned", "initialize.version-offered")
 @pytest.mark.parametrize("version", [0, 1, 2, 7, 65535])
 async def test_the_answer_to_any_version_is_version_one(version: int) -> None:
     async with connected_client(make_agent(silent), initialize=False) as client:
@@ -28,7 +28,7 @@ async def test_the_answer_to_any_version_is_version_one(version: int) -> None:
     assert result["protocolVersion"] == 1
 
 
-@pytest.mark.rule(72)
+@pytest.mark.rule("initialize.invalid-version")
 @pytest.mark.parametrize("version", ["1", True, 1.5, 70000, -1, None])
 async def test_an_invalid_version_is_refused_and_initialize_can_be_retried(version: Any) -> None:
     async with connected_client(make_agent(silent), initialize=False) as client:
@@ -38,7 +38,7 @@ async def test_an_invalid_version_is_refused_and_initialize_can_be_retried(versi
     assert result["protocolVersion"] == 1
 
 
-@pytest.mark.rule(67, 74)
+@pytest.mark.rule("initialize.agent-info", "initialize.minimal-client")
 async def test_a_client_that_sends_only_its_version_gets_the_agents_name() -> None:
     agent = Agent("demo", version="2.0", title="Demo")
     agent.prompt(silent)
@@ -109,7 +109,7 @@ def full_agent() -> Agent:
     return agent
 
 
-@pytest.mark.rule(65, 331)
+@pytest.mark.rule("initialize.advertised-methods", "archive.needs-list")
 async def test_every_advertised_method_is_served() -> None:
     here = {"cwd": "/home/me/app", "mcpServers": []}
     async with connected_client(full_agent()) as client:
@@ -172,7 +172,12 @@ UNADVERTISED = [
 ]
 
 
-@pytest.mark.rule(15, 17, 66, 373)
+@pytest.mark.rule(
+    "framing.agent-unknown-method",
+    "framing.agent-unknown-extension",
+    "initialize.unadvertised-methods",
+    "proxy.refused-by-agents",
+)
 @pytest.mark.parametrize("method", [*UNADVERTISED, "nope/nope", "_test/x", "session/update"])
 async def test_a_method_that_is_not_served_is_not_found(method: str) -> None:
     async with connected_client(make_agent(silent)) as client:
@@ -181,7 +186,7 @@ async def test_a_method_that_is_not_served_is_not_found(method: str) -> None:
     assert error["code"] == -32601
 
 
-@pytest.mark.rule(73, 386)
+@pytest.mark.rule("initialize.refuses-earlier-requests", "accord.request-before-initialize")
 @pytest.mark.dialect(72)
 @pytest.mark.parametrize(
     "method", ["session/new", "session/list", "session/prompt", "authenticate", "_test/x"]
@@ -223,7 +228,7 @@ async def report_capabilities(turn: Turn) -> None:
     await turn.say(f"{sum(able)} of {len(able)}")
 
 
-@pytest.mark.rule(68, 70)
+@pytest.mark.rule("initialize.missing-client-capability", "initialize.agent-malformed-capability")
 @pytest.mark.parametrize(
     ("capabilities", "text"),
     [

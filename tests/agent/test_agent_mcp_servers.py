@@ -99,7 +99,7 @@ def server(name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.rule(95, 96, 97)
+@pytest.mark.rule("session.stdio-mcp-server", "session.every-mcp-server", "session.broken-mcp-server")
 async def test_every_listed_server_is_started_and_a_broken_one_is_reported(tmp_path: Path) -> None:
     broken = {"name": "broken", "command": "/nonexistent/mcp", "args": [], "env": []}
     async with connected_client(agent_with_mcp()) as client:

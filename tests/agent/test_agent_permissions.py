@@ -50,7 +50,9 @@ def selected(option: Any) -> Any:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
-@pytest.mark.rule(181, 193, 194, 195)
+@pytest.mark.rule(
+    "tool-call.announced", "permission.request-members", "permission.option-members", "permission.option-ids"
+)
 async def test_the_request_names_the_tool_call_and_offers_options() -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Edit a.py", kind="edit") as call:
@@ -80,7 +82,7 @@ async def test_the_request_names_the_tool_call_and_offers_options() -> None:
     }
 
 
-@pytest.mark.rule(198)
+@pytest.mark.rule("permission.nothing-before-answer")
 @pytest.mark.parametrize("strict", [False, True])
 async def test_an_offered_allow_option_approves(strict: bool) -> None:
     options = AgentOptions(strict=strict)
@@ -90,14 +92,14 @@ async def test_an_offered_allow_option_approves(strict: bool) -> None:
     assert (always.allowed, always.always, always.reason) == (True, True, "selected")
 
 
-@pytest.mark.rule(199)
+@pytest.mark.rule("permission.reject-prevents")
 async def test_a_reject_option_denies() -> None:
     once, always = await permission_answer(selected("no")), await permission_answer(selected("never"))
     assert (once.option, once.always, once.reason) == (OPTIONS[2], False, "selected")
     assert (always.option, always.always) == (OPTIONS[3], True)
 
 
-@pytest.mark.rule(200, 388)
+@pytest.mark.rule("permission.only-consent-allows", "accord.dialect-is-not-consent")
 @pytest.mark.parametrize(
     "result",
     [
@@ -166,14 +168,14 @@ async def test_without_a_valid_comment_or_with_an_approval_the_comment_is_empty(
     assert (await permission_answer(result)).message == ""
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 async def test_a_comment_is_truncated_and_never_approves() -> None:
     answer = await permission_answer({"outcome": REJECTED, "_meta": {"reason": "allow_once" * 1000}})
     assert (answer.allowed, len(answer.message)) == (False, 2000)
     assert not await permission_answer({"reason": "allow_once", "message": "x 1"})
 
 
-@pytest.mark.rule(388, 390)
+@pytest.mark.rule("accord.dialect-is-not-consent", "accord.agent-strict-mode")
 @pytest.mark.dialect(24, 25, 26, 27)
 @pytest.mark.parametrize(
     "result",
@@ -191,13 +193,13 @@ async def test_a_dialect_approval_selects_an_offered_option_unless_strict(result
     assert not await permission_answer(result, options=STRICT)
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 async def test_a_kind_shared_by_two_options_selects_neither() -> None:
     offered = [PermissionOption(id, id, "allow_once") for id in ("a", "b")]
     assert not await permission_answer("allow_once", offered=offered)
 
 
-@pytest.mark.rule(201)
+@pytest.mark.rule("permission.remembered")
 async def test_an_always_answer_can_be_stored_and_a_once_answer_is_asked_again() -> None:
     async def deletes(turn: Turn) -> None:
         allowed: set[str] = turn.session.data or set()
@@ -248,7 +250,7 @@ async def test_a_permission_request_may_announce_a_new_tool_call() -> None:
     assert updates[0]["content"]["text"] == "True"
 
 
-@pytest.mark.rule(195)
+@pytest.mark.rule("permission.option-ids")
 async def test_a_request_without_options_or_with_duplicates_is_never_sent() -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Delete") as call:

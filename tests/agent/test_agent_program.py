@@ -87,7 +87,13 @@ async def running(*arguments: str, program: Path = PROGRAM) -> AsyncGenerator[Pr
         await process.communicate()
 
 
-@pytest.mark.rule(1, 3, 5, 7, 36)
+@pytest.mark.rule(
+    "framing.agent-only-messages",
+    "framing.agent-one-line",
+    "framing.agent-utf8",
+    "framing.agent-jsonrpc-member",
+    "framing.exits-at-end-of-input",
+)
 @pytest.mark.parametrize("arguments", [(), ("--strict",), ("--uvloop",)])
 async def test_a_turn_over_pipes(arguments: tuple[str, ...]) -> None:
     if "--uvloop" in arguments:
@@ -108,7 +114,7 @@ async def test_a_turn_over_pipes(arguments: tuple[str, ...]) -> None:
     assert stderr_text == "a stray line on stdout\n"
 
 
-@pytest.mark.rule(11, 36)
+@pytest.mark.rule("framing.agent-one-answer", "framing.exits-at-end-of-input")
 async def test_all_requests_are_answered_when_stdin_closes_right_after_them() -> None:
     new = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
     async with running() as agent:
@@ -122,7 +128,7 @@ async def test_all_requests_are_answered_when_stdin_closes_right_after_them() ->
     assert (code, stderr_text) == (0, "")
 
 
-@pytest.mark.rule(36, 161)
+@pytest.mark.rule("framing.exits-at-end-of-input", "cancel.stop-reason")
 @pytest.mark.parametrize("how", ["close", "SIGTERM", "SIGINT"])
 async def test_a_closed_stdin_or_a_signal_cancels_the_turn_and_exits_cleanly(how: str) -> None:
     async with running() as agent:
@@ -139,7 +145,7 @@ async def test_a_closed_stdin_or_a_signal_cancels_the_turn_and_exits_cleanly(how
     assert (code, stderr_text) == (0, "a stray line on stdout\n")
 
 
-@pytest.mark.rule(36)
+@pytest.mark.rule("framing.exits-at-end-of-input")
 async def test_the_agent_exits_when_the_client_dies() -> None:
     async with running() as agent:
         agent.write(INITIALIZE, LOAD, prompt("wait"))

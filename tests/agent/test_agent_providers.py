@@ -53,7 +53,13 @@ def agent_with_providers() -> Agent:
     return agent
 
 
-@pytest.mark.rule(296, 297, 298, 299, 300)
+@pytest.mark.rule(
+    "provider.disabled-not-current",
+    "provider.required-stays",
+    "provider.unknown-disabled",
+    "provider.unknown-refused",
+    "provider.headers-secret",
+)
 async def test_providers_are_set_and_disabled_and_their_headers_stay_secret() -> None:
     gateway: dict[str, Any] = {"providerId": "main", "apiType": "openai", "baseUrl": "https://gw/v1"}
     async with connected_client(agent_with_providers()) as client:

@@ -57,7 +57,12 @@ def values(options: list[Any]) -> dict[str, Any]:
     return {option["id"]: option["currentValue"] for option in options}
 
 
-@pytest.mark.rule(206, 212, 213, 214)
+@pytest.mark.rule(
+    "mode.current-is-available",
+    "option.current-value",
+    "option.current-value-listed",
+    "option.flat-or-grouped",
+)
 async def test_a_new_session_shows_its_modes_and_options() -> None:
     async with connected_client(
         agent_with(MODE, MODEL, AUTO, modes=MODES), capabilities=EVERYTHING
@@ -70,7 +75,7 @@ async def test_a_new_session_shows_its_modes_and_options() -> None:
     assert values(result["configOptions"]) == {"how": "ask", "llm": "m1", "auto": False}
 
 
-@pytest.mark.rule(157, 208, 225)
+@pytest.mark.rule("prompt.requests-during-turn", "mode.set", "option.follows-mode")
 async def test_set_mode_also_updates_the_mode_option() -> None:
     async with connected_client(agent_with(MODE, MODEL, modes=MODES)) as client:
         session = await client.new_session()
@@ -85,7 +90,7 @@ async def test_set_mode_also_updates_the_mode_option() -> None:
     assert values(option["configOptions"]) == {"how": "code", "llm": "m1"}
 
 
-@pytest.mark.rule(157, 215, 225)
+@pytest.mark.rule("prompt.requests-during-turn", "option.set-returns-all", "option.follows-mode")
 async def test_setting_the_mode_option_returns_all_options_and_updates_the_mode() -> None:
     async with connected_client(agent_with(MODE, MODEL, modes=MODES)) as client:
         session = await client.new_session()
@@ -101,7 +106,7 @@ async def test_setting_the_mode_option_returns_all_options_and_updates_the_mode(
     assert MODEL.current_value == "m1"
 
 
-@pytest.mark.rule(209, 220, 387)
+@pytest.mark.rule("mode.unknown-refused", "option.unknown-refused", "accord.unknown-value")
 async def test_unknown_modes_options_and_values_are_refused() -> None:
     async with connected_client(
         agent_with(MODE, MODEL, AUTO, modes=MODES), capabilities=EVERYTHING
@@ -125,7 +130,7 @@ async def test_unknown_modes_options_and_values_are_refused() -> None:
     assert client.updates() == []
 
 
-@pytest.mark.rule(66)
+@pytest.mark.rule("initialize.unadvertised-methods")
 async def test_a_session_without_modes_or_options_does_not_serve_their_methods() -> None:
     async with connected_client(make_agent(silent)) as client:
         session = await client.new_session()
@@ -136,7 +141,7 @@ async def test_a_session_without_modes_or_options_does_not_serve_their_methods()
     assert modes["code"] == options["code"] == -32601
 
 
-@pytest.mark.rule(217)
+@pytest.mark.rule("option.boolean-needs-capability")
 async def test_without_boolean_support_a_boolean_option_is_sent_as_a_select() -> None:
     calls: list[Any] = []
 
@@ -177,7 +182,7 @@ async def test_without_boolean_support_a_boolean_option_is_sent_as_a_select() ->
     assert calls == [("auto", True)]
 
 
-@pytest.mark.rule(217)
+@pytest.mark.rule("option.boolean-needs-capability")
 async def test_with_boolean_support_a_boolean_option_is_sent_as_boolean() -> None:
     async with connected_client(agent_with(AUTO), capabilities=EVERYTHING) as client:
         session = await client.new_session()
@@ -188,7 +193,7 @@ async def test_with_boolean_support_a_boolean_option_is_sent_as_boolean() -> Non
     ]
 
 
-@pytest.mark.rule(219)
+@pytest.mark.rule("option.select-without-type")
 @pytest.mark.parametrize("more", [{}, {"type": "id"}, {"type": "_x"}, {"type": None}])
 async def test_a_select_option_is_set_with_any_type_or_none(more: Any) -> None:
     async with connected_client(agent_with(MODEL), options=STRICT) as client:
@@ -198,7 +203,7 @@ async def test_a_select_option_is_set_with_any_type_or_none(more: Any) -> None:
     assert values(result["configOptions"]) == {"llm": "m2"}
 
 
-@pytest.mark.rule(390)
+@pytest.mark.rule("accord.agent-strict-mode")
 @pytest.mark.dialect(44, 201)
 async def test_old_methods_for_setting_an_option_work_unless_strict() -> None:
     async with connected_client(agent_with(MODEL, AUTO), capabilities=EVERYTHING) as client:
@@ -219,7 +224,7 @@ async def test_old_methods_for_setting_an_option_work_unless_strict() -> None:
         assert (await client.error("session/set_config_option", params))["code"] == -32602
 
 
-@pytest.mark.rule(210, 216)
+@pytest.mark.rule("mode.agent-change-sent", "option.update-has-all")
 async def test_changes_made_by_the_agent_are_sent_as_complete_updates() -> None:
     async def changes(turn: Turn) -> None:
         await turn.set_mode("code")
@@ -243,7 +248,7 @@ async def test_changes_made_by_the_agent_are_sent_as_complete_updates() -> None:
     ]
 
 
-@pytest.mark.rule(225)
+@pytest.mark.rule("option.follows-mode")
 async def test_modes_and_the_mode_option_are_derived_from_each_other() -> None:
     here = {"cwd": "/a", "mcpServers": []}
     async with connected_client(agent_with(MODE)) as client:
@@ -326,8 +331,8 @@ async def test_setting_an_option_may_change_the_list_of_options() -> None:
     assert values(fewer["configOptions"]) == {"effort": "low"}
 
 
-@pytest.mark.rule(206, 213)
-@pytest.mark.rule(225)
+@pytest.mark.rule("mode.current-is-available", "option.current-value-listed")
+@pytest.mark.rule("option.follows-mode")
 async def test_the_mode_option_follows_the_modes_if_it_has_the_value() -> None:
     here = {"cwd": "/a", "mcpServers": []}
     code = SessionModeState("code", MODES.available_modes)

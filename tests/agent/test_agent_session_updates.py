@@ -33,7 +33,7 @@ async def updates_of(turn: Any, capabilities: Any = None) -> list[Any]:
     return updates
 
 
-@pytest.mark.rule(203, 205)
+@pytest.mark.rule("plan.complete", "plan.entry-members")
 async def test_every_plan_update_contains_the_whole_plan() -> None:
     async def plans(turn: Turn) -> None:
         steps = [
@@ -67,7 +67,7 @@ async def several_plans(turn: Turn) -> None:
     await turn.remove_plan("nope")
 
 
-@pytest.mark.rule(284)
+@pytest.mark.rule("plan.update-needs-capability")
 async def test_several_plans_are_sent_to_a_client_that_shows_them() -> None:
     assert await updates_of(several_plans, {"plan": {}}) == [
         {
@@ -90,7 +90,7 @@ async def test_several_plans_are_sent_to_a_client_that_shows_them() -> None:
     ]
 
 
-@pytest.mark.rule(284, 285)
+@pytest.mark.rule("plan.update-needs-capability", "plan.fallback")
 @pytest.mark.parametrize("capabilities", UNSUPPORTED)
 async def test_several_plans_are_merged_for_a_client_that_shows_one(capabilities: Any) -> None:
     updates = await updates_of(several_plans, capabilities)
@@ -103,7 +103,7 @@ async def test_several_plans_are_merged_for_a_client_that_shows_one(capabilities
     ]
 
 
-@pytest.mark.rule(227, 230)
+@pytest.mark.rule("command.members", "command.recognized")
 async def test_commands_are_listed_and_recognized_in_prompts() -> None:
     async def obeys(turn: Turn) -> None:
         if turn.text == "start":
@@ -129,7 +129,7 @@ async def test_commands_are_listed_and_recognized_in_prompts() -> None:
     assert answers == ["None", "('test', 'unit  tests')", "('help', '')", "None", "None", "None"]
 
 
-@pytest.mark.rule(232, 233, 235, 320)
+@pytest.mark.rule("session-info.members", "usage.members", "usage.size", "usage.cost")
 async def test_title_and_usage_updates() -> None:
     async def reports(turn: Turn) -> None:
         await turn.title("Fix the bug")
@@ -163,7 +163,7 @@ async def warns(turn: Turn) -> None:
     await turn.say(" on it")
 
 
-@pytest.mark.rule(287, 289, 312)
+@pytest.mark.rule("notice.members", "notice.optional", "notice.needs-capability")
 async def test_a_notice_is_sent_to_a_client_that_shows_notices() -> None:
     updates = await updates_of(warns, EVERYTHING)
     assert updates[1:3] == [
@@ -178,7 +178,7 @@ async def test_a_notice_is_sent_to_a_client_that_shows_notices() -> None:
     assert updates[0]["messageId"] == updates[3]["messageId"]
 
 
-@pytest.mark.rule(312, 313)
+@pytest.mark.rule("notice.needs-capability", "notice.text-as-fallback")
 @pytest.mark.parametrize("capabilities", UNSUPPORTED)
 async def test_without_notice_support_a_notice_becomes_a_separate_message(capabilities: Any) -> None:
     updates = await updates_of(warns, capabilities)
@@ -191,7 +191,7 @@ async def test_without_notice_support_a_notice_becomes_a_separate_message(capabi
     assert len({update["messageId"] for update in updates}) == 4
 
 
-@pytest.mark.rule(312, 313)
+@pytest.mark.rule("notice.needs-capability", "notice.text-as-fallback")
 async def test_a_notice_can_be_sent_between_turns() -> None:
     async with connected_client(make_agent(silent), capabilities=EVERYTHING) as client:
         session = await client.new_session()
@@ -210,7 +210,7 @@ async def uses_a_tool(turn: Turn) -> None:
     await turn.say(f"answer to {turn.text}")
 
 
-@pytest.mark.rule(312, 313)
+@pytest.mark.rule("notice.needs-capability", "notice.text-as-fallback")
 @pytest.mark.parametrize("handler", [thinks_and_answers, uses_a_tool])
 async def test_without_notice_support_a_notice_between_turns_opens_the_next_turn(handler: Any) -> None:
     """Clients append what arrives between turns to the last answer, so it is held back."""
@@ -247,7 +247,7 @@ async def compacts(turn: Turn) -> None:
             raise asyncio.CancelledError
 
 
-@pytest.mark.rule(291, 318)
+@pytest.mark.rule("compaction.needs-capability", "compaction.ends-once")
 async def test_a_compaction_reports_its_start_summary_and_one_end() -> None:
     updates = await updates_of(compacts, EVERYTHING)
     reported = [(update["sessionUpdate"], update.get("status"), update.get("error")) for update in updates]
@@ -264,13 +264,18 @@ async def test_a_compaction_reports_its_start_summary_and_one_end() -> None:
     assert len({update["compactionId"] for update in updates}) == 3
 
 
-@pytest.mark.rule(291)
+@pytest.mark.rule("compaction.needs-capability")
 @pytest.mark.parametrize("capabilities", UNSUPPORTED)
 async def test_without_compaction_support_no_compaction_update_is_sent(capabilities: Any) -> None:
     assert await updates_of(compacts, capabilities) == []
 
 
-@pytest.mark.rule(284, 291, 312, 374)
+@pytest.mark.rule(
+    "plan.update-needs-capability",
+    "compaction.needs-capability",
+    "notice.needs-capability",
+    "subagent.needs-capability",
+)
 @pytest.mark.parametrize(
     "update", [Notice("info", "x"), CompactionUpdate("c", "completed"), SubagentUpdate("child")]
 )
@@ -301,7 +306,7 @@ async def delegates(turn: Turn) -> None:
         await child.set_directories("tests")
 
 
-@pytest.mark.rule(374, 375, 376)
+@pytest.mark.rule("subagent.needs-capability", "subagent.announced", "subagent.absolute-paths")
 async def test_a_subagent_is_announced_reports_and_can_be_cancelled() -> None:
     async with connected_client(make_agent(delegates), capabilities=EVERYTHING) as client:
         session = await client.new_session()
@@ -333,7 +338,7 @@ async def test_a_subagent_is_announced_reports_and_can_be_cancelled() -> None:
     assert result == {"stopReason": "end_turn"}
 
 
-@pytest.mark.rule(374)
+@pytest.mark.rule("subagent.needs-capability")
 @pytest.mark.parametrize("capabilities", UNSUPPORTED)
 async def test_without_subagent_support_no_subagent_update_is_sent(capabilities: Any) -> None:
     assert await updates_of(delegates, capabilities) == []
@@ -342,7 +347,7 @@ async def test_without_subagent_support_no_subagent_update_is_sent(capabilities:
 ACP = {"type": "acp", "name": "ide", "serverId": "srv"}
 
 
-@pytest.mark.rule(364, 366)
+@pytest.mark.rule("mcp.declared-server", "mcp.result-counts")
 async def test_mcp_requests_go_through_the_client() -> None:
     notifications: list[Any] = []
 

@@ -27,7 +27,7 @@ from accord.workspace import OutsideRoots, Roots
 HERE = {"cwd": "/home/me/app", "mcpServers": []}
 
 
-@pytest.mark.rule(92)
+@pytest.mark.rule("session.unique-id")
 async def test_session_ids_are_unique() -> None:
     async with connected_client(make_agent(silent)) as client:
         ids = {await client.new_session() for _ in range(20)}
@@ -35,7 +35,9 @@ async def test_session_ids_are_unique() -> None:
     assert all(len(id) == 36 for id in ids)
 
 
-@pytest.mark.rule(93, 131, 132)
+@pytest.mark.rule(
+    "session.relative-cwd-refused", "session.roots-invalid-refused", "session.roots-forbidden-refused"
+)
 @pytest.mark.parametrize(
     "params",
     [
@@ -59,7 +61,7 @@ async def test_relative_directories_are_refused(method: str, params: Any) -> Non
     assert [info["sessionId"] for info in listed["sessions"]] == [old]
 
 
-@pytest.mark.rule(132)
+@pytest.mark.rule("session.roots-forbidden-refused")
 async def test_additional_directories_are_refused_without_the_capability() -> None:
     async with connected_client(make_agent(silent)) as client:
         error = await client.error("session/new", {**HERE, "additionalDirectories": ["/lib"]})
@@ -67,7 +69,7 @@ async def test_additional_directories_are_refused_without_the_capability() -> No
     assert error["code"] == -32602
 
 
-@pytest.mark.rule(323, 325)
+@pytest.mark.rule("session.mcp-servers-invalid-refused", "session.roots-invalid-on-load")
 @pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume"])
 @pytest.mark.parametrize(
     "params",
@@ -93,7 +95,7 @@ async def test_in_strict_mode_one_invalid_server_or_directory_fails_the_request(
     assert count == 0
 
 
-@pytest.mark.rule(324)
+@pytest.mark.rule("session.null-reads-as-empty")
 async def test_null_lists_are_read_as_empty() -> None:
     seen: list[AgentSession] = []
     agent = make_agent(silent, accepts=AgentFeatures(mcp_http=True))
@@ -141,7 +143,12 @@ async def test_an_mcp_transport_that_is_not_supported_is_refused() -> None:
         assert server["type"] in error["message"]
 
 
-@pytest.mark.rule(94, 136, 137, 138)
+@pytest.mark.rule(
+    "session.works-in-cwd",
+    "session.relative-paths-in-cwd",
+    "session.files-inside-roots",
+    "session.independent",
+)
 async def test_a_tool_can_read_only_in_the_directories_of_its_session(tmp_path: Path) -> None:
     for name in ("one", "two", "extra"):
         (tmp_path / name).mkdir()
@@ -176,7 +183,7 @@ async def test_a_tool_can_read_only_in_the_directories_of_its_session(tmp_path: 
     assert client.updates_of("agent_message_chunk")[-1]["content"]["text"] == "not allowed"
 
 
-@pytest.mark.rule(138)
+@pytest.mark.rule("session.independent")
 async def test_sessions_run_concurrently_and_stay_separate() -> None:
     ready = asyncio.Event()
 
@@ -265,7 +272,7 @@ async def test_a_handler_may_choose_the_session_id() -> None:
     assert ended == {"stopReason": "end_turn"}
 
 
-@pytest.mark.rule(34, 114)
+@pytest.mark.rule("framing.agent-empty-results", "session.close-cancels-turn")
 async def test_closing_cancels_the_turn_before_the_close_handler_runs() -> None:
     order: list[str] = []
 
@@ -298,7 +305,12 @@ async def test_closing_cancels_the_turn_before_the_close_handler_runs() -> None:
     assert order == ["turn over", "data freed"]
 
 
-@pytest.mark.rule(102, 115, 152, 383)
+@pytest.mark.rule(
+    "session.load-exists",
+    "session.closed-refuses-prompts",
+    "prompt.unknown-session-refused",
+    "accord.agent-unknown-session",
+)
 async def test_an_unknown_or_closed_session_is_not_found() -> None:
     async with connected_client(memory_agent()) as client:
         closed = await client.new_session()

@@ -26,7 +26,9 @@ async def recall(client: Client, session: str) -> str:
     return updates[-1]["content"]["text"]
 
 
-@pytest.mark.rule(104, 105, 106, 288)
+@pytest.mark.rule(
+    "session.load-replays", "session.load-answers-last", "session.load-result-object", "notice.not-replayed"
+)
 async def test_load_replays_the_conversation_before_its_response() -> None:
     store: dict[str, StoredSession] = {}
     session = await earlier_session(store, "remember milk", "remember eggs")
@@ -43,7 +45,9 @@ async def test_load_replays_the_conversation_before_its_response() -> None:
     assert result == {}
 
 
-@pytest.mark.rule(110, 111, 112)
+@pytest.mark.rule(
+    "session.resume-without-history", "session.resume-keeps-context", "session.resume-without-mcp-servers"
+)
 async def test_resume_restores_the_context_without_a_replay() -> None:
     store: dict[str, StoredSession] = {}
     session = await earlier_session(store, "remember milk")
@@ -56,7 +60,7 @@ async def test_resume_restores_the_context_without_a_replay() -> None:
     assert title["title"] == "remember milk"
 
 
-@pytest.mark.rule(133)
+@pytest.mark.rule("session.roots-not-kept")
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 async def test_additional_directories_are_not_restored_from_the_stored_session(method: str) -> None:
     async with connected_client(memory_agent()) as client:
@@ -108,7 +112,15 @@ async def test_a_session_with_a_running_turn_cannot_be_loaded() -> None:
     assert result == {"stopReason": "cancelled"}
 
 
-@pytest.mark.rule(117, 118, 119, 120, 123, 124, 125)
+@pytest.mark.rule(
+    "session.list-first-page",
+    "session.list-empty",
+    "session.list-cwd-filter",
+    "session.list-entry-members",
+    "session.list-invalid-cursor",
+    "session.list-page-size",
+    "session.list-changes-nothing",
+)
 async def test_the_session_list_is_paged_and_filtered_and_opens_no_session() -> None:
     store: dict[str, StoredSession] = {}
     here = [await earlier_session(store, f"remember {n}") for n in range(3)]
@@ -130,7 +142,7 @@ async def test_the_session_list_is_paged_and_filtered_and_opens_no_session() -> 
     assert bad_cursor["code"] == bad_cwd["code"] == -32602
 
 
-@pytest.mark.rule(26, 117)
+@pytest.mark.rule("framing.absent-params", "session.list-first-page")
 async def test_the_session_list_needs_no_params() -> None:
     async with connected_client(memory_agent()) as client:
         for text in (
@@ -141,7 +153,9 @@ async def test_the_session_list_needs_no_params() -> None:
             assert (await client.raw.answer_to(1))["result"]["sessions"] == []
 
 
-@pytest.mark.rule(34, 127, 128)
+@pytest.mark.rule(
+    "framing.agent-empty-results", "session.delete-leaves-list", "session.delete-missing-succeeds"
+)
 async def test_a_deleted_session_is_gone_and_may_be_deleted_again() -> None:
     async with connected_client(memory_agent()) as client:
         session = await client.new_session()
@@ -152,7 +166,7 @@ async def test_a_deleted_session_is_gone_and_may_be_deleted_again() -> None:
         assert (await client.error("session/prompt", {"sessionId": session, "prompt": []}))["code"] == -32002
 
 
-@pytest.mark.rule(281, 283)
+@pytest.mark.rule("fork.new-session", "fork.roots-not-inherited")
 async def test_a_fork_is_a_separate_session_with_the_context_of_its_source() -> None:
     async with connected_client(memory_agent()) as client:
         source = await client.new_session(additionalDirectories=["/home/me/lib"])
@@ -165,7 +179,14 @@ async def test_a_fork_is_a_separate_session_with_the_context_of_its_source() -> 
     assert fork != source
 
 
-@pytest.mark.rule(332, 334, 335, 336, 337, 338)
+@pytest.mark.rule(
+    "archive.hides",
+    "archive.idempotent",
+    "archive.unarchive-opens-nothing",
+    "archive.filter",
+    "archive.filter-invalid-refused",
+    "archive.member-in-list",
+)
 async def test_an_archived_session_is_hidden_until_unarchived() -> None:
     async with connected_client(memory_agent()) as client:
         kept, hidden = await client.new_session(), await client.new_session()
@@ -202,7 +223,7 @@ async def test_a_filter_for_archived_sessions_is_refused_without_archive_support
         assert (await client.error("session/list", {"archived": "only"}))["code"] == -32602
 
 
-@pytest.mark.rule(333)
+@pytest.mark.rule("archive.cancels-turn")
 async def test_archiving_during_a_turn_cancels_it_first() -> None:
     async def busy(turn: Turn) -> None:
         await turn.say("busy")
@@ -222,7 +243,7 @@ async def test_archiving_during_a_turn_cancels_it_first() -> None:
     assert (archived["id"], archived["result"]) == (archive, {})
 
 
-@pytest.mark.rule(342, 343, 344)
+@pytest.mark.rule("status.changes-nothing", "status.open-or-saved", "status.unknown-session")
 async def test_the_session_status_does_not_open_the_session() -> None:
     agent = memory_agent()
     async with connected_client(agent) as one, connected_client(agent) as two:
@@ -238,7 +259,7 @@ async def test_the_session_status_does_not_open_the_session() -> None:
     assert one.updates() == two.updates() == []
 
 
-@pytest.mark.rule(347, 348, 349)
+@pytest.mark.rule("title.stored", "title.invalid-refused", "title.not-overwritten")
 async def test_a_title_set_by_the_client_is_stored_and_kept() -> None:
     store: dict[str, StoredSession] = {}
     session = await earlier_session(store, "remember milk")
@@ -258,7 +279,7 @@ async def test_a_title_set_by_the_client_is_stored_and_kept() -> None:
     assert page["sessions"][0]["title"] == "Groceries"
 
 
-@pytest.mark.rule(352)
+@pytest.mark.rule("system-prompt.applied")
 async def test_an_appended_system_prompt_applies_to_new_load_resume_and_fork() -> None:
     french: dict[str, Any] = {
         "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "Bonjour."}]}
@@ -274,7 +295,7 @@ async def test_an_appended_system_prompt_applies_to_new_load_resume_and_fork() -
         assert await recall(client, fork["sessionId"]) == "Bonjour. nothing"
 
 
-@pytest.mark.rule(353)
+@pytest.mark.rule("system-prompt.invalid-refused")
 @pytest.mark.parametrize(
     "prompt",
     [

@@ -45,7 +45,7 @@ async def ended(process: asyncio.subprocess.Process) -> str:
     return (await asyncio.wait_for(process.stderr.read(), LONG)).decode()
 
 
-@pytest.mark.rule(36)
+@pytest.mark.rule("framing.exits-at-end-of-input")
 @pytest.mark.parametrize("output", EVERY_OUTPUT)
 async def test_an_agent_ends_by_itself_when_its_client_is_killed(output: str) -> None:
     pipe = asyncio.subprocess.PIPE

@@ -30,7 +30,7 @@ def released(client: Client) -> list[str]:
     ]
 
 
-@pytest.mark.rule(68, 247)
+@pytest.mark.rule("initialize.missing-client-capability", "terminal.needs-capability")
 async def test_no_terminal_is_requested_from_a_client_without_terminals() -> None:
     async def runs(turn: Turn) -> None:
         with pytest.raises(NotOffered, match="terminal"):
@@ -43,7 +43,7 @@ async def test_no_terminal_is_requested_from_a_client_without_terminals() -> Non
     assert client.methods() == []
 
 
-@pytest.mark.rule(190, 257, 258)
+@pytest.mark.rule("tool-call.terminal-before-release", "terminal.always-released", "terminal.absolute-cwd")
 async def test_a_terminal_is_created_shown_waited_for_and_released() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.tool_call("Test", kind="execute") as call:
@@ -85,7 +85,7 @@ async def test_a_terminal_is_created_shown_waited_for_and_released() -> None:
     assert released(await run_turn(runs, play)) == ["t1"]
 
 
-@pytest.mark.rule(257, 258)
+@pytest.mark.rule("terminal.always-released", "terminal.absolute-cwd")
 async def test_a_terminal_runs_in_the_session_directory_by_default() -> None:
     async def runs(turn: Turn) -> None:
         result = await turn.run("true")
@@ -104,7 +104,7 @@ async def test_a_terminal_runs_in_the_session_directory_by_default() -> None:
     await run_turn(runs, play)
 
 
-@pytest.mark.rule(190, 257)
+@pytest.mark.rule("tool-call.terminal-before-release", "terminal.always-released")
 async def test_a_command_that_times_out_is_killed_read_and_released() -> None:
     clock = FakeClock()
 
@@ -130,7 +130,7 @@ async def test_a_command_that_times_out_is_killed_read_and_released() -> None:
     assert order == [f"terminal/{verb}" for verb in ("create", "wait_for_exit", "kill", "output", "release")]
 
 
-@pytest.mark.rule(163, 257)
+@pytest.mark.rule("cancel.soon", "terminal.always-released")
 async def test_a_cancelled_turn_releases_its_terminal() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.terminal("sleep", ["99"]) as terminal:
@@ -149,7 +149,7 @@ async def test_a_cancelled_turn_releases_its_terminal() -> None:
     assert released(await run_turn(runs, play)) == ["t1"]
 
 
-@pytest.mark.rule(257)
+@pytest.mark.rule("terminal.always-released")
 async def test_a_turn_cancelled_during_terminal_create_releases_the_terminal() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.terminal("sleep", ["99"]):
@@ -166,7 +166,7 @@ async def test_a_turn_cancelled_during_terminal_create_releases_the_terminal() -
     assert released(await run_turn(runs, play)) == ["t1"]
 
 
-@pytest.mark.rule(257)
+@pytest.mark.rule("terminal.always-released")
 async def test_an_exception_in_the_block_releases_the_terminal() -> None:
     async def runs(turn: Turn) -> None:
         try:
@@ -186,7 +186,7 @@ async def test_an_exception_in_the_block_releases_the_terminal() -> None:
     assert released(await run_turn(runs, play)) == ["t1"]
 
 
-@pytest.mark.rule(257)
+@pytest.mark.rule("terminal.always-released")
 async def test_an_unanswered_release_does_not_block_the_turn() -> None:
     clock = FakeClock()
 

@@ -24,7 +24,19 @@ async def tool_call_updates(turn: Any) -> list[Any]:
     return [{key: value for key, value in update.items() if key != "toolCallId"} for update in found]
 
 
-@pytest.mark.rule(172, 173, 175, 176, 177, 178, 179, 180, 181, 182, 183)
+@pytest.mark.rule(
+    "tool-call.reported",
+    "tool-call.members",
+    "tool-call.kind",
+    "tool-call.status",
+    "tool-call.content",
+    "tool-call.absolute-paths",
+    "tool-call.new-file-diff",
+    "tool-call.line-number",
+    "tool-call.announced",
+    "tool-call.in-progress",
+    "tool-call.final-status",
+)
 async def test_all_updates_of_a_tool_call() -> None:
     async def edits(turn: Turn) -> None:
         scope = turn.tool_call(
@@ -76,7 +88,7 @@ async def test_all_updates_of_a_tool_call() -> None:
     ]
 
 
-@pytest.mark.rule(182, 183)
+@pytest.mark.rule("tool-call.in-progress", "tool-call.final-status")
 async def test_a_call_that_ends_at_once_is_reported_in_progress_first() -> None:
     async def brief(turn: Turn) -> None:
         async with turn.tool_call("Blink"):
@@ -93,7 +105,7 @@ async def test_a_call_that_ends_at_once_is_reported_in_progress_first() -> None:
     ]
 
 
-@pytest.mark.rule(182)
+@pytest.mark.rule("tool-call.in-progress")
 async def test_a_call_is_started_once_and_never_after_its_end() -> None:
     async def restarts(turn: Turn) -> None:
         async with turn.tool_call("Dig") as call:
@@ -110,7 +122,7 @@ async def test_a_call_is_started_once_and_never_after_its_end() -> None:
     ]
 
 
-@pytest.mark.rule(182)
+@pytest.mark.rule("tool-call.in-progress")
 async def test_a_started_call_that_finishes_is_not_reported_in_progress_again() -> None:
     async def finishes(turn: Turn) -> None:
         async with turn.tool_call("Blink") as call:
@@ -128,7 +140,7 @@ async def test_a_started_call_that_finishes_is_not_reported_in_progress_again() 
     ]
 
 
-@pytest.mark.rule(183)
+@pytest.mark.rule("tool-call.final-status")
 async def test_a_call_whose_block_raises_fails_with_the_reason() -> None:
     async def fails(turn: Turn) -> None:
         for error in (ValueError("no such file"), KeyError()):
@@ -156,7 +168,7 @@ async def test_a_call_whose_block_raises_fails_with_the_reason() -> None:
     ]
 
 
-@pytest.mark.rule(183)
+@pytest.mark.rule("tool-call.final-status")
 async def test_a_call_left_open_by_a_task_fails_before_the_response() -> None:
     tasks: list[asyncio.Task[None]] = []
 
@@ -180,7 +192,7 @@ async def test_a_call_left_open_by_a_task_fails_before_the_response() -> None:
     assert len(client.updates_of("tool_call_update")) == 1
 
 
-@pytest.mark.rule(174)
+@pytest.mark.rule("tool-call.unique-id")
 async def test_tool_call_ids_are_unique_even_after_a_load() -> None:
     async def calls(turn: Turn) -> None:
         async with turn.tool_call("One"), turn.tool_call("Two"):

@@ -26,7 +26,7 @@ FILE = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
 
-@pytest.mark.rule(139, 140)
+@pytest.mark.rule("prompt.text-block", "prompt.resource-link-block")
 async def test_text_and_links_are_always_accepted_and_other_blocks_if_advertised() -> None:
     seen: list[Any] = []
 
@@ -49,7 +49,7 @@ async def test_blocks_without_a_capability_are_refused_by_a_strict_agent_only() 
         assert ("error" in answer) is (options is STRICT)
 
 
-@pytest.mark.rule(142, 143)
+@pytest.mark.rule("prompt.stop-reason", "prompt.answered")
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
 async def test_a_handler_may_return_the_stop_reason(reason: Any) -> None:
     async def stops(turn: Turn) -> Any:
@@ -59,7 +59,7 @@ async def test_a_handler_may_return_the_stop_reason(reason: Any) -> None:
         assert (await client.turn(await client.new_session()))[1] == {"stopReason": reason}
 
 
-@pytest.mark.rule(142, 310)
+@pytest.mark.rule("prompt.stop-reason", "usage.prompt-result")
 async def test_a_handler_may_return_the_whole_response() -> None:
     async def spends(turn: Turn) -> PromptResponse:
         return PromptResponse("end_turn", Usage(30, 20, 10))
@@ -92,7 +92,7 @@ async def test_an_invalid_return_value_is_answered_with_an_internal_error(result
     assert answer["error"]["code"] == -32603
 
 
-@pytest.mark.rule(27)
+@pytest.mark.rule("framing.agent-error-members")
 async def test_an_exception_in_a_turn_is_answered_without_its_details() -> None:
     async def fails(turn: Turn) -> None:
         if turn.text == "ours":
@@ -107,7 +107,7 @@ async def test_an_exception_in_a_turn_is_answered_without_its_details() -> None:
     assert theirs["error"] == {"code": -32603, "message": "Internal error", "data": "KeyError in the handler"}
 
 
-@pytest.mark.rule(144, 145, 146)
+@pytest.mark.rule("prompt.updates-before-response", "prompt.update-members", "prompt.chunk-content")
 async def test_all_updates_of_a_turn_precede_its_response() -> None:
     async def counts(turn: Turn) -> None:
         for number in range(500):
@@ -121,7 +121,7 @@ async def test_all_updates_of_a_turn_precede_its_response() -> None:
     assert len(client.updates()) == 500
 
 
-@pytest.mark.rule(147)
+@pytest.mark.rule("prompt.message-id-constant")
 async def test_a_message_id_changes_after_a_thought_tool_call_or_plan() -> None:
     async def speaks(turn: Turn) -> None:
         await turn.say("one ")
@@ -148,7 +148,7 @@ async def test_a_message_id_changes_after_a_thought_tool_call_or_plan() -> None:
     assert sorted(by_id.values()) == sorted([*once, *once, "hm", "hm"])
 
 
-@pytest.mark.rule(24, 151)
+@pytest.mark.rule("framing.agent-invalid-params", "prompt.malformed-refused")
 @pytest.mark.parametrize("prompt", [[{"type": "text"}], [{"type": "zzz"}], 5, None, [5]])
 async def test_a_malformed_prompt_is_refused(prompt: Any) -> None:
     for options in (None, STRICT):
@@ -159,7 +159,7 @@ async def test_a_malformed_prompt_is_refused(prompt: Any) -> None:
         assert error["code"] == -32602
 
 
-@pytest.mark.rule(151, 390)
+@pytest.mark.rule("prompt.malformed-refused", "accord.agent-strict-mode")
 @pytest.mark.dialect(1, 2)
 @pytest.mark.parametrize("prompt", ["hi", ["hi"], {"type": "text", "text": "hi"}])
 async def test_a_prompt_as_bare_text_is_accepted_unless_the_agent_is_strict(prompt: Any) -> None:
@@ -177,7 +177,7 @@ async def test_a_prompt_as_bare_text_is_accepted_unless_the_agent_is_strict(prom
     assert error["code"] == -32602
 
 
-@pytest.mark.rule(385)
+@pytest.mark.rule("accord.second-prompt")
 async def test_a_second_prompt_is_refused_and_the_first_continues() -> None:
     go = asyncio.Event()
 

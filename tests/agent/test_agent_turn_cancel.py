@@ -15,7 +15,13 @@ from accord.schema import (
 from accord.testing.fake_clock import FakeClock
 
 
-@pytest.mark.rule(161, 162, 163, 164, 170)
+@pytest.mark.rule(
+    "cancel.stop-reason",
+    "cancel.no-error",
+    "cancel.soon",
+    "cancel.updates-before-response",
+    "cancel.session-continues",
+)
 async def test_a_cancelled_handler_may_send_updates_before_the_response() -> None:
     cancelled_flags: list[bool] = []
 
@@ -44,7 +50,7 @@ async def test_a_cancelled_handler_may_send_updates_before_the_response() -> Non
     assert cancelled_flags == [True, True]
 
 
-@pytest.mark.rule(161, 162)
+@pytest.mark.rule("cancel.stop-reason", "cancel.no-error")
 @pytest.mark.parametrize("way", ["raises", "returns", "swallows", "refuses"])
 async def test_the_stop_reason_is_cancelled_however_the_handler_ends(way: str) -> None:
     async def works(turn: Turn) -> str | None:
@@ -70,7 +76,7 @@ async def test_the_stop_reason_is_cancelled_however_the_handler_ends(way: str) -
     assert result == {"stopReason": "cancelled"}
 
 
-@pytest.mark.rule(161)
+@pytest.mark.rule("cancel.stop-reason")
 async def test_a_turn_cancelled_right_after_its_prompt_never_starts() -> None:
     started: list[Turn] = []
 
@@ -86,7 +92,7 @@ async def test_a_turn_cancelled_right_after_its_prompt_never_starts() -> None:
     assert started == []
 
 
-@pytest.mark.rule(164)
+@pytest.mark.rule("cancel.updates-before-response")
 async def test_a_handler_that_ignores_cancellation_changes_no_mode_or_option() -> None:
     """A turn that was answered for it may belong to the past: the user may have chosen another mode since."""
     clock, released, over = FakeClock(), asyncio.Event(), asyncio.Event()
@@ -127,7 +133,7 @@ async def test_a_handler_that_ignores_cancellation_changes_no_mode_or_option() -
     assert "current_mode_update" not in str(client.raw.received)
 
 
-@pytest.mark.rule(162, 163, 164)
+@pytest.mark.rule("cancel.no-error", "cancel.soon", "cancel.updates-before-response")
 async def test_a_handler_that_ignores_cancellation_is_answered_for_and_its_output_dropped() -> None:
     clock = FakeClock()
     released = asyncio.Event()
@@ -165,7 +171,7 @@ async def test_a_handler_that_ignores_cancellation_is_answered_for_and_its_outpu
     assert "too late" not in str(client.raw.received)
 
 
-@pytest.mark.rule(168)
+@pytest.mark.rule("cancel.without-turn")
 async def test_a_cancel_without_a_turn_has_no_effect() -> None:
     async def speaks(turn: Turn) -> None:
         await turn.say("hi")
@@ -181,7 +187,7 @@ async def test_a_cancel_without_a_turn_has_no_effect() -> None:
     assert result == {"stopReason": "end_turn"}
 
 
-@pytest.mark.rule(169)
+@pytest.mark.rule("cancel.permission-outcome")
 @pytest.mark.dialect(29)
 @pytest.mark.parametrize("way", ["outcome", "error", "silence"])
 async def test_a_turn_is_cancelled_however_its_permission_request_is_answered(way: str) -> None:
@@ -203,7 +209,7 @@ async def test_a_turn_is_cancelled_however_its_permission_request_is_answered(wa
     assert [update["status"] for update in updates] == ["failed"]
 
 
-@pytest.mark.rule(161)
+@pytest.mark.rule("cancel.stop-reason")
 @pytest.mark.dialect(30, 206)
 async def test_a_cancel_request_is_answered_and_the_old_method_name_works() -> None:
     async def waits(turn: Turn) -> None:
@@ -227,7 +233,7 @@ async def test_a_cancel_request_is_answered_and_the_old_method_name_works() -> N
     assert result == {"stopReason": "cancelled"}
 
 
-@pytest.mark.rule(157)
+@pytest.mark.rule("prompt.requests-during-turn")
 async def test_other_requests_are_served_during_a_turn() -> None:
     async def waits(turn: Turn) -> None:
         await turn.client.read_text_file("a.txt")

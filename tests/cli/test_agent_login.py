@@ -76,7 +76,7 @@ def harness(tmp_path: Path) -> LoginHarness:
 # -- on a terminal ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule(78, 79, 80)
+@pytest.mark.rule("auth.terminal-capability", "auth.terminal-method-not-authenticated", "auth.terminal-login")
 def test_a_terminal_method_runs_the_program_of_the_agent(harness: LoginHarness) -> None:
     with harness.at_terminal("login", "gated") as terminal:
         terminal.expect("How do you want to sign in to gated?")
@@ -97,7 +97,7 @@ def test_a_terminal_method_runs_the_program_of_the_agent(harness: LoginHarness) 
     harness.accord("run", "-a", "gated", "hello")
 
 
-@pytest.mark.rule(80)
+@pytest.mark.rule("auth.terminal-login")
 def test_a_failed_sign_in_program_is_an_error(harness: LoginHarness) -> None:
     with harness.at_terminal("login", "gated", "tty") as terminal:
         terminal.expect("Password? ")
@@ -107,7 +107,7 @@ def test_a_failed_sign_in_program_is_an_error(harness: LoginHarness) -> None:
     assert not harness.state.exists()
 
 
-@pytest.mark.rule(81)
+@pytest.mark.rule("auth.method-without-type")
 def test_an_agent_method_shows_the_output_of_the_agent(harness: LoginHarness) -> None:
     with harness.at_terminal("login", "gated") as terminal:
         terminal.expect("Number or id: ")
@@ -159,7 +159,7 @@ def test_ctrl_c_ends_the_question_and_the_sign_in_program(harness: LoginHarness)
 # -- without a terminal ----------------------------------------------------------------------------------
 
 
-@pytest.mark.rule(78)
+@pytest.mark.rule("auth.terminal-capability")
 def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> None:
     output = harness.accord("agents", "login", "gated", code=2)
     assert output == ("accord agents: gated has several sign-in methods; pass one of: account, tty, key\n")
@@ -169,7 +169,7 @@ def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> N
     assert harness.called("authenticate") == []
 
 
-@pytest.mark.rule(81, 84)
+@pytest.mark.rule("auth.method-without-type", "auth.offers-login")
 def test_sign_in_and_sign_out_change_what_a_run_may_do(harness: LoginHarness) -> None:
     output = harness.accord("run", "-a", "gated", "hello", code=6)
     assert "accord agents login gated account" in output
@@ -200,7 +200,7 @@ def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> N
     assert harness.called("authenticate") == []
 
 
-@pytest.mark.rule(86)
+@pytest.mark.rule("auth.logout-needs-capability")
 def test_unsupported_sign_in_and_sign_out_are_reported(harness: LoginHarness) -> None:
     harness.offer(GATED_NO_LOGOUT="1")
     assert "offers no sign-in over ACP" in harness.accord("agents", "login", "gated", code=2)

@@ -87,7 +87,7 @@ def harness(tmp_path: Path) -> SessionsHarness:
 # -- list ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule(121, 122)
+@pytest.mark.rule("session.list-last-page", "session.list-cursor-verbatim")
 def test_list_reads_all_pages_of_the_agent_and_shows_local_times(harness: SessionsHarness) -> None:
     assert harness.sessions("list").splitlines() == [
         "aaa-1  2026-08-01 19:00  First red <U+202E>back<U+202C>",
@@ -122,7 +122,7 @@ def test_list_prints_json(harness: SessionsHarness) -> None:
     }
 
 
-@pytest.mark.rule(116)
+@pytest.mark.rule("session.list-needs-capability")
 def test_recorded_sessions_are_listed_when_the_agent_cannot_list(harness: SessionsHarness) -> None:
     harness.agent("keeper", sys.executable, KEEPER, KEEPER_WITHOUT="list,load")
     harness.record("keeper", "r-1", "Yes.")
@@ -257,7 +257,12 @@ Input:
 """
 
 
-@pytest.mark.rule(108, 134, 135, 150)
+@pytest.mark.rule(
+    "session.load-shown-as-history",
+    "session.roots-sent-again",
+    "session.roots-not-merged",
+    "prompt.text-as-markdown",
+)
 def test_export_markdown_keeps_the_markdown_of_the_agent(harness: SessionsHarness) -> None:
     text = harness.sessions("export", "bbb-3")
     head, body = text.split("\n\n## You", 1)
@@ -308,7 +313,7 @@ def test_show_prints_text_or_json(harness: SessionsHarness) -> None:
     assert json.loads(harness.sessions("show", "bbb-3", "--json"))["version"] == 1
 
 
-@pytest.mark.rule(150)
+@pytest.mark.rule("prompt.text-as-markdown")
 def test_show_renders_markdown_on_a_terminal(harness: SessionsHarness) -> None:
     env = {**harness.env, "TERM": "xterm-256color"}
     with in_terminal("sessions", "show", "bbb-3", "--cwd", str(harness.project), env=env) as terminal:
@@ -318,7 +323,7 @@ def test_show_renders_markdown_on_a_terminal(harness: SessionsHarness) -> None:
     assert "\x1b[31mred" not in terminal.shown
 
 
-@pytest.mark.rule(103)
+@pytest.mark.rule("session.load-needs-capability")
 @pytest.mark.parametrize(
     ("without", "why"),
     [
@@ -390,7 +395,7 @@ def test_fork_prints_the_new_session_id(harness: SessionsHarness) -> None:
     assert made == {"agent": "keeper", "sessionId": "bbb-3-fork", "forkedFrom": "bbb-3"}
 
 
-@pytest.mark.rule(126, 282)
+@pytest.mark.rule("session.delete-needs-capability", "fork.needs-capability")
 def test_unsupported_methods_are_not_called(harness: SessionsHarness) -> None:
     harness.agent("keeper", sys.executable, KEEPER, KEEPER_WITHOUT="fork,delete")
     harness.sessions("fork", "bbb-3", code=2)

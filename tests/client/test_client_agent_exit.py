@@ -46,7 +46,7 @@ async def test_a_working_folder_that_does_not_exist_raises_never_started(tmp_pat
             pass
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 @pytest.mark.parametrize("phase", ["start", "initialize"])
 async def test_an_exit_before_or_during_initialize_raises_handshake_failed(phase):
     with pytest.raises(HandshakeFailed, match="exited with code 7 before initialize was answered") as caught:
@@ -68,7 +68,7 @@ async def test_a_program_that_is_not_an_agent_raises_handshake_failed_with_its_o
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 @pytest.mark.parametrize("how", ["exit", "kill"])
 async def test_an_exit_during_session_new_raises(how, tmp_path):
     async with connect_agent(f"{how}:new") as agent:
@@ -110,7 +110,7 @@ async def _until_end(events):
             return
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 @pytest.mark.parametrize("how", ["exit", "kill"])
 async def test_an_exit_during_a_turn_ends_the_turn_and_raises(how, tmp_path):
     async with connect_agent(f"{how}:turn") as agent:
@@ -197,7 +197,7 @@ async def test_stderr_lines_of_the_agent_are_passed_to_on_stderr(tmp_path):
     assert [line.strip() for line in lines] == ["the disk is full"]
 
 
-@pytest.mark.rule(2, 4, 30)
+@pytest.mark.rule("framing.client-only-messages", "framing.client-one-line", "framing.client-no-batch")
 async def test_only_json_messages_are_written_to_the_agents_stdin(tmp_path):
     record = tmp_path / "stdin"
     env = CLOSE | {"SCRIPTED_STDIN": str(record)}

@@ -18,7 +18,7 @@ AGENT_LOGIN = {"id": "login", "name": "Log in"}
 TERMINAL_LOGIN = {"id": "tty", "name": "Terminal", "type": "terminal", "args": ["--login"], "env": {"T": "1"}}
 
 
-@pytest.mark.rule(81, 84)
+@pytest.mark.rule("auth.method-without-type", "auth.offers-login")
 async def test_a_session_can_be_opened_after_sign_in():
     async with connected(authMethods=[AGENT_LOGIN]) as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
@@ -37,7 +37,7 @@ async def test_a_session_can_be_opened_after_sign_in():
         assert session.id == "s1"
 
 
-@pytest.mark.rule(79)
+@pytest.mark.rule("auth.terminal-method-not-authenticated")
 async def test_a_terminal_method_is_never_named_in_authenticate():
     async with connected(authMethods=[TERMINAL_LOGIN]) as (agent, peer):
         with pytest.raises(UsageError, match="terminal method"):
@@ -50,7 +50,7 @@ async def test_a_terminal_method_is_never_named_in_authenticate():
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(329)
+@pytest.mark.rule("auth.invalid-terminal-method")
 async def test_an_invalid_terminal_method_is_dropped_and_the_others_stay():
     broken = {"id": "bad", "name": "Bad", "type": "terminal", "args": "--login"}
     worse = {"id": "worse", "name": "Worse", "type": "terminal", "env": [{"name": "A", "value": "b"}]}
@@ -60,7 +60,7 @@ async def test_an_invalid_terminal_method_is_dropped_and_the_others_stay():
             await agent.authenticate("bad")
 
 
-@pytest.mark.rule(86)
+@pytest.mark.rule("auth.logout-needs-capability")
 @pytest.mark.parametrize("auth", [{}, {"logout": None}, None])
 async def test_logout_is_refused_unless_the_agent_offers_it(auth):
     async with connected({} if auth is None else {"auth": auth}) as (agent, peer):
@@ -69,7 +69,7 @@ async def test_logout_is_refused_unless_the_agent_offers_it(auth):
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(86)
+@pytest.mark.rule("auth.logout-needs-capability")
 async def test_logout_is_sent_to_the_agent():
     async with connected() as (agent, peer):
         logging_out = asyncio.create_task(agent.logout())
@@ -78,7 +78,7 @@ async def test_logout_is_sent_to_the_agent():
         await logging_out
 
 
-@pytest.mark.rule(80)
+@pytest.mark.rule("auth.terminal-login")
 async def test_terminal_sign_in_runs_the_same_program_and_reconnects(tmp_path):
     log = tmp_path / "starts"
     ran: list[object] = []
@@ -102,7 +102,7 @@ async def test_terminal_sign_in_runs_the_same_program_and_reconnects(tmp_path):
     assert len(ran) == 1
 
 
-@pytest.mark.rule(80)
+@pytest.mark.rule("auth.terminal-login")
 async def test_a_failed_terminal_sign_in_keeps_the_connection(tmp_path):
     log = tmp_path / "starts"
     env = {"SCRIPTED_LOG": str(log), "LOGIN_EXIT": "1"}
@@ -115,7 +115,7 @@ async def test_a_failed_terminal_sign_in_keeps_the_connection(tmp_path):
     assert len(log.read_text().splitlines()) == 2
 
 
-@pytest.mark.rule(78)
+@pytest.mark.rule("auth.terminal-capability")
 async def test_terminal_sign_in_is_advertised_only_for_programs_with_a_login_handler():
     handlers = ClientHandlers(login=run_in_terminal)
     from accord.client import ClientFeatures
@@ -126,7 +126,7 @@ async def test_terminal_sign_in_is_advertised_only_for_programs_with_a_login_han
     assert not client_capabilities(ClientHandlers(), ClientFeatures(), can_rerun=True).auth
 
 
-@pytest.mark.rule(357, 362, 363)
+@pytest.mark.rule("auth-status.needs-capability", "auth-status.unknown-state", "auth-status.account-private")
 async def test_auth_status_can_be_requested_and_changes_are_events():
     async with connected() as (agent, peer):
         events = agent.events()

@@ -21,7 +21,7 @@ async def never(_request):
     await asyncio.Event().wait()
 
 
-@pytest.mark.rule(160, 167)
+@pytest.mark.rule("cancel.notification", "cancel.late-updates-applied")
 async def test_cancel_is_a_notification_and_the_turn_continues_until_its_response():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("count to a million"))
@@ -51,7 +51,7 @@ async def test_cancel_is_a_notification_and_the_turn_continues_until_its_respons
     assert [message.get("method") for message in peer.received].count("session/cancel") == 1
 
 
-@pytest.mark.rule(166)
+@pytest.mark.rule("cancel.open-tool-calls-marked")
 async def test_open_tool_calls_are_marked_cancelled():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -66,7 +66,7 @@ async def test_open_tool_calls_are_marked_cancelled():
         await turn.end()
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 async def test_cancel_answers_every_pending_permission_request():
     async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -87,7 +87,7 @@ async def test_cancel_answers_every_pending_permission_request():
         await turn.end()
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 async def test_an_agent_that_withdraws_its_request_after_the_cancel_gets_the_answer_too():
     async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -196,7 +196,7 @@ async def test_cancelling_an_ask_cancels_its_turn():
         peer.reply(prompt, {"stopReason": "cancelled"})
 
 
-@pytest.mark.rule(171)
+@pytest.mark.rule("cancel.waits-before-next-prompt")
 async def test_the_next_prompt_waits_for_the_response_to_the_cancelled_one():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("one"))
@@ -253,7 +253,7 @@ async def test_a_cancelled_turn_without_a_response_times_out():
         assert kinds(await again.end())[-1] == "TurnEnded"
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 async def test_cancelling_a_session_answers_the_permission_requests_of_its_subagents():
     async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -269,7 +269,7 @@ async def test_cancelling_a_session_answers_the_permission_requests_of_its_subag
         await turn.end()
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 async def test_cancelling_a_session_answers_the_permission_requests_of_subagents_of_subagents():
     async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
         turn = EventCollector(session.prompt("go"))

@@ -50,7 +50,7 @@ async def answer_to_form(handler, options=None, **more):
         return await peer.result_of("elicitation/create", form(**more))
 
 
-@pytest.mark.rule(271, 272)
+@pytest.mark.rule("elicitation.action", "elicitation.dismissal")
 async def test_a_form_can_be_submitted_declined_or_dismissed():
     values = {"how": "b", "name": "abc", "count": 1, "ratio": 0.5, "sure": True, "tags": ["x"], "more": []}
     assert await answer_to_form(lambda form: values) == {"action": "accept", "content": values}
@@ -69,7 +69,7 @@ async def test_a_form_can_be_submitted_declined_or_dismissed():
     }
 
 
-@pytest.mark.rule(273, 279)
+@pytest.mark.rule("elicitation.validated", "elicitation.form-review")
 async def test_a_form_has_the_agent_name_fields_defaults_and_problems():
     seen: list[object] = []
 
@@ -141,7 +141,7 @@ async def test_a_failing_form_handler_cancels_the_elicitation():
     assert await answer_to_form(broken) == {"action": "cancel"}
 
 
-@pytest.mark.rule(280)
+@pytest.mark.rule("elicitation.bounded-pattern")
 async def test_a_hostile_pattern_does_not_block_the_client():
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     async with in_session(handlers=ClientHandlers(forms=lambda form: {"x": "a" * 60 + "!"})) as (
@@ -162,7 +162,7 @@ async def test_a_hostile_pattern_does_not_prevent_the_other_checks():
     assert await matches([]) == []
 
 
-@pytest.mark.rule(261, 277)
+@pytest.mark.rule("elicitation.unadvertised-mode", "elicitation.unknown-mode")
 async def test_unknown_and_unsupported_elicitation_modes_are_refused():
     never = ClientHandlers(forms=_must_not_be_asked)
     async with in_session(handlers=never) as (_, peer):
@@ -181,14 +181,14 @@ def _must_not_be_asked(_question):
     raise AssertionError
 
 
-@pytest.mark.rule(384)
+@pytest.mark.rule("accord.client-unknown-session")
 async def test_an_elicitation_for_an_unknown_session_is_refused():
     async with in_session(handlers=ClientHandlers(forms=_must_not_be_asked)) as (_, peer):
         error = await peer.error_of("elicitation/create", form(sessionId="nope"))
         assert (error["code"], error["data"]) == (-32002, {"sessionId": "nope"})
 
 
-@pytest.mark.rule(278)
+@pytest.mark.rule("elicitation.url-only-on-consent")
 async def test_a_url_is_shown_in_full_with_its_host_and_never_opened():
     server = socket.create_server(("127.0.0.1", 0))
     server.setblocking(False)
@@ -212,7 +212,7 @@ async def test_a_url_is_shown_in_full_with_its_host_and_never_opened():
     server.close()
 
 
-@pytest.mark.rule(272, 278)
+@pytest.mark.rule("elicitation.dismissal", "elicitation.url-only-on-consent")
 async def test_a_url_that_the_user_does_not_accept_is_declined_or_cancelled():
     for answer, action in ((False, "decline"), (None, "cancel"), ("yes", "cancel")):
         says: Any = answer
@@ -228,7 +228,7 @@ async def test_an_invalid_url_is_not_shown(url):
         assert (await peer.error_of("elicitation/create", address(url)))["code"] == -32602
 
 
-@pytest.mark.rule(270)
+@pytest.mark.rule("elicitation.unknown-completion")
 async def test_completions_are_matched_by_id_and_unknown_ones_are_ignored():
     addresses = []
 

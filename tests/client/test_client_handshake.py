@@ -18,7 +18,13 @@ def start_connecting(**more):
     return asyncio.create_task(connect_transport(ours, **more).__aenter__()), RawAgent(theirs)
 
 
-@pytest.mark.rule(47, 58, 59, 60, 61)
+@pytest.mark.rule(
+    "extension.client-announced",
+    "initialize.first",
+    "initialize.version-sent",
+    "initialize.client-info",
+    "initialize.client-capabilities-member",
+)
 async def test_initialize_is_sent_first_with_version_name_and_capabilities():
     handlers = ClientHandlers(workspace=local_workspace, forms=lambda form: None, urls=lambda address: None)
     info = Implementation("my-editor", "2.1", title="My Editor")
@@ -43,7 +49,7 @@ async def test_initialize_is_sent_first_with_version_name_and_capabilities():
     }
 
 
-@pytest.mark.rule(78)
+@pytest.mark.rule("auth.terminal-capability")
 async def test_only_implemented_features_are_advertised():
     handlers = ClientHandlers(workspace=local_workspace, offer=("read",), login=_never)
     options = ClientOptions(features=ClientFeatures(notices=False, compaction=False, boolean_options=False))
@@ -60,7 +66,7 @@ async def _never(_launch):
     raise AssertionError
 
 
-@pytest.mark.rule(64)
+@pytest.mark.rule("initialize.unsupported-version")
 @pytest.mark.parametrize("version", [0, 2, 9])
 async def test_another_protocol_version_fails_and_closes_the_connection(version):
     task, peer = start_connecting()
@@ -99,7 +105,7 @@ async def test_a_connection_closed_before_the_response_fails_the_handshake():
         await task
 
 
-@pytest.mark.rule(69, 75)
+@pytest.mark.rule("initialize.missing-agent-capability", "initialize.minimal-agent")
 async def test_an_agent_without_capabilities_can_only_be_prompted():
     async with connected({}) as (agent, peer):
         assert agent.info is None
@@ -134,7 +140,7 @@ async def test_an_agent_without_capabilities_can_only_be_prompted():
         ]
 
 
-@pytest.mark.rule(69, 75)
+@pytest.mark.rule("initialize.missing-agent-capability", "initialize.minimal-agent")
 async def test_a_missing_capabilities_member_means_no_capabilities():
     task, peer = start_connecting()
     peer.reply(await peer.next("initialize"), {"protocolVersion": 1})
@@ -144,7 +150,7 @@ async def test_a_missing_capabilities_member_means_no_capabilities():
     await agent.aclose()
 
 
-@pytest.mark.rule(71)
+@pytest.mark.rule("initialize.client-malformed-capability")
 async def test_malformed_capabilities_count_as_missing():
     odd = {"loadSession": "yes", "sessionCapabilities": False, "auth": {"logout": None}, "mcpCapabilities": 5}
     async with connected(odd) as (agent, peer):
@@ -154,7 +160,7 @@ async def test_malformed_capabilities_count_as_missing():
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(22)
+@pytest.mark.rule("framing.client-survives-invalid-json")
 async def test_noise_on_the_agents_stdout_is_skipped_and_reported():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.kind))
@@ -184,7 +190,13 @@ async def test_noise_on_the_agents_stdout_is_skipped_and_reported():
     assert sorted(reports) == ["invalid"] * 3 + ["noise"] * 4
 
 
-@pytest.mark.rule(10, 12, 16, 18, 28)
+@pytest.mark.rule(
+    "framing.client-returns-id",
+    "framing.client-one-answer",
+    "framing.client-unknown-method",
+    "framing.client-unknown-extension",
+    "framing.client-error-members",
+)
 async def test_ids_are_echoed_exactly_and_unknown_methods_are_refused():
     async with in_session() as (_, peer):
         for id in (0, -7, 2**62, "perm_1", "ü 1", ""):
@@ -197,7 +209,7 @@ async def test_ids_are_echoed_exactly_and_unknown_methods_are_refused():
         assert all(("result" in m) != ("error" in m) for m in peer.received if "method" not in m)
 
 
-@pytest.mark.rule(14)
+@pytest.mark.rule("framing.client-silent-on-notification")
 async def test_notifications_are_never_answered():
     async with in_session() as (session, peer):
         for number in range(50):
@@ -210,7 +222,9 @@ async def test_notifications_are_never_answered():
         assert session.state.messages[0].text == "".join(map(str, range(50)))
 
 
-@pytest.mark.rule(33, 39, 41)
+@pytest.mark.rule(
+    "framing.client-extra-members", "extension.client-accepts-meta", "extension.client-malformed-meta"
+)
 async def test_unknown_members_and_meta_are_accepted_everywhere():
     meta = {"_meta": {"vendor.dev/x": {"deep": [1]}}, "zzz": 1}
     async with connected({"loadSession": True, **meta}, **meta) as (agent, peer):
@@ -250,7 +264,11 @@ async def test_unmatched_and_repeated_responses_are_ignored():
         assert ended.stop_reason == "end_turn"
 
 
-@pytest.mark.rule(51, 53, 57)
+@pytest.mark.rule(
+    "cancel-request.client-still-answered",
+    "cancel-request.client-unknown-id",
+    "cancel-request.client-other-notification",
+)
 async def test_the_agent_can_cancel_its_own_request():
     cancelled = asyncio.Event()
 
@@ -278,7 +296,7 @@ async def test_the_agent_can_cancel_its_own_request():
         assert [m.get("id") for m in peer.received if "method" not in m] == [asked]
 
 
-@pytest.mark.rule(55)
+@pytest.mark.rule("cancel-request.client-own-abort")
 async def test_closing_answers_pending_requests_as_cancelled(tmp_path):
     handlers = ClientHandlers(workspace=local_workspace)
     async with in_session(handlers=handlers, cwd=tmp_path) as (_, peer):
@@ -290,7 +308,7 @@ async def test_closing_answers_pending_requests_as_cancelled(tmp_path):
     assert (await peer.answer_to(waiting))["error"]["code"] == -32800
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 async def test_every_open_call_fails_when_the_agent_closes_the_connection():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("hi"))
@@ -307,7 +325,7 @@ async def test_every_open_call_fails_when_the_agent_closes_the_connection():
             await session.ask("again")
 
 
-@pytest.mark.rule(45)
+@pytest.mark.rule("extension.client-known-methods")
 async def test_extension_methods_work_in_both_directions():
     notifications: list[object] = []
 

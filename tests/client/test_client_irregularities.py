@@ -25,7 +25,7 @@ async def start_turn(session, peer):
     return turn, await peer.next("session/prompt")
 
 
-@pytest.mark.rule(10)
+@pytest.mark.rule("framing.client-returns-id")
 async def test_request_ids_of_any_kind_are_accepted():
     async with in_session(handlers=ClientHandlers(permissions=allow_all)) as (session, peer):
         turn, prompt = await start_turn(session, peer)
@@ -87,7 +87,7 @@ async def test_a_rejection_may_end_the_turn_without_a_tool_call_update():
             assert not session.state.tool_calls["c1"].open
 
 
-@pytest.mark.rule(184)
+@pytest.mark.rule("tool-call.default-kind-and-status")
 async def test_omitted_status_and_kind_have_defaults():
     async with in_session() as (session, peer):
         peer.update("s1", "tool_call", toolCallId="c1", title="Bare")
@@ -109,7 +109,7 @@ async def test_updates_after_the_prompt_response_are_applied():
         assert session.state.title == "After"
 
 
-@pytest.mark.rule(156)
+@pytest.mark.rule("prompt.updates-around-session-new")
 async def test_updates_before_the_session_new_response_are_kept():
     async with connected() as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
@@ -120,7 +120,9 @@ async def test_updates_before_the_session_new_response_are_kept():
         assert session.state.settings.current_mode_id == "code"
 
 
-@pytest.mark.rule(16, 18, 20)
+@pytest.mark.rule(
+    "framing.client-unknown-method", "framing.client-unknown-extension", "framing.client-unknown-notification"
+)
 async def test_custom_notifications_are_ignored_and_custom_requests_refused():
     async with in_session() as (session, peer):
         turn, prompt = await start_turn(session, peer)
@@ -198,7 +200,7 @@ async def test_an_option_is_updated_by_a_later_update_when_the_response_is_empty
         assert session.state.settings.config_options[0].current_value is True
 
 
-@pytest.mark.rule(59)
+@pytest.mark.rule("initialize.version-sent")
 async def test_initialize_asks_for_protocol_version_1():
     async with connected() as (_, peer):
         version = peer.received[0]["params"]["protocolVersion"]
@@ -218,7 +220,7 @@ async def test_log_lines_on_stdout_are_reported_as_noise():
     assert reports == ["noise", "noise"]
 
 
-@pytest.mark.rule(84)
+@pytest.mark.rule("auth.offers-login")
 async def test_auth_required_from_session_new_can_be_followed_by_sign_in():
     async with connected(authMethods=[{"id": "login", "name": "Log in"}]) as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))

@@ -14,7 +14,7 @@ def message(method="tools/list", request_id="r1", **more):
     return {"serverId": "srv", "requestId": request_id, "method": method, **more}
 
 
-@pytest.mark.rule(301, 365, 367)
+@pytest.mark.rule("mcp.needs-capability", "mcp.result-or-error", "mcp.notification-of-active-request")
 async def test_mcp_calls_return_results_errors_and_progress():
     calls = []
 
@@ -45,7 +45,7 @@ async def test_mcp_calls_return_results_errors_and_progress():
         )
 
 
-@pytest.mark.rule(368)
+@pytest.mark.rule("mcp.malformed-refused")
 @pytest.mark.parametrize("broken", [{"requestId": None}, {"params": []}, {"serverId": "nope"}])
 async def test_a_malformed_mcp_message_is_answered_with_an_acp_error(broken):
     async def serve(_call):

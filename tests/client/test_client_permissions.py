@@ -26,7 +26,7 @@ async def decide(handler, offered=YES_NO, **call):
         return await peer.result_of("session/request_permission", question(offered, **call))
 
 
-@pytest.mark.rule(196)
+@pytest.mark.rule("permission.served")
 async def test_without_a_handler_every_request_is_rejected():
     async with in_session() as (_, peer):
         assert await peer.result_of("session/request_permission", question()) == selected("no")
@@ -35,7 +35,7 @@ async def test_without_a_handler_every_request_is_rejected():
         assert await peer.result_of("session/request_permission", question(only_yes)) == CANCELLED
 
 
-@pytest.mark.rule(197)
+@pytest.mark.rule("permission.offered-option")
 @pytest.mark.dialect(27)
 async def test_a_handler_returns_an_offered_option_or_its_id():
     odd = options("x 1:allow_once", "ü:reject_once")
@@ -89,7 +89,7 @@ async def test_a_failing_handler_denies_and_is_reported():
     ]
 
 
-@pytest.mark.rule(202)
+@pytest.mark.rule("permission.concurrent")
 async def test_several_requests_at_once_are_answered_in_any_order():
     waiting: dict[str, asyncio.Future[str]] = {}
 
@@ -143,7 +143,7 @@ async def test_a_request_shows_the_current_state_of_its_tool_call():
     assert asked == [("Edit a.py", "edit", "pending", 1), ("New", "other", "pending", 0)]
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 async def test_allow_reads_approves_only_official_read_kinds_once():
     assert await decide(allow_reads, kind="read") == selected("yes")
     assert await decide(allow_reads, kind="search") == selected("yes")
@@ -152,14 +152,14 @@ async def test_allow_reads_approves_only_official_read_kinds_once():
     assert await decide(allow_reads) == selected("no")
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 @pytest.mark.dialect(16, 73)
 @pytest.mark.parametrize("kind", ["file", "Read", "READ", "read_file", "search ", 5, None, ["read"]])
 async def test_a_repaired_kind_is_not_approved(kind):
     assert await decide(allow_reads, kind=kind) == selected("no")
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 async def test_the_announced_kind_counts_unless_the_request_has_another():
     async with in_session(handlers=ClientHandlers(permissions=allow_reads)) as (_, peer):
         peer.update("s1", "tool_call", toolCallId="c1", title="Read a.py", kind="read")
@@ -171,7 +171,7 @@ async def test_the_announced_kind_counts_unless_the_request_has_another():
         assert await peer.result_of("session/request_permission", repaired) == selected("no")
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 async def test_automatic_approval_never_selects_allow_always_or_a_repaired_option():
     always = options("always:allow_always", "no:reject_once")
     assert await decide(allow_reads, always, kind="read") == selected("no")
@@ -190,7 +190,7 @@ async def test_a_custom_handler_can_use_the_ready_made_ones():
     assert await decide(only_tests, title="rm -rf /") == selected("no")
 
 
-@pytest.mark.rule(384)
+@pytest.mark.rule("accord.client-unknown-session")
 async def test_a_request_for_an_unknown_session_is_refused_without_asking():
     async with in_session(handlers=ClientHandlers(permissions=_must_not_be_asked)) as (_, peer):
         error = await peer.error_of("session/request_permission", question(session_id="nope", kind="read"))
@@ -201,7 +201,7 @@ def _must_not_be_asked(_request):
     raise AssertionError
 
 
-@pytest.mark.rule(25, 28)
+@pytest.mark.rule("framing.client-invalid-params", "framing.client-error-members")
 @pytest.mark.parametrize(
     "broken",
     [
@@ -258,7 +258,7 @@ async def test_a_repaired_request_is_never_approved_automatically():
     assert answer == CANCELLED
 
 
-@pytest.mark.rule(391)
+@pytest.mark.rule("accord.client-strict-mode")
 async def test_strict_mode_refuses_dialect_permission_requests():
     async with in_session(options=ClientOptions(strict=True)) as (_, peer):
         assert (await peer.error_of("request_permission", question()))["code"] == -32601

@@ -40,7 +40,13 @@ def without(*path: str) -> dict:
     return copy(EVERYTHING, list(path))
 
 
-@pytest.mark.rule(90, 91, 100, 101, 130)
+@pytest.mark.rule(
+    "session.new-members",
+    "session.absolute-cwd",
+    "session.stdio-mcp-members",
+    "session.http-mcp-members",
+    "session.roots-absolute",
+)
 async def test_a_new_session_sends_folders_servers_and_system_prompt(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     servers = [
@@ -73,7 +79,9 @@ async def test_a_new_session_sends_folders_servers_and_system_prompt(tmp_path, m
         assert session.state.cwd == str(tmp_path)
 
 
-@pytest.mark.rule(98, 99, 301)
+@pytest.mark.rule(
+    "session.http-mcp-needs-capability", "session.sse-mcp-needs-capability", "mcp.needs-capability"
+)
 @pytest.mark.parametrize(("server", "gate"), [(HTTP, "http"), (SSE, "sse"), (ACP, "acp")])
 async def test_mcp_transports_the_agent_does_not_support_are_refused_locally(server, gate):
     async with connected(without("mcpCapabilities", gate)) as (agent, peer):
@@ -87,14 +95,14 @@ async def test_mcp_transports_the_agent_does_not_support_are_refused_locally(ser
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(301)
+@pytest.mark.rule("mcp.needs-capability")
 async def test_server_ids_must_be_unique():
     async with connected() as (agent, _):
         with pytest.raises(UsageError, match="unique"):
             await agent.new_session("/project", mcp_servers=[ACP, McpServerAcp("other", "srv-1")])
 
 
-@pytest.mark.rule(129)
+@pytest.mark.rule("session.roots-need-capability")
 async def test_additional_directories_are_refused_without_the_capability():
     async with connected(without("sessionCapabilities", "additionalDirectories")) as (agent, peer):
         for call in (
@@ -107,7 +115,7 @@ async def test_additional_directories_are_refused_without_the_capability():
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(351)
+@pytest.mark.rule("system-prompt.needs-capability")
 async def test_a_system_prompt_is_refused_without_the_capability():
     append, override = (SystemPrompt(mode, [TextContent("x")]) for mode in ("append", "override"))
     async with connected(without("sessionCapabilities", "systemPrompt")) as (agent, peer):
@@ -137,7 +145,17 @@ async def test_invalid_arguments_of_new_session_are_not_sent():
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(103, 109, 113, 116, 126, 282, 330, 341, 346)
+@pytest.mark.rule(
+    "session.load-needs-capability",
+    "session.resume-needs-capability",
+    "session.close-needs-capability",
+    "session.list-needs-capability",
+    "session.delete-needs-capability",
+    "fork.needs-capability",
+    "archive.needs-capability",
+    "status.needs-capability",
+    "title.needs-capability",
+)
 @pytest.mark.parametrize("null", [False, True])
 async def test_optional_methods_are_refused_locally_without_their_capability(null):
     gates = ["resume", "close", "list", "delete", "fork", "archive", "status", "title"]
@@ -163,7 +181,7 @@ async def test_optional_methods_are_refused_locally_without_their_capability(nul
         assert len(peer.received) == 2
 
 
-@pytest.mark.rule(330)
+@pytest.mark.rule("archive.needs-capability")
 async def test_the_archived_filter_needs_its_capability():
     async with connected(without("sessionCapabilities", "archive")) as (agent, peer):
         with pytest.raises(NotOffered, match="archived"):
@@ -171,7 +189,7 @@ async def test_the_archived_filter_needs_its_capability():
         assert len(peer.received) == 1
 
 
-@pytest.mark.rule(108, 134, 356)
+@pytest.mark.rule("session.load-shown-as-history", "session.roots-sent-again", "system-prompt.sent-again")
 async def test_load_replays_the_history_into_the_state():
     prompt = SystemPrompt("append", [TextContent("Be brief.")])
     modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
@@ -202,7 +220,7 @@ async def test_load_replays_the_history_into_the_state():
         assert kinds(await turn.end()) == ["TurnStarted", "TurnEnded"]
 
 
-@pytest.mark.rule(107)
+@pytest.mark.rule("session.load-null-result")
 @pytest.mark.parametrize("answer", [None, {}])
 async def test_load_and_resume_accept_null_and_empty_responses(answer):
     async with connected() as (agent, peer):
@@ -268,7 +286,7 @@ async def test_a_load_without_a_replay_keeps_the_history_and_a_late_replay_is_ap
         assert session.state.messages[0].text == "history"
 
 
-@pytest.mark.rule(134)
+@pytest.mark.rule("session.roots-sent-again")
 async def test_resume_sends_the_folders_and_restores_no_history():
     async with connected() as (agent, peer):
         resuming = asyncio.create_task(
@@ -289,7 +307,7 @@ async def test_resume_sends_the_folders_and_restores_no_history():
         assert session.state.settings.current_mode_id == "plan"
 
 
-@pytest.mark.rule(121, 122, 135)
+@pytest.mark.rule("session.list-last-page", "session.list-cursor-verbatim", "session.roots-not-merged")
 async def test_the_session_list_is_read_page_by_page_with_unchanged_cursors():
     cursor = ' odd/+%="ü\\n'
     async with connected() as (agent, peer):
@@ -309,7 +327,7 @@ async def test_the_session_list_is_read_page_by_page_with_unchanged_cursors():
         assert len(peer.received) == 3
 
 
-@pytest.mark.rule(339)
+@pytest.mark.rule("archive.filter-kept-in-pages")
 async def test_the_archived_filter_is_sent_with_every_page():
     async with connected() as (agent, peer):
         listing = asyncio.create_task(collect(agent.list_sessions(archived="only")))
@@ -386,7 +404,7 @@ async def test_delete_and_archive_close_an_open_session():
             assert agent.sessions == []
 
 
-@pytest.mark.rule(345, 350, 340)
+@pytest.mark.rule("status.unknown-value", "title.shown", "archive.unarchives-before-load")
 async def test_session_status_title_and_unarchive():
     async with connected() as (agent, peer):
         for answer, meaning in (("open", "open"), ("saved", "saved"), ("_x", "saved")):
@@ -407,7 +425,7 @@ async def test_session_status_title_and_unarchive():
         await loading
 
 
-@pytest.mark.rule(282, 356)
+@pytest.mark.rule("fork.needs-capability", "system-prompt.sent-again")
 async def test_a_fork_is_a_separate_session_with_the_same_setup():
     async with connected() as (agent, peer):
         prompt = SystemPrompt("append", [TextContent("Be brief.")])
@@ -447,7 +465,7 @@ async def test_a_new_session_with_a_known_id_returns_the_known_session():
         assert session.state.messages[0].text == "replayed"
 
 
-@pytest.mark.rule(295)
+@pytest.mark.rule("provider.needs-capability")
 async def test_providers_can_be_set_listed_and_disabled():
     async with connected() as (agent, peer):
         setting = asyncio.create_task(agent.providers.set("main", "openai", "https://gw/v1", {"X": "y"}))

@@ -70,7 +70,7 @@ async def test_authenticate_has_no_time_limit():
         await signing_in
 
 
-@pytest.mark.rule(159)
+@pytest.mark.rule("prompt.patient")
 async def test_a_prompt_has_no_time_limit_while_updates_arrive():
     clock = FakeClock()
     async with in_session(options=ClientOptions(clock=clock)) as (session, peer):

@@ -22,7 +22,14 @@ from accord.session import TurnEnded, TurnStarted, text_of
 from accord.testing.fake_clock import settle
 
 
-@pytest.mark.rule(58, 59, 60, 61, 90, 91)
+@pytest.mark.rule(
+    "initialize.first",
+    "initialize.version-sent",
+    "initialize.client-info",
+    "initialize.client-capabilities-member",
+    "session.new-members",
+    "session.absolute-cwd",
+)
 async def test_a_turn_from_initialize_to_its_end():
     async with connected() as (agent, peer):
         session, asked = await both(agent.new_session("/project"), peer.open("s1"))
@@ -78,7 +85,7 @@ async def test_updates_after_the_response_are_not_part_of_the_turn():
         assert session.state.title == "Late title"
 
 
-@pytest.mark.rule(155)
+@pytest.mark.rule("prompt.updates-outside-turn")
 async def test_updates_between_turns_are_applied_and_are_events():
     async with in_session() as (session, peer):
         peer.update(
@@ -106,7 +113,7 @@ async def test_updates_between_turns_are_applied_and_are_events():
         await watching.cancel()
 
 
-@pytest.mark.rule(156)
+@pytest.mark.rule("prompt.updates-around-session-new")
 async def test_updates_right_before_and_after_the_session_new_response_are_kept():
     async with connected() as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
@@ -141,7 +148,7 @@ async def session_has_text(session, text):
                 return
 
 
-@pytest.mark.rule(141)
+@pytest.mark.rule("prompt.blocks-need-capability")
 async def test_blocks_without_a_prompt_capability_are_refused_before_sending():
     blocks = {
         "image": ImageContent("aGk=", "image/png"),
@@ -172,7 +179,7 @@ async def test_an_empty_or_invalid_prompt_is_refused():
             session.prompt([5])  # type: ignore[list-item]
 
 
-@pytest.mark.rule(148, 149)
+@pytest.mark.rule("prompt.message-id-opaque", "prompt.message-id-starts-message")
 async def test_message_ids_are_opaque_and_a_new_one_starts_a_new_message():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -187,7 +194,7 @@ async def test_message_ids_are_opaque_and_a_new_one_starts_a_new_message():
     assert texts == ["ab", "cd"]
 
 
-@pytest.mark.rule(154)
+@pytest.mark.rule("prompt.unknown-stop-reason")
 @pytest.mark.dialect(5)
 async def test_an_unknown_stop_reason_ends_the_turn():
     async with in_session() as (session, peer):
@@ -199,7 +206,7 @@ async def test_an_unknown_stop_reason_ends_the_turn():
     assert ended.raw_reason == "out_of_credits"
 
 
-@pytest.mark.rule(153)
+@pytest.mark.rule("prompt.refusal-shown")
 async def test_a_refusal_is_the_stop_reason():
     async with in_session() as (session, peer):
         pending = asyncio.create_task(session.ask("something bad"))
@@ -257,7 +264,7 @@ async def test_an_invalid_prompt_response_fails_the_turn():
             assert kinds(turn.events)[-1] == "TurnEnded"
 
 
-@pytest.mark.rule(88)
+@pytest.mark.rule("auth.survives-signed-out-session")
 async def test_an_auth_error_in_a_turn_carries_the_sign_in_methods():
     methods = [{"id": "login", "name": "Log in"}]
     async with connected(authMethods=methods) as (agent, peer):
@@ -269,7 +276,7 @@ async def test_an_auth_error_in_a_turn_carries_the_sign_in_methods():
         assert [method.id for method in caught.value.methods] == ["login"]
 
 
-@pytest.mark.rule(171)
+@pytest.mark.rule("cancel.waits-before-next-prompt")
 async def test_a_second_prompt_during_a_turn_is_refused_locally():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("first"))
@@ -294,7 +301,7 @@ async def test_the_second_of_two_prompts_fails_when_it_is_iterated():
         await turn.end()
 
 
-@pytest.mark.rule(158)
+@pytest.mark.rule("prompt.client-serves-during-turn")
 async def test_requests_of_the_agent_are_served_during_a_turn(tmp_path):
     from accord.client import ClientHandlers, allow_all, local_workspace
 
@@ -335,7 +342,7 @@ async def test_the_loop_body_may_call_the_agent():
         assert await drive_task == "code"
 
 
-@pytest.mark.rule(49, 20)
+@pytest.mark.rule("extension.unknown-update", "framing.client-unknown-notification")
 async def test_unknown_updates_and_notifications_do_not_affect_the_turn():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -351,7 +358,7 @@ async def test_unknown_updates_and_notifications_do_not_affect_the_turn():
     assert [text_of(event) for event in events if isinstance(event, AgentMessageChunk)] == ["still here"]
 
 
-@pytest.mark.rule(393)
+@pytest.mark.rule("accord.client-lone-surrogate")
 async def test_an_emoji_split_over_two_chunks_loses_no_update():
     async with in_session() as (session, peer):
         turn = EventCollector(session.prompt("go"))
@@ -368,7 +375,14 @@ async def test_an_emoji_split_over_two_chunks_loses_no_update():
     assert texts == ["a\ufffd", "\ufffdb"]
 
 
-@pytest.mark.rule(4, 6, 8, 30, 43, 45)
+@pytest.mark.rule(
+    "framing.client-one-line",
+    "framing.client-utf8",
+    "framing.client-jsonrpc-member",
+    "framing.client-no-batch",
+    "extension.client-no-custom-members",
+    "extension.client-known-methods",
+)
 async def test_the_client_sends_one_utf8_json_object_per_line():
     text = 'many\nlines "quoted"\ttabs \u2028 and 日本語 🙂'
     async with in_session() as (session, peer):

@@ -32,7 +32,13 @@ def switch(id="auto", current=False):
     return {"id": id, "name": id.title(), "type": "boolean", "currentValue": current}
 
 
-@pytest.mark.rule(184, 185, 186, 311, 322)
+@pytest.mark.rule(
+    "tool-call.default-kind-and-status",
+    "tool-call.omitted-members-stay",
+    "tool-call.arrays-replace",
+    "tool-call.name-kept",
+    "tool-call.name-optional",
+)
 async def test_tool_call_updates_change_members_and_replace_arrays():
     async with in_session() as (session, peer):
         text = {"type": "content", "content": {"type": "text", "text": "one"}}
@@ -51,7 +57,7 @@ async def test_tool_call_updates_change_members_and_replace_arrays():
         assert call.locations[0].line == 1
 
 
-@pytest.mark.rule(187, 188, 189)
+@pytest.mark.rule("tool-call.unknown-kind", "tool-call.invalid-content-item", "tool-call.unknown-id")
 async def test_irregular_tool_calls_are_tolerated():
     async with in_session() as (session, peer):
         good = {"type": "content", "content": {"type": "text", "text": "kept"}}
@@ -64,7 +70,7 @@ async def test_irregular_tool_calls_are_tolerated():
         assert session.state.tool_calls["unannounced"].label == "Surprise"
 
 
-@pytest.mark.rule(204)
+@pytest.mark.rule("plan.replaced")
 async def test_a_plan_replaces_the_previous_plan():
     async with in_session() as (session, peer):
         for number in (3, 2):
@@ -74,7 +80,7 @@ async def test_a_plan_replaces_the_previous_plan():
             assert len(session.state.plan) == number
 
 
-@pytest.mark.rule(286)
+@pytest.mark.rule("plan.by-id")
 async def test_plans_are_added_and_removed_by_id():
     async with in_session(options=ClientOptions(features=ClientFeatures(plans=True))) as (session, peer):
         entry = {"content": "x", "priority": "low", "status": "pending"}
@@ -85,7 +91,7 @@ async def test_plans_are_added_and_removed_by_id():
         assert list(session.state.history.plans) == ["p2"]
 
 
-@pytest.mark.rule(207, 226)
+@pytest.mark.rule("mode.only-listed", "option.modes-as-fallback")
 async def test_a_session_with_only_modes_has_a_mode_picker():
     async with in_session(modes=MODES) as (session, peer):
         (picker,) = session.state.settings.pickers
@@ -105,7 +111,7 @@ async def test_a_session_with_only_modes_has_a_mode_picker():
         assert len(peer.received) == 3
 
 
-@pytest.mark.rule(211)
+@pytest.mark.rule("mode.mode-id-spelling")
 @pytest.mark.parametrize("member", ["currentModeId", "modeId"])
 async def test_the_agent_can_change_the_mode(member):
     async with in_session(modes=MODES) as (session, peer):
@@ -123,7 +129,7 @@ async def test_a_refused_mode_keeps_the_current_mode():
         assert session.state.settings.current_mode_id == "ask"
 
 
-@pytest.mark.rule(224)
+@pytest.mark.rule("option.preferred-to-modes")
 async def test_config_options_take_precedence_over_modes():
     mode = select("mode", "ask", ("ask", "code"), category="mode")
     async with in_session(modes=MODES, configOptions=[mode]) as (session, peer):
@@ -136,7 +142,9 @@ async def test_config_options_take_precedence_over_modes():
         assert session.state.settings.current_mode_id == "code"
 
 
-@pytest.mark.rule(218, 221, 222, 223)
+@pytest.mark.rule(
+    "option.boolean-value", "option.unknown-type", "option.unknown-category", "option.order-kept"
+)
 async def test_config_options_are_set_with_their_listed_type():
     offered = [select(category="_x"), {"id": "s", "name": "S", "type": "slider"}, switch(), select("plain")]
     async with in_session(configOptions=offered) as (session, peer):
@@ -189,7 +197,7 @@ async def test_a_legacy_model_list_becomes_a_picker():
         assert session.state.settings.pickers[0].current == "m2"
 
 
-@pytest.mark.rule(228, 229)
+@pytest.mark.rule("command.list-replaced", "command.sent-as-text")
 async def test_commands_are_replaced_and_sent_as_text():
     async with in_session() as (session, peer):
         peer.update(
@@ -207,7 +215,7 @@ async def test_commands_are_replaced_and_sent_as_text():
         await turn.end()
 
 
-@pytest.mark.rule(231)
+@pytest.mark.rule("session-info.patch")
 async def test_a_title_is_kept_unless_it_is_cleared():
     async with in_session() as (session, peer):
         for members, title in (({"title": "One"}, "One"), ({}, "One"), ({"title": None}, None)):
@@ -216,7 +224,7 @@ async def test_a_title_is_kept_unless_it_is_cleared():
             assert session.state.title == title
 
 
-@pytest.mark.rule(321)
+@pytest.mark.rule("usage.unknown-unit")
 async def test_a_cost_in_any_currency_is_kept():
     async with in_session() as (session, peer):
         peer.update("s1", "usage_update", used=1, size=2, cost={"amount": 3, "currency": "credits"})
@@ -227,7 +235,7 @@ async def test_a_cost_in_any_currency_is_kept():
         assert usage.cost.currency == "credits"
 
 
-@pytest.mark.rule(290, 314, 315, 316)
+@pytest.mark.rule("notice.unknown-severity", "notice.shown", "notice.not-stored", "notice.unadvertised")
 @pytest.mark.parametrize("shown", [True, False])
 async def test_notices_are_events_and_not_part_of_the_history(shown):
     options = ClientOptions(features=ClientFeatures(notices=shown))
@@ -244,7 +252,7 @@ async def test_notices_are_events_and_not_part_of_the_history(shown):
         assert all("method" in message for message in peer.received)
 
 
-@pytest.mark.rule(294, 317, 319)
+@pytest.mark.rule("compaction.patch", "compaction.chunk-creates", "compaction.unknown-status")
 async def test_compaction_chunks_append_and_updates_replace():
     async with in_session() as (session, peer):
         for word in ("Kept: ", "this"):
@@ -264,7 +272,9 @@ async def test_compaction_chunks_append_and_updates_replace():
         assert session.state.history.compactions["k2"].status == "completed"
 
 
-@pytest.mark.rule(377, 378, 380, 382)
+@pytest.mark.rule(
+    "subagent.patch", "subagent.updates-accepted", "subagent.unknown-state", "subagent.message-by-id"
+)
 async def test_subagent_sessions_are_followed_without_being_opened():
     async with in_session(options=ClientOptions(features=ClientFeatures(subagents=True))) as (session, peer):
         peer.update("s1", "subagent_update", sessionId="kid", title="Tests", state={"state": "running"})
@@ -288,7 +298,7 @@ async def test_subagent_sessions_are_followed_without_being_opened():
         assert len(peer.received) == 2, "the client sent nothing"
 
 
-@pytest.mark.rule(379)
+@pytest.mark.rule("subagent.own-capabilities")
 async def test_a_subagent_can_be_changed_only_as_its_capabilities_allow():
     async with in_session(options=ClientOptions(features=ClientFeatures(subagents=True))) as (session, peer):
         peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
@@ -311,7 +321,7 @@ async def test_a_subagent_can_be_changed_only_as_its_capabilities_allow():
             child.cancel()
 
 
-@pytest.mark.rule(381, 384)
+@pytest.mark.rule("subagent.inherited-roots", "accord.client-unknown-session")
 async def test_a_subagent_is_limited_to_the_folders_of_its_parent(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.txt").write_text("top")
@@ -338,7 +348,7 @@ async def test_a_subagent_is_limited_to_the_folders_of_its_parent(tmp_path):
         assert (await peer.error_of("fs/read_text_file", passwd))["code"] == -32602
 
 
-@pytest.mark.rule(391)
+@pytest.mark.rule("accord.client-strict-mode")
 async def test_strict_mode_drops_dialect_updates_and_continues():
     async with in_session(options=ClientOptions(strict=True)) as (session, peer):
         turn = EventCollector(session.prompt("go"))

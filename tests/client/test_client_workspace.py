@@ -29,7 +29,9 @@ async def create(peer, code: str, **more) -> dict:
 # -- files --
 
 
-@pytest.mark.rule(239, 241, 243, 35)
+@pytest.mark.rule(
+    "file.read-result", "file.line-and-limit", "file.write-creates", "framing.client-empty-results"
+)
 async def test_files_are_written_and_read_by_line_range(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
         path = str(tmp_path / "new" / "a.txt")
@@ -50,7 +52,7 @@ async def test_files_are_written_and_read_by_line_range(tmp_path):
         }
 
 
-@pytest.mark.rule(242)
+@pytest.mark.rule("file.missing-file")
 async def test_a_missing_file_is_not_found_or_optionally_empty(tmp_path):
     path = tmp_path / "missing.txt"
     request = {"sessionId": "s1", "path": str(path)}
@@ -65,7 +67,7 @@ async def test_a_missing_file_is_not_found_or_optionally_empty(tmp_path):
         assert await peer.result_of("fs/read_text_file", request) == {"content": ""}
 
 
-@pytest.mark.rule(240)
+@pytest.mark.rule("file.unsaved-buffers")
 async def test_the_agent_reads_unsaved_editor_text(tmp_path):
     (tmp_path / "a.txt").write_text("saved")
 
@@ -87,7 +89,7 @@ async def test_the_agent_reads_unsaved_editor_text(tmp_path):
         assert await peer.result_of("fs/read_text_file", request) == {"content": "unsaved"}
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 async def test_paths_outside_the_session_folders_are_refused(tmp_path):
     inside, extra, outside = tmp_path / "in", tmp_path / "extra", tmp_path / "out"
     for folder in (inside, extra, outside):
@@ -115,7 +117,7 @@ async def test_paths_outside_the_session_folders_are_refused(tmp_path):
     assert (outside / "a.txt").read_text() == "out"
 
 
-@pytest.mark.rule(25, 326)
+@pytest.mark.rule("framing.client-invalid-params", "file.invalid-line-or-limit")
 @pytest.mark.parametrize(
     "broken", [{"line": "2"}, {"limit": -1}, {"limit": 1.5}, {"line": True}, {"path": None}, {"path": 5}]
 )
@@ -127,7 +129,7 @@ async def test_invalid_read_parameters_are_refused(tmp_path, broken):
         assert (await peer.error_of("fs/read_text_file", {"sessionId": "s1"}))["code"] == -32602
 
 
-@pytest.mark.rule(244)
+@pytest.mark.rule("file.unadvertised-method")
 async def test_methods_that_are_not_advertised_are_not_served(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     path = {"sessionId": "s1", "path": str(tmp_path / "a.txt")}
@@ -145,7 +147,7 @@ async def test_methods_that_are_not_advertised_are_not_served(tmp_path):
         assert (await peer.error_of("terminal/create", {"sessionId": "s1", "command": "x"}))["code"] == -32601
 
 
-@pytest.mark.rule(384)
+@pytest.mark.rule("accord.client-unknown-session")
 async def test_requests_for_an_unknown_session_are_refused(tmp_path):
     target = tmp_path / "a.txt"
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
@@ -166,7 +168,13 @@ async def test_requests_for_an_unknown_session_are_refused(tmp_path):
 # -- terminals --
 
 
-@pytest.mark.rule(248, 249, 250, 252, 256)
+@pytest.mark.rule(
+    "terminal.create-at-once",
+    "terminal.environment",
+    "terminal.output-members",
+    "terminal.exit-status",
+    "terminal.released-id-fails",
+)
 async def test_a_terminal_is_created_waited_for_read_and_released(tmp_path):
     (tmp_path / "sub").mkdir()
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
@@ -188,7 +196,13 @@ async def test_a_terminal_is_created_waited_for_read_and_released(tmp_path):
             assert "code" in await peer.error_of(f"terminal/{method}", terminal)
 
 
-@pytest.mark.rule(248, 250, 253, 254, 35)
+@pytest.mark.rule(
+    "terminal.create-at-once",
+    "terminal.output-members",
+    "terminal.calls-during-wait",
+    "terminal.kill-keeps-id",
+    "framing.client-empty-results",
+)
 async def test_a_killed_terminal_stays_readable_while_another_call_waits(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
         terminal = await create(peer, "import signal; print('up', flush=True); signal.pause()")
@@ -215,7 +229,7 @@ async def response_to(peer, id):
     return await peer.answer_to(id)
 
 
-@pytest.mark.rule(251)
+@pytest.mark.rule("terminal.output-limit")
 async def test_output_over_the_limit_is_truncated_at_its_start_between_characters(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
         terminal = await create(peer, "print('日本語🙂' * 50, end='')", outputByteLimit=20)
@@ -228,7 +242,7 @@ async def test_output_over_the_limit_is_truncated_at_its_start_between_character
         await peer.result_of("terminal/release", terminal)
 
 
-@pytest.mark.rule(252)
+@pytest.mark.rule("terminal.exit-status")
 async def test_the_exit_status_names_the_signal(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
         terminal = await create(peer, "import os; os.kill(os.getpid(), 9)")
@@ -238,7 +252,7 @@ async def test_the_exit_status_names_the_signal(tmp_path):
         }
 
 
-@pytest.mark.rule(255)
+@pytest.mark.rule("terminal.release-kills")
 async def test_release_ends_a_running_command(tmp_path):
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)
@@ -253,7 +267,7 @@ async def test_release_ends_a_running_command(tmp_path):
         reader.close()
 
 
-@pytest.mark.rule(259)
+@pytest.mark.rule("terminal.unknown-id")
 async def test_an_unknown_terminal_is_refused(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
         for method in ("output", "wait_for_exit", "kill", "release"):
@@ -261,7 +275,7 @@ async def test_an_unknown_terminal_is_refused(tmp_path):
             assert isinstance(error["code"], int)
 
 
-@pytest.mark.rule(327)
+@pytest.mark.rule("terminal.create-invalid-params")
 @pytest.mark.parametrize(
     "broken",
     [{"args": "x"}, {"args": [1]}, {"env": {"A": "b"}}, {"cwd": 5}, {"outputByteLimit": "1"}, {"command": 1}],
@@ -277,7 +291,7 @@ async def test_invalid_terminal_parameters_start_no_command(tmp_path, broken):
     assert not mark.exists()
 
 
-@pytest.mark.rule(328)
+@pytest.mark.rule("terminal.create-null-params")
 @pytest.mark.dialect(35)
 async def test_null_means_the_default_and_env_may_be_a_map(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
@@ -291,7 +305,7 @@ async def test_null_means_the_default_and_env_may_be_a_map(tmp_path):
         assert (await peer.result_of("terminal/output", terminal))["output"].strip() == "mapped"
 
 
-@pytest.mark.rule(191, 192)
+@pytest.mark.rule("tool-call.terminal-shown-live", "tool-call.terminal-kept")
 async def test_terminal_output_is_an_event_and_is_kept_after_release(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (session, peer):
         watching = EventCollector(session.events())

@@ -49,7 +49,7 @@ def test_every_hostile_agent_has_a_unique_name_and_a_summary():
 # -- exits --
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 @pytest.mark.parametrize("name", ["dies-at-start", "dies-in-initialize"])
 async def test_an_exit_before_the_handshake_raises_handshake_failed(name, tmp_path):
     with pytest.raises(HandshakeFailed, match=STDERR_MESSAGE) as caught:
@@ -58,7 +58,7 @@ async def test_an_exit_before_the_handshake_raises_handshake_failed(name, tmp_pa
     assert caught.value.exit_code == 7
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 @pytest.mark.parametrize(
     ("name", "error", "text"),
     [
@@ -120,7 +120,7 @@ async def test_silence_in_session_new_times_out(tmp_path):
             await agent.new_session(tmp_path)
 
 
-@pytest.mark.rule(159)
+@pytest.mark.rule("prompt.patient")
 @pytest.mark.parametrize("name", ["silent-in-turn", "silent-after-cancel"])
 async def test_silence_in_a_turn_raises_turn_silent(name, tmp_path):
     limits = TimeLimits(silence=0.2, cancel=0.2)
@@ -182,7 +182,7 @@ async def test_oversized_and_excessive_output_does_not_end_the_turn(name, text, 
 # -- noise and invalid responses --
 
 
-@pytest.mark.rule(22)
+@pytest.mark.rule("framing.client-survives-invalid-json")
 async def test_noise_is_skipped_and_reported(tmp_path):
     reports: list[Any] = []
     async with hostile_agent("noise", tmp_path, options=ClientOptions(observer=reports.append)) as agent:
@@ -193,7 +193,7 @@ async def test_noise_is_skipped_and_reported(tmp_path):
         assert line in frames
 
 
-@pytest.mark.rule(20, 49)
+@pytest.mark.rule("framing.client-unknown-notification", "extension.unknown-update")
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -230,7 +230,7 @@ async def test_invalid_responses_raise(name, error, tmp_path):
         await run_turn(name, tmp_path)
 
 
-@pytest.mark.rule(153, 154)
+@pytest.mark.rule("prompt.refusal-shown", "prompt.unknown-stop-reason")
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -255,7 +255,7 @@ async def test_an_endless_session_list_raises(tmp_path):
 # -- permissions and forms --
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 async def test_a_permission_request_after_the_cancel_is_answered_as_cancelled(tmp_path):
     log = tmp_path / "log"
     project = tmp_path / "project"
@@ -289,7 +289,7 @@ async def test_forms_without_a_form_handler_are_not_accepted(tmp_path):
 # -- files and terminals --
 
 
-@pytest.mark.rule(245, 384)
+@pytest.mark.rule("file.inside-roots", "accord.client-unknown-session")
 @pytest.mark.parametrize("name", ["reads-outside", "terminal-outside"])
 async def test_reads_and_terminals_outside_the_session_folders_are_refused(name, tmp_path):
     async with hostile_agent(name, tmp_path) as agent:
@@ -299,7 +299,7 @@ async def test_reads_and_terminals_outside_the_session_folders_are_refused(name,
     assert len(text.splitlines()) >= 3
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 async def test_writes_outside_the_session_folders_are_refused(tmp_path):
     async with hostile_agent("writes-outside", tmp_path) as agent:
         session = await agent.new_session(tmp_path)

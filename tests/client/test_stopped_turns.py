@@ -155,7 +155,7 @@ async def stopped_turn(
     return lambda: script.check_nothing_after(received, done)
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__)
 @random_turns
 @given(how=st.sampled_from(("cancel", "cancel", "end", "lose")), steps=STEPS, late=STEPS)

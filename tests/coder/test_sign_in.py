@@ -77,7 +77,7 @@ async def test_registry_terminal_auth_flag_is_understood_unless_strict() -> None
         assert len(client.initialized["authMethods"]) == 1
 
 
-@pytest.mark.rule(82, 83)
+@pytest.mark.rule("auth.authenticate", "auth.required-error")
 async def test_missing_key_is_required_and_found_once_saved() -> None:
     async with connected_client(signing_agent("openai:gpt-5")) as client:
         line = "openai: no key found; set OPENAI_API_KEY or run `accord agent --login openai`"
@@ -119,7 +119,7 @@ async def test_rehearsal_needs_no_key() -> None:
         await client.new_session()
 
 
-@pytest.mark.rule(87)
+@pytest.mark.rule("auth.logout-requires-login")
 @pytest.mark.parametrize(
     ("flag", "environment"),
     [("openai:gpt-5", {}), ("openai:gpt-5", {"OPENAI_API_KEY": KEY}), (None, {"OPENAI_API_KEY": KEY})],

@@ -68,7 +68,7 @@ async def test_leaving_a_turn_cancels_it_and_the_next_one_waits(peer: str, tmp_p
 
 
 @official_agents
-@pytest.mark.rule(244)
+@pytest.mark.rule("file.unadvertised-method")
 async def test_unsupported_client_methods_are_refused(peer: str, tmp_path: Path) -> None:
     async with accord.connect(*command_of("agent", peer)) as agent:
         session = await agent.new_session(tmp_path)

@@ -104,7 +104,7 @@ def contents(update: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @official_clients
-@pytest.mark.rule(161, 163)
+@pytest.mark.rule("cancel.stop-reason", "cancel.soon")
 def test_a_running_command_can_be_cancelled(conversation: Conversation) -> None:
     scenario = conversation.scenario("cancel")
     assert scenario.stop_reasons == ["cancelled", "end_turn"]
@@ -131,7 +131,7 @@ def test_subagents_and_slash_commands_work(conversation: Conversation) -> None:
 
 
 @official_clients
-@pytest.mark.rule(105)
+@pytest.mark.rule("session.load-answers-last")
 def test_sessions_are_listed_loaded_and_resumed(conversation: Conversation) -> None:
     scenario = conversation.scenario("sessions")
     first, loaded, resumed = scenario.stop_reasons
@@ -162,13 +162,33 @@ def test_two_sessions_run_concurrently(conversation: Conversation) -> None:
 
 
 @official_clients
-@pytest.mark.rule(1, 3, 5, 7, 29)
+@pytest.mark.rule(
+    "framing.agent-only-messages",
+    "framing.agent-one-line",
+    "framing.agent-utf8",
+    "framing.agent-jsonrpc-member",
+    "framing.agent-no-batch",
+)
 def test_the_coder_writes_one_message_per_line(conversation: Conversation) -> None:
     check_lines(conversation, "agent")
 
 
 @official_clients
-@pytest.mark.rule(34, 145, 146, 173, 175, 176, 177, 193, 194, 205, 214, 227, 232)
+@pytest.mark.rule(
+    "framing.agent-empty-results",
+    "prompt.update-members",
+    "prompt.chunk-content",
+    "tool-call.members",
+    "tool-call.kind",
+    "tool-call.status",
+    "tool-call.content",
+    "permission.request-members",
+    "permission.option-members",
+    "plan.entry-members",
+    "option.flat-or-grouped",
+    "command.members",
+    "session-info.members",
+)
 def test_messages_of_the_coder_are_valid_by_accords_and_the_official_schemas(
     conversation: Conversation,
 ) -> None:
@@ -178,7 +198,7 @@ def test_messages_of_the_coder_are_valid_by_accords_and_the_official_schemas(
 
 
 @official_clients
-@pytest.mark.rule(11, 13)
+@pytest.mark.rule("framing.agent-one-answer", "framing.agent-silent-on-notification")
 def test_the_coder_answers_every_request_once_and_exits_with_its_client(conversation: Conversation) -> None:
     assert unanswered(conversation, "agent") == []
     assert conversation.scenario("end").seen("exit")[0]["code"] == 0

@@ -16,7 +16,7 @@ all_pairs = for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE, OUR_GATEWAY, OUR_AGENT, CON
 
 
 @all_pairs
-@pytest.mark.rule(62, 67, 76)
+@pytest.mark.rule("initialize.version-returned", "initialize.agent-info", "auth.method-ids")
 def test_initialize_agrees_on_version_1_and_names_the_agent(conversation: Conversation) -> None:
     [reported] = conversation.scenario("initialize").answers("initialize")
     assert reported["protocolVersion"] == 1
@@ -29,7 +29,12 @@ def test_initialize_agrees_on_version_1_and_names_the_agent(conversation: Conver
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
-@pytest.mark.rule(58, 59, 60, 61)
+@pytest.mark.rule(
+    "initialize.first",
+    "initialize.version-sent",
+    "initialize.client-info",
+    "initialize.client-capabilities-member",
+)
 def test_our_client_starts_with_initialize_and_its_capabilities(conversation: Conversation) -> None:
     first = conversation.wire.sent_by("client")[0]
     assert first["method"] == "initialize"
@@ -42,7 +47,14 @@ def test_our_client_starts_with_initialize_and_its_capabilities(conversation: Co
 
 
 @all_pairs
-@pytest.mark.rule(90, 91, 92, 206, 212, 213)
+@pytest.mark.rule(
+    "session.new-members",
+    "session.absolute-cwd",
+    "session.unique-id",
+    "mode.current-is-available",
+    "option.current-value",
+    "option.current-value-listed",
+)
 def test_every_new_session_has_a_unique_id_and_its_settings(conversation: Conversation) -> None:
     opened = [answer for scenario in conversation.scenarios.values() for answer in scenario.answers("new")]
     assert len(opened) > 15
@@ -57,7 +69,7 @@ def test_every_new_session_has_a_unique_id_and_its_settings(conversation: Conver
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE, OUR_AGENT)
-@pytest.mark.rule(227)
+@pytest.mark.rule("command.members")
 def test_commands_are_sent_once_per_new_session(conversation: Conversation) -> None:
     reported = [
         call["params"]["update"]["availableCommands"]
@@ -69,7 +81,7 @@ def test_commands_are_sent_once_per_new_session(conversation: Conversation) -> N
 
 
 @all_pairs
-@pytest.mark.rule(208, 210)
+@pytest.mark.rule("mode.set", "mode.agent-change-sent")
 def test_the_mode_is_set_by_the_client_and_changed_by_the_agent(conversation: Conversation) -> None:
     scenario = conversation.scenario("mode")
     assert scenario.answers("set_mode") == [{}]
@@ -78,7 +90,7 @@ def test_the_mode_is_set_by_the_client_and_changed_by_the_agent(conversation: Co
 
 
 @all_pairs
-@pytest.mark.rule(215, 216, 219)
+@pytest.mark.rule("option.set-returns-all", "option.update-has-all", "option.select-without-type")
 def test_an_option_is_set_by_the_client_and_changed_by_the_agent(conversation: Conversation) -> None:
     scenario = conversation.scenario("config")
     [answer] = scenario.answers("set_config")
@@ -91,7 +103,7 @@ def test_an_option_is_set_by_the_client_and_changed_by_the_agent(conversation: C
 
 
 @all_pairs
-@pytest.mark.rule(120, 121, 122)
+@pytest.mark.rule("session.list-entry-members", "session.list-last-page", "session.list-cursor-verbatim")
 def test_sessions_are_listed_page_by_page(conversation: Conversation) -> None:
     scenario = conversation.scenario("sessions")
     listed = scenario.answers("list")[0]["sessions"]
@@ -104,7 +116,13 @@ def test_sessions_are_listed_page_by_page(conversation: Conversation) -> None:
 
 
 @all_pairs
-@pytest.mark.rule(104, 106, 108, 110, 115)
+@pytest.mark.rule(
+    "session.load-replays",
+    "session.load-result-object",
+    "session.load-shown-as-history",
+    "session.resume-without-history",
+    "session.closed-refuses-prompts",
+)
 def test_a_closed_session_can_be_loaded_and_resumed(conversation: Conversation) -> None:
     scenario = conversation.scenario("sessions")
     assert scenario.answers("close") == [{}, {}]
@@ -125,7 +143,7 @@ def test_a_closed_session_can_be_loaded_and_resumed(conversation: Conversation) 
 
 
 @all_pairs
-@pytest.mark.rule(102, 383)
+@pytest.mark.rule("session.load-exists", "accord.agent-unknown-session")
 def test_an_unknown_session_cannot_be_loaded(conversation: Conversation) -> None:
     refused = conversation.scenario("sessions").error("load")
     assert refused["code"] == -32002
@@ -133,7 +151,7 @@ def test_an_unknown_session_cannot_be_loaded(conversation: Conversation) -> None
 
 
 @for_pairs(OFFICIAL_CLIENTS)
-@pytest.mark.rule(115, 383)
+@pytest.mark.rule("session.closed-refuses-prompts", "accord.agent-unknown-session")
 def test_our_agent_names_the_closed_session_in_the_error(conversation: Conversation) -> None:
     refused = conversation.scenario("sessions").error("prompt")
     assert refused["code"] == -32002
@@ -141,7 +159,7 @@ def test_our_agent_names_the_closed_session_in_the_error(conversation: Conversat
 
 
 @all_pairs
-@pytest.mark.rule(126, 127)
+@pytest.mark.rule("session.delete-needs-capability", "session.delete-leaves-list")
 def test_a_deleted_session_is_no_longer_listed(conversation: Conversation) -> None:
     scenario = conversation.scenario("sessions")
     mine = scenario.answers("new")[0]["sessionId"]
@@ -155,7 +173,7 @@ def test_a_deleted_session_is_no_longer_listed(conversation: Conversation) -> No
 
 
 @all_pairs
-@pytest.mark.rule(85)
+@pytest.mark.rule("auth.unknown-method")
 def test_sign_in_works_only_with_the_listed_method(conversation: Conversation) -> None:
     scenario = conversation.scenario("sign-in")
     assert scenario.answers("authenticate") == [{}]

@@ -21,7 +21,7 @@ def chunk(kind: str, text: str) -> dict[str, Any]:
 
 
 @all_pairs
-@pytest.mark.rule(139, 142, 143, 233)
+@pytest.mark.rule("prompt.text-block", "prompt.stop-reason", "prompt.answered", "usage.members")
 def test_thoughts_a_plan_and_text_arrive_in_order(conversation: Conversation) -> None:
     scenario = conversation.scenario("text")
     assert [without_message_id(update) for update in scenario.updates] == [
@@ -35,7 +35,7 @@ def test_thoughts_a_plan_and_text_arrive_in_order(conversation: Conversation) ->
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(147)
+@pytest.mark.rule("prompt.message-id-constant")
 def test_the_chunks_of_a_message_share_a_unique_id(conversation: Conversation) -> None:
     updates = conversation.scenario("text").updates
     spoken = {one["messageId"] for one in updates if one["sessionUpdate"] == "agent_message_chunk"}
@@ -45,7 +45,14 @@ def test_the_chunks_of_a_message_share_a_unique_id(conversation: Conversation) -
 
 
 @all_pairs
-@pytest.mark.rule(172, 173, 178, 181, 182, 183)
+@pytest.mark.rule(
+    "tool-call.reported",
+    "tool-call.members",
+    "tool-call.absolute-paths",
+    "tool-call.announced",
+    "tool-call.in-progress",
+    "tool-call.final-status",
+)
 def test_a_tool_call_goes_from_pending_to_completed_and_shows_its_diff(conversation: Conversation) -> None:
     edit = SCRIPT["edit"]
     path = str(conversation.folder / edit["file"])
@@ -63,7 +70,14 @@ def test_a_tool_call_goes_from_pending_to_completed_and_shows_its_diff(conversat
 
 
 @all_pairs
-@pytest.mark.rule(158, 193, 194, 195, 196, 197)
+@pytest.mark.rule(
+    "prompt.client-serves-during-turn",
+    "permission.request-members",
+    "permission.option-members",
+    "permission.option-ids",
+    "permission.served",
+    "permission.offered-option",
+)
 @pytest.mark.parametrize(
     ("scenario_name", "expected_text", "statuses"),
     [
@@ -84,7 +98,9 @@ def test_permission_is_requested_and_the_answer_is_respected(
 
 
 @all_pairs
-@pytest.mark.rule(161, 162, 165, 170)
+@pytest.mark.rule(
+    "cancel.stop-reason", "cancel.no-error", "cancel.pending-permissions", "cancel.session-continues"
+)
 def test_cancelling_during_a_permission_request_approves_nothing(conversation: Conversation) -> None:
     scenario = conversation.scenario("permission-cancelled")
     assert scenario.tool_call.statuses == ["pending", "failed"]
@@ -99,7 +115,15 @@ def test_cancelling_during_a_permission_request_approves_nothing(conversation: C
 
 
 @all_pairs
-@pytest.mark.rule(157, 160, 161, 162, 163, 164, 170)
+@pytest.mark.rule(
+    "prompt.requests-during-turn",
+    "cancel.notification",
+    "cancel.stop-reason",
+    "cancel.no-error",
+    "cancel.soon",
+    "cancel.updates-before-response",
+    "cancel.session-continues",
+)
 def test_cancelling_a_turn_ends_it_and_the_session_stays_usable(conversation: Conversation) -> None:
     scenario = conversation.scenario("cancel")
     assert scenario.tool_call.statuses == ["in_progress", "failed"]
@@ -110,7 +134,13 @@ def test_cancelling_a_turn_ends_it_and_the_session_stays_usable(conversation: Co
 
 
 @all_pairs
-@pytest.mark.rule(238, 239, 241, 242, 243)
+@pytest.mark.rule(
+    "file.absolute-paths",
+    "file.read-result",
+    "file.line-and-limit",
+    "file.missing-file",
+    "file.write-creates",
+)
 def test_the_agent_reads_and_writes_files_of_the_client(conversation: Conversation) -> None:
     files = SCRIPT["files"]
     scenario = conversation.scenario("files")
@@ -126,7 +156,15 @@ def test_the_agent_reads_and_writes_files_of_the_client(conversation: Conversati
 
 
 @all_pairs
-@pytest.mark.rule(248, 249, 250, 251, 252, 254, 258)
+@pytest.mark.rule(
+    "terminal.create-at-once",
+    "terminal.environment",
+    "terminal.output-members",
+    "terminal.output-limit",
+    "terminal.exit-status",
+    "terminal.kill-keeps-id",
+    "terminal.absolute-cwd",
+)
 def test_the_agent_runs_commands_in_terminals_of_the_client(conversation: Conversation) -> None:
     reported = conversation.scenario("terminal").json_text
     killed = reported.pop("killed")
@@ -147,7 +185,7 @@ def test_the_agent_runs_commands_in_terminals_of_the_client(conversation: Conver
 
 
 @all_pairs
-@pytest.mark.rule(190, 257)
+@pytest.mark.rule("tool-call.terminal-before-release", "terminal.always-released")
 def test_every_terminal_is_shown_and_then_released(conversation: Conversation) -> None:
     created = [
         answer["result"]["terminalId"] for answer in conversation.wire.answers_of("client", "terminal/create")
@@ -172,7 +210,7 @@ def content_of(message: dict[str, Any]) -> list[Any]:
 
 
 @all_pairs
-@pytest.mark.rule(271, 274)
+@pytest.mark.rule("elicitation.action", "elicitation.declined")
 def test_a_form_is_filled_in_or_declined(conversation: Conversation) -> None:
     scenario = conversation.scenario("form")
     assert [one["message"] for one in scenario.seen("form")] == [SCRIPT["form"]["message"]] * 2
@@ -183,7 +221,7 @@ def test_a_form_is_filled_in_or_declined(conversation: Conversation) -> None:
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(262, 263, 264)
+@pytest.mark.rule("elicitation.members", "elicitation.one-scope", "elicitation.flat-schema")
 def test_forms_of_our_agent_name_the_session_and_have_a_flat_schema(conversation: Conversation) -> None:
     session = conversation.scenario("form").answers("new")[0]["sessionId"]
     for call in conversation.wire.calls("agent", "elicitation/create"):
@@ -196,7 +234,7 @@ def test_forms_of_our_agent_name_the_session_and_have_a_flat_schema(conversation
 
 
 @all_pairs
-@pytest.mark.rule(140, 146)
+@pytest.mark.rule("prompt.resource-link-block", "prompt.chunk-content")
 def test_links_embedded_files_and_images_pass_in_both_directions(conversation: Conversation) -> None:
     sent = [SCRIPT["link"], SCRIPT["enclosed"], SCRIPT["picture"]]
     scenario = conversation.scenario("blocks")
@@ -206,7 +244,9 @@ def test_links_embedded_files_and_images_pass_in_both_directions(conversation: C
 
 
 @all_pairs
-@pytest.mark.rule(3, 4, 5, 6)
+@pytest.mark.rule(
+    "framing.agent-one-line", "framing.client-one-line", "framing.agent-utf8", "framing.client-utf8"
+)
 def test_unicode_text_passes_unchanged(conversation: Conversation) -> None:
     [_, step] = SCRIPT["scenarios"]["unicode"]["steps"]
     assert conversation.scenario("unicode").texts == [step["text"].removeprefix("echo ")]
@@ -223,7 +263,7 @@ def test_messages_of_two_megabytes_pass_in_both_directions(conversation: Convers
 
 
 @all_pairs
-@pytest.mark.rule(138)
+@pytest.mark.rule("session.independent")
 def test_two_sessions_run_concurrently_and_stay_separate(conversation: Conversation) -> None:
     scenario = conversation.scenario("together")
     first, second = (answer["sessionId"] for answer in scenario.answers("new"))
@@ -237,7 +277,7 @@ def test_two_sessions_run_concurrently_and_stay_separate(conversation: Conversat
 
 
 @all_pairs
-@pytest.mark.rule(17, 18)
+@pytest.mark.rule("framing.agent-unknown-extension", "framing.client-unknown-extension")
 def test_both_sides_serve_extension_methods_and_refuse_unknown_ones(conversation: Conversation) -> None:
     scenario = conversation.scenario("extensions")
     assert scenario.answers("extension") == [{"text": "好你"}]
@@ -246,7 +286,7 @@ def test_both_sides_serve_extension_methods_and_refuse_unknown_ones(conversation
 
 
 @all_pairs
-@pytest.mark.rule(27)
+@pytest.mark.rule("framing.agent-error-members")
 def test_errors_of_the_agent_reach_the_caller_and_the_session_stays_usable(
     conversation: Conversation,
 ) -> None:
@@ -264,7 +304,7 @@ def test_errors_of_the_agent_reach_the_caller_and_the_session_stays_usable(
 
 
 @for_pairs(OUR_CLIENT, OUR_AGENT, CONTROLS)
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 def test_an_agent_that_crashes_during_a_turn_fails_the_prompt(conversation: Conversation) -> None:
     scenario = conversation.scenario("crash")
     assert scenario.texts == ["going down"]
@@ -275,7 +315,7 @@ def test_an_agent_that_crashes_during_a_turn_fails_the_prompt(conversation: Conv
 
 
 @for_pairs(OUR_CLIENT_REMOTE)
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 def test_a_server_that_crashes_during_a_turn_fails_the_prompt(conversation: Conversation) -> None:
     failure = conversation.scenario("crash").error("prompt")
     assert failure["type"] == "ConnectionClosed"
@@ -295,7 +335,7 @@ def test_our_client_reports_the_exit_code_and_stderr_of_a_crashed_agent(conversa
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
-@pytest.mark.rule(155, 156)
+@pytest.mark.rule("prompt.updates-outside-turn", "prompt.updates-around-session-new")
 def test_the_session_state_of_our_client_matches_the_script(conversation: Conversation) -> None:
     [state] = conversation.scenario("text").seen("state")
     assert state["messages"] == [

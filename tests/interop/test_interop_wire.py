@@ -23,44 +23,98 @@ def check_lines(conversation: Conversation, side: Side) -> None:
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(1, 3, 5, 7, 29)
+@pytest.mark.rule(
+    "framing.agent-only-messages",
+    "framing.agent-one-line",
+    "framing.agent-utf8",
+    "framing.agent-jsonrpc-member",
+    "framing.agent-no-batch",
+)
 def test_our_agent_writes_one_message_per_line(conversation: Conversation) -> None:
     check_lines(conversation, "agent")
 
 
 @for_pairs(OFFICIAL_CLIENTS)
-@pytest.mark.rule(1)
+@pytest.mark.rule("framing.agent-only-messages")
 def test_a_stray_print_of_our_agent_goes_to_stderr(conversation: Conversation) -> None:
     assert "a stray print" in conversation.stderr
     assert b"a stray print" not in b"".join(conversation.wire.lines_of("agent"))
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
-@pytest.mark.rule(2, 4, 6, 8, 30)
+@pytest.mark.rule(
+    "framing.client-only-messages",
+    "framing.client-one-line",
+    "framing.client-utf8",
+    "framing.client-jsonrpc-member",
+    "framing.client-no-batch",
+)
 def test_our_client_writes_one_message_per_line(conversation: Conversation) -> None:
     check_lines(conversation, "client")
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(34, 42, 44, 145, 146, 173, 175, 176, 177, 193, 194, 205, 214, 227, 232)
+@pytest.mark.rule(
+    "framing.agent-empty-results",
+    "extension.agent-no-custom-members",
+    "extension.agent-known-methods",
+    "prompt.update-members",
+    "prompt.chunk-content",
+    "tool-call.members",
+    "tool-call.kind",
+    "tool-call.status",
+    "tool-call.content",
+    "permission.request-members",
+    "permission.option-members",
+    "plan.entry-members",
+    "option.flat-or-grouped",
+    "command.members",
+    "session-info.members",
+)
 def test_messages_of_our_agent_are_valid_by_accords_schema(conversation: Conversation) -> None:
     assert conversation.wire.breaches("agent") == []
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(34, 145, 146, 173, 175, 176, 177, 193, 194, 205)
+@pytest.mark.rule(
+    "framing.agent-empty-results",
+    "prompt.update-members",
+    "prompt.chunk-content",
+    "tool-call.members",
+    "tool-call.kind",
+    "tool-call.status",
+    "tool-call.content",
+    "permission.request-members",
+    "permission.option-members",
+    "plan.entry-members",
+)
 def test_messages_of_our_agent_are_valid_by_the_official_schema(conversation: Conversation) -> None:
     assert conversation.wire.unofficial("agent") == []
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
-@pytest.mark.rule(28, 35, 43, 45, 61, 90, 239, 250)
+@pytest.mark.rule(
+    "framing.client-error-members",
+    "framing.client-empty-results",
+    "extension.client-no-custom-members",
+    "extension.client-known-methods",
+    "initialize.client-capabilities-member",
+    "session.new-members",
+    "file.read-result",
+    "terminal.output-members",
+)
 def test_messages_of_our_client_are_valid_by_accords_schema(conversation: Conversation) -> None:
     assert conversation.wire.breaches("client") == []
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
-@pytest.mark.rule(28, 35, 90, 239, 250)
+@pytest.mark.rule(
+    "framing.client-error-members",
+    "framing.client-empty-results",
+    "session.new-members",
+    "file.read-result",
+    "terminal.output-members",
+)
 def test_messages_of_our_client_are_valid_by_the_official_schema(conversation: Conversation) -> None:
     assert conversation.wire.unofficial("client") == []
 
@@ -75,13 +129,13 @@ def unanswered(conversation: Conversation, side: Side) -> list[str]:
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(11, 13)
+@pytest.mark.rule("framing.agent-one-answer", "framing.agent-silent-on-notification")
 def test_our_agent_answers_every_request_once(conversation: Conversation) -> None:
     assert unanswered(conversation, "agent") == ["session/prompt"]  # the prompt that makes it crash
 
 
 @for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
-@pytest.mark.rule(12, 14)
+@pytest.mark.rule("framing.client-one-answer", "framing.client-silent-on-notification")
 def test_our_client_answers_every_request_once(conversation: Conversation) -> None:
     assert unanswered(conversation, "client") == []
 
@@ -99,7 +153,7 @@ def turns(conversation: Conversation) -> Iterator[tuple[str, list[Message]]]:
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(144, 164)
+@pytest.mark.rule("prompt.updates-before-response", "cancel.updates-before-response")
 def test_no_update_of_a_turn_follows_its_response(conversation: Conversation) -> None:
     """Nothing follows the response to the last prompt of a session."""
     last = dict(turns(conversation))
@@ -109,7 +163,7 @@ def test_no_update_of_a_turn_follows_its_response(conversation: Conversation) ->
 
 
 @for_pairs(OUR_AGENT)
-@pytest.mark.rule(105)
+@pytest.mark.rule("session.load-answers-last")
 def test_our_agent_answers_load_after_the_replay(conversation: Conversation) -> None:
     sent = conversation.wire.sent_by("agent")
     [loaded, _] = conversation.wire.answers_of("agent", "session/load")

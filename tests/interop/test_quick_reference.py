@@ -9,7 +9,19 @@ import pytest
 from tests.interop.conversation import command_of
 
 
-@pytest.mark.rule(32, 36, 62, 74, 139, 142, 143, 144, 145, 193, 194)
+@pytest.mark.rule(
+    "framing.agent-extra-members",
+    "framing.exits-at-end-of-input",
+    "initialize.version-returned",
+    "initialize.minimal-client",
+    "prompt.text-block",
+    "prompt.stop-reason",
+    "prompt.answered",
+    "prompt.updates-before-response",
+    "prompt.update-members",
+    "permission.request-members",
+    "permission.option-members",
+)
 async def test_the_minimal_sequence_of_the_quick_reference() -> None:
     agent = await asyncio.create_subprocess_exec(*command_of("agent", "accord"), stdin=PIPE, stdout=PIPE)
     assert agent.stdin is not None

@@ -60,7 +60,7 @@ def test_default_setting_of_a_client(project: Project, word: str, effects: str):
     assert " ".join(project.decide(request, word).effect for request in requests) == effects
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 def test_automatic_approval_uses_the_kind_as_it_was_sent(project: Project):
     def sent(kind: str | None) -> str:
         request = project.request(category=category_of(kind), kind=kind, mode=None)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def select_option(option_id: Any) -> dict[str, Any]:
     return {"outcome": {"outcome": "selected", "optionId": option_id}}
 
 
-@pytest.mark.rule(194, 195)
+@pytest.mark.rule("permission.option-members", "permission.option-ids")
 def test_a_request_offers_four_options(project: Project):
     request = project.run("git commit -m x && npm test")
     options = options_for(request, project.decide(request))
@@ -72,7 +72,9 @@ def test_always_is_offered_only_when_its_scope_is_known(project: Project):
         assert [option.kind for option in options] == ["allow_once", "reject_once"]
 
 
-@pytest.mark.rule(198, 199, 200)
+@pytest.mark.rule(
+    "permission.nothing-before-answer", "permission.reject-prevents", "permission.only-consent-allows"
+)
 @pytest.mark.parametrize(
     ("answer", "allowed", "kind"),
     [
@@ -120,7 +122,7 @@ def test_an_answer_allows_only_by_an_offered_allow_option(answer: Any, allowed: 
     assert (read.allowed, read.kind) == (allowed, kind)
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 @pytest.mark.parametrize(
     ("answer", "allowed"),
     [
@@ -188,7 +190,7 @@ def test_the_reason_of_a_rejection_is_kept_for_the_model():
     assert read_answer(FOUR, {"outcome": {"outcome": "cancelled"}, "_meta": {"reason": 1}}).reason == ""
 
 
-@pytest.mark.rule(201)
+@pytest.mark.rule("permission.remembered")
 def test_only_always_answers_are_remembered(project: Project):
     def answered(kind: str) -> str:
         return project.verdict("npm test", grants=granted((project.run("npm test"), kind)))

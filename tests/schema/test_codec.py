@@ -37,14 +37,14 @@ def chunk(text: bytes) -> bytes:
     return head + text + b"}}}"
 
 
-@pytest.mark.rule(392)
+@pytest.mark.rule("accord.agent-lone-surrogate")
 def test_a_lone_surrogate_in_a_prompt_becomes_a_replacement_character() -> None:
     request = decode(PromptRequest, rb'{"sessionId":"s","prompt":[{"type":"text","text":"a\ud83d"}]}')
     assert request == PromptRequest("s", [TextContent("a\ufffd")])
     encode(request).decode("utf-8")
 
 
-@pytest.mark.rule(393)
+@pytest.mark.rule("accord.client-lone-surrogate")
 def test_an_emoji_split_over_two_chunks_loses_no_chunk() -> None:
     first = decode(SessionNotification, chunk(rb'"so \ud83d"'))
     second = decode(SessionNotification, chunk(rb'"\ude00 far"'))
@@ -175,7 +175,7 @@ def test_plain_values_can_be_encoded() -> None:
         ({"result": 1, "error": "broken"}, McpResult(1)),
     ],
 )
-@pytest.mark.rule(366)
+@pytest.mark.rule("mcp.result-counts")
 def test_an_mcp_answer_with_a_result_and_an_error_is_a_result(raw: Any, expected: Any) -> None:
     answer = decode(MessageMcpResponse, json.dumps(raw).encode())
     assert read(MessageMcpResponse, raw) == answer

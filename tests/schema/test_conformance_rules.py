@@ -1,5 +1,6 @@
 """The conformance rules as data: complete, numbered without gaps, with the totals of the reference."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -28,6 +29,12 @@ def test_the_totals_match_the_reference():
         "I": 48,
         "Accord": 11,
     }
+
+
+def test_every_rule_has_a_slug_of_its_own():
+    assert len(RULES.by_slug) == len(RULES)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*\.[a-z0-9]+(-[a-z0-9]+)*", slug) for slug in RULES.by_slug)
+    assert RULES.by_slug["prompt.updates-before-response"].id == 144
 
 
 def test_withdrawn_rules_keep_their_number_and_are_not_in_force():

@@ -33,7 +33,7 @@ def test_the_official_answer_selects_an_offered_option(strict: bool):
     assert not no.allowed
 
 
-@pytest.mark.rule(200)
+@pytest.mark.rule("permission.only-consent-allows")
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize(
     "answer",
@@ -80,7 +80,7 @@ def test_an_ambiguous_answer_is_a_rejection(answer: Any, strict: bool):
     assert read_outcome(answer, OFFERED, strict=strict) == NO
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 @pytest.mark.parametrize(
     "word",
     [
@@ -103,7 +103,7 @@ def test_a_bare_word_is_a_rejection_even_with_one_allow_option(word: str, offere
     assert read_outcome(nested(word), offered) == NO
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 @pytest.mark.dialect(24)
 @pytest.mark.parametrize("word", ["allowed", "selected", "approved"])
 def test_allowed_needs_an_offered_option_id(word: str):
@@ -134,7 +134,7 @@ def test_a_nested_answer_with_a_snake_case_option_id():
     assert read_outcome(nested("selected", option_id="y"), OFFERED, strict=True) == NO
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 @pytest.mark.dialect(25)
 @pytest.mark.parametrize("wrap", [lambda word: word, lambda word: {"outcome": word}])
 def test_a_bare_option_id_or_kind(wrap: Any):
@@ -148,7 +148,7 @@ def test_a_bare_option_id_or_kind(wrap: Any):
     )
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 @pytest.mark.dialect(25)
 def test_a_kind_that_several_options_have_selects_none():
     two = [("a", "allow_once"), ("b", "allow_once")]
@@ -157,7 +157,7 @@ def test_a_kind_that_several_options_have_selects_none():
     assert read_outcome("a", two) == PermissionDecision("a", "allow_once", (25,))
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 @pytest.mark.dialect(25)
 def test_an_id_that_is_the_kind_of_another_option_selects_none():
     misleading = [("allow_once", "allow_always"), ("n", "reject_once")]
@@ -184,7 +184,7 @@ def test_an_answer_that_is_not_nested():
     assert read_outcome({"outcome": "cancelled", "optionId": "y"}, OFFERED) == NO
 
 
-@pytest.mark.rule(390)
+@pytest.mark.rule("accord.agent-strict-mode")
 @pytest.mark.dialect(24, 25, 26)
 @pytest.mark.parametrize(
     "answer",
@@ -201,7 +201,7 @@ def test_strict_reading_accepts_no_dialect(answer: Any):
     assert read_outcome(answer, OFFERED, strict=True) == NO
 
 
-@pytest.mark.rule(388)
+@pytest.mark.rule("accord.dialect-is-not-consent")
 def test_reserved_words_never_select_an_option():
     offered = [(word, "allow_once") for word in ("selected", "allowed", "cancelled", "denied")]
     for word, _ in offered:
@@ -255,7 +255,7 @@ def words_in(value: Any) -> set[str]:
     return {word for part in parts for word in words_in(part)}
 
 
-@pytest.mark.rule(200, 388)
+@pytest.mark.rule("permission.only-consent-allows", "accord.dialect-is-not-consent")
 @given(JSON, OPTIONS, st.booleans())
 def test_only_an_offered_option_that_the_answer_names_is_selected(
     answer: Any, options: list[tuple[str, str]], strict: bool
@@ -322,7 +322,7 @@ def test_a_flat_request_without_an_active_turn_stays_invalid():
     assert "sessionId" not in repaired.value
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 @pytest.mark.dialect(22)
 def test_generated_options_have_no_official_kind():
     flat = {"sessionId": "s", "permissionId": "p1", "toolName": "rm"}
@@ -353,7 +353,7 @@ def test_a_tool_call_with_id_and_name_under_the_short_method_name():
     assert call == {"toolCallId": "c", "name": "Bash", "title": "Bash", "status": "pending"}
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 @pytest.mark.dialect(73)
 def test_option_kinds_in_another_case_are_not_official():
     options = [

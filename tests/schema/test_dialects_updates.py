@@ -146,7 +146,7 @@ def test_raw_fields_in_snake_case():
     assert (aliased["rawInput"], aliased["rawOutput"]) == (1, 2)
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 @pytest.mark.dialect(16)
 @pytest.mark.parametrize(
     ("sent", "content", "shown"),
@@ -166,7 +166,7 @@ def test_a_repaired_kind_is_for_display_only(sent: str, content: list[object], s
     assert not call.kind
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 @pytest.mark.dialect(73)
 def test_a_kind_in_another_case_is_for_display_only():
     update = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T", "kind": "Read"}
@@ -177,7 +177,7 @@ def test_a_kind_in_another_case_is_for_display_only():
     assert official_kind(call) is None
 
 
-@pytest.mark.rule(389)
+@pytest.mark.rule("accord.only-official-read-kind")
 def test_only_an_official_kind_is_official_and_an_unknown_one_is_other():
     update = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"}
     sent = read(SessionNotification, {"sessionId": "s", "update": update | {"kind": "read"}}).update
@@ -232,7 +232,7 @@ def test_plans_identified_by_id():
     assert update_after({"sessionUpdate": "plan_removed", "id": "p"}, 74)["planId"] == "p"
 
 
-@pytest.mark.rule(211)
+@pytest.mark.rule("mode.mode-id-spelling")
 @pytest.mark.dialect(101)
 def test_the_mode_update_of_the_official_docs():
     update = {"sessionUpdate": "current_mode_update", "modeId": "code"}

@@ -50,7 +50,7 @@ def test_null_is_a_valid_request_id() -> None:
     )
 
 
-@pytest.mark.rule(277)
+@pytest.mark.rule("elicitation.unknown-mode")
 def test_an_unknown_mode_is_kept_as_unknown() -> None:
     request = {**FORM, "mode": "_vote", "choices": [1]}
     kept = received(CreateElicitationRequest, request)
@@ -113,7 +113,7 @@ def test_accept_decline_and_cancel() -> None:
     assert received(CreateElicitationResponse, {"action": "cancel"}) == ElicitationCancelAction()
 
 
-@pytest.mark.rule(276)
+@pytest.mark.rule("elicitation.unknown-action")
 def test_an_unknown_action_is_no_acceptance() -> None:
     answer = received(CreateElicitationResponse, {"action": "_x", "content": {}})
     assert answer == Unknown("_x", {"action": "_x", "content": {}})

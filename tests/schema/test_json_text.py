@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accord.schema.codec import NotJson, is_utf8, parse_json, replace_surrogates
 
 
-@pytest.mark.rule(392, 393)
+@pytest.mark.rule("accord.agent-lone-surrogate", "accord.client-lone-surrogate")
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -72,19 +72,19 @@ HTTP = {"type": "http", "name": "web", "url": "https://h", "headers": []}
 
 
 class TestInvalidOptionalFieldsAreAbsent:
-    @pytest.mark.rule(187)
+    @pytest.mark.rule("tool-call.unknown-kind")
     def test_kind_and_status_of_a_tool_call(self) -> None:
         call = updated(sessionUpdate="tool_call", toolCallId="c", title="Look", kind="file", status="weird")
         assert call == ToolCall("c", "Look")
 
-    @pytest.mark.rule(187)
+    @pytest.mark.rule("tool-call.unknown-kind")
     def test_kind_and_status_of_a_change(self) -> None:
         change = updated(
             sessionUpdate="tool_call_update", toolCallId="c", kind=5, status="weird", title="Look"
         )
         assert change == ToolCallChange("c", title="Look")
 
-    @pytest.mark.rule(40, 41)
+    @pytest.mark.rule("extension.agent-malformed-meta", "extension.client-malformed-meta")
     @pytest.mark.parametrize("meta", ["x", [], 5, True])
     def test_a_malformed_meta(self, meta: Any) -> None:
         chunk = {
@@ -102,7 +102,7 @@ class TestInvalidOptionalFieldsAreAbsent:
         change = updated(sessionUpdate="tool_call_update", toolCallId="c", kind=None, content=None)
         assert change == ToolCallChange("c", kind=None, content=None)
 
-    @pytest.mark.rule(70)
+    @pytest.mark.rule("initialize.agent-malformed-capability")
     def test_capabilities_of_the_client(self) -> None:
         assert received(InitializeRequest, protocolVersion=1, clientCapabilities=False) == InitializeRequest(
             1
@@ -113,7 +113,7 @@ class TestInvalidOptionalFieldsAreAbsent:
             fs=FileSystemCapabilities(write_text_file=True)
         )
 
-    @pytest.mark.rule(71)
+    @pytest.mark.rule("initialize.client-malformed-capability")
     def test_capabilities_of_the_agent(self) -> None:
         capabilities = {"loadSession": "yes", "sessionCapabilities": False, "auth": {"logout": {}}}
         answer = received(InitializeResponse, protocolVersion=1, agentCapabilities=capabilities)
@@ -134,7 +134,7 @@ class TestInvalidOptionalFieldsAreAbsent:
 
 
 class TestListsSkipInvalidItems:
-    @pytest.mark.rule(188)
+    @pytest.mark.rule("tool-call.invalid-content-item")
     def test_content_and_locations_of_a_tool_call(self) -> None:
         content = [{"type": "x"}, "text", {"type": "diff", "path": "/a", "newText": "n"}, None]
         call = updated(sessionUpdate="tool_call", toolCallId="c", title="t", content=content, locations=[1])
@@ -146,7 +146,7 @@ class TestListsSkipInvalidItems:
         plan = updated(sessionUpdate="plan", entries=[{**good, "priority": "urgent"}, good])
         assert plan == Plan([PlanEntry("b", "low", "pending")])
 
-    @pytest.mark.rule(221)
+    @pytest.mark.rule("option.unknown-type")
     def test_a_config_option_of_an_unknown_type(self) -> None:
         slider = {"id": "v", "name": "Volume", "type": "slider", "currentValue": 3}
         switch = {"id": "a", "name": "Auto", "type": "boolean", "currentValue": True}
@@ -173,7 +173,7 @@ class TestListsSkipInvalidItems:
 
 
 class TestFieldsThatAcceptOnlyNull:
-    @pytest.mark.rule(324)
+    @pytest.mark.rule("session.null-reads-as-empty")
     @pytest.mark.parametrize("cls", [NewSessionRequest, LoadSessionRequest, ResumeSessionRequest])
     def test_null_for_servers_and_directories_is_empty(self, cls: Any) -> None:
         session = {} if cls is NewSessionRequest else {"sessionId": "s"}
@@ -181,7 +181,7 @@ class TestFieldsThatAcceptOnlyNull:
         assert not request.mcp_servers
         assert not request.additional_directories
 
-    @pytest.mark.rule(324)
+    @pytest.mark.rule("session.null-reads-as-empty")
     def test_null_inside_a_server_is_empty(self) -> None:
         servers = [{**STDIO, "args": None, "env": None}, {**HTTP, "headers": None}]
         request = received(NewSessionRequest, cwd="/", mcpServers=servers)
@@ -190,7 +190,7 @@ class TestFieldsThatAcceptOnlyNull:
             McpServerHttp("web", "https://h", []),
         ]
 
-    @pytest.mark.rule(323)
+    @pytest.mark.rule("session.mcp-servers-invalid-refused")
     @pytest.mark.parametrize(
         "servers", ["x", {}, 5, [{"name": "a"}], [5], [None], [STDIO, {**STDIO, "args": [1]}]]
     )
@@ -198,14 +198,14 @@ class TestFieldsThatAcceptOnlyNull:
     def test_any_other_value_for_servers_fails(self, cls: Any, servers: Any) -> None:
         assert "mcpServers" in rejected(cls, sessionId="s", cwd="/", mcpServers=servers)
 
-    @pytest.mark.rule(325)
+    @pytest.mark.rule("session.roots-invalid-on-load")
     @pytest.mark.parametrize("directories", ["x", [5], {}, ["/a", None]])
     @pytest.mark.parametrize("cls", [NewSessionRequest, LoadSessionRequest, ResumeSessionRequest])
     def test_any_other_value_for_directories_fails(self, cls: Any, directories: Any) -> None:
         reason = rejected(cls, sessionId="s", cwd="/", mcpServers=[], additionalDirectories=directories)
         assert "additionalDirectories" in reason
 
-    @pytest.mark.rule(328)
+    @pytest.mark.rule("terminal.create-null-params")
     def test_null_in_a_terminal_is_the_default(self) -> None:
         request = received(
             CreateTerminalRequest,
@@ -218,7 +218,7 @@ class TestFieldsThatAcceptOnlyNull:
         )
         assert not any((request.args, request.env, request.cwd, request.output_byte_limit))
 
-    @pytest.mark.rule(327)
+    @pytest.mark.rule("terminal.create-invalid-params")
     @pytest.mark.parametrize(
         "wrong",
         [
@@ -237,7 +237,7 @@ class TestFieldsThatAcceptOnlyNull:
 
 
 class TestStrictFields:
-    @pytest.mark.rule(24, 25)
+    @pytest.mark.rule("framing.agent-invalid-params", "framing.client-invalid-params")
     @pytest.mark.parametrize(
         ("cls", "members", "missing"),
         [
@@ -250,7 +250,7 @@ class TestStrictFields:
     def test_a_missing_member_fails(self, cls: Any, members: dict[str, Any], missing: str) -> None:
         assert rejected(cls, **members) == f"$: {missing} is missing"
 
-    @pytest.mark.rule(326)
+    @pytest.mark.rule("file.invalid-line-or-limit")
     @pytest.mark.parametrize(
         "wrong", [{"line": "2"}, {"limit": -1}, {"limit": 1.5}, {"line": True}, {"line": 2**32}]
     )
@@ -261,7 +261,7 @@ class TestStrictFields:
         request = received(ReadTextFileRequest, sessionId="s", path="/a", line=None, limit=3)
         assert request == ReadTextFileRequest("s", "/a", None, 3)
 
-    @pytest.mark.rule(72)
+    @pytest.mark.rule("initialize.invalid-version")
     @pytest.mark.parametrize("version", ["1", True, 1.5, 70000, -1, None, [1]])
     def test_the_protocol_version(self, version: Any) -> None:
         assert "protocolVersion" in rejected(InitializeRequest, protocolVersion=version)
@@ -318,7 +318,7 @@ class TestStrictFields:
 
 
 class TestUnknownVariants:
-    @pytest.mark.rule(49)
+    @pytest.mark.rule("extension.unknown-update")
     def test_an_unknown_update_is_kept(self) -> None:
         update = {"sessionUpdate": "zzz", "answer": 42}
         assert updated(**update) == Unknown("zzz", update)
@@ -341,7 +341,7 @@ class TestUnknownVariants:
         assert received(PromptResponse, stopReason="tool_use").stop_reason == Unknown("tool_use", "tool_use")
         assert "stopReason" in rejected(PromptResponse, stopReason=5)
 
-    @pytest.mark.rule(290, 319)
+    @pytest.mark.rule("notice.unknown-severity", "compaction.unknown-status")
     def test_open_values_are_kept(self) -> None:
         assert updated(sessionUpdate="notice", severity="_x", title="t") == Notice("_x", "t")
         compaction = updated(sessionUpdate="compaction_update", compactionId="k", status="_x")
@@ -363,14 +363,14 @@ class TestUnknownVariants:
             NewSessionRequest, cwd="/", mcpServers=[{**STDIO, "type": "http"}]
         )
 
-    @pytest.mark.rule(81)
+    @pytest.mark.rule("auth.method-without-type")
     @pytest.mark.parametrize("kind", [{}, {"type": "agent"}, {"type": "env_var"}, {"type": None}])
     def test_any_auth_method_but_terminal_belongs_to_the_agent(self, kind: dict[str, Any]) -> None:
         methods = [{"id": "a", "name": "A", **kind}]
         answer = received(InitializeResponse, protocolVersion=1, authMethods=methods)
         assert answer.auth_methods == [AuthMethodAgent("a", "A")]
 
-    @pytest.mark.rule(329)
+    @pytest.mark.rule("auth.invalid-terminal-method")
     @pytest.mark.parametrize(
         "wrong", [{"args": "--login"}, {"args": [1]}, {"env": [{"name": "A", "value": "b"}]}]
     )
@@ -385,7 +385,7 @@ class TestUnknownVariants:
             AuthMethodAgent("a", "A"),
         ]
 
-    @pytest.mark.rule(219)
+    @pytest.mark.rule("option.select-without-type")
     def test_a_config_value_with_an_unknown_type(self) -> None:
         members = {"sessionId": "s", "configId": "model", "value": "m1"}
         expected = SetSessionConfigOptionRequest("s", "model", "m1")
@@ -394,7 +394,7 @@ class TestUnknownVariants:
         assert "needs type 'boolean'" in rejected(SetSessionConfigOptionRequest, **{**members, "value": True})
 
 
-@pytest.mark.rule(32, 33)
+@pytest.mark.rule("framing.agent-extra-members", "framing.client-extra-members")
 def test_unknown_members_are_ignored() -> None:
     assert received(NewSessionRequest, cwd="/", mcpServers=[], zzz=1) == NewSessionRequest("/", [])
     chunk = {
@@ -405,7 +405,7 @@ def test_unknown_members_are_ignored() -> None:
     assert updated(**chunk) == AgentMessageChunk(TextContent("hi"))
 
 
-@pytest.mark.rule(38, 39)
+@pytest.mark.rule("extension.agent-accepts-meta", "extension.client-accepts-meta")
 def test_meta_is_kept_at_every_level() -> None:
     meta = {"vendor.example/x": {"deep": [1, None]}}
     chunk = {"sessionUpdate": "agent_message_chunk", "_meta": meta}

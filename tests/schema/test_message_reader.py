@@ -60,7 +60,7 @@ def test_an_official_message_is_read_without_a_report():
     assert peer.reports == []
 
 
-@pytest.mark.rule(26)
+@pytest.mark.rule("framing.absent-params")
 def test_absent_and_null_params_read_as_empty():
     peer = Peer()
     assert peer.send("session/list").cwd == peer.send("session/list", None).cwd
@@ -78,7 +78,7 @@ def test_a_dialect_is_reported_once_per_peer():
     assert other.rows == [7]
 
 
-@pytest.mark.rule(151, 390)
+@pytest.mark.rule("prompt.malformed-refused", "accord.agent-strict-mode")
 @pytest.mark.dialect(1)
 def test_a_text_prompt_is_accepted_in_tolerant_and_rejected_in_strict_mode():
     params = {"sessionId": "s", "prompt": "hi"}
@@ -92,7 +92,7 @@ def test_a_text_prompt_is_accepted_in_tolerant_and_rejected_in_strict_mode():
         assert peer.reports == []
 
 
-@pytest.mark.rule(323, 390)
+@pytest.mark.rule("session.mcp-servers-invalid-refused", "accord.agent-strict-mode")
 @pytest.mark.dialect(33, 35)
 def test_maps_of_servers_and_variables_are_rejected_in_strict_mode():
     server = {"command": "/bin/db", "args": [], "env": {"K": "V"}}
@@ -107,7 +107,7 @@ def test_maps_of_servers_and_variables_are_rejected_in_strict_mode():
             Peer().send("session/new", {"cwd": "/w", "mcpServers": servers})
 
 
-@pytest.mark.rule(391)
+@pytest.mark.rule("accord.client-strict-mode")
 @pytest.mark.dialect(6, 7, 9, 22)
 @pytest.mark.parametrize(
     ("method", "params"),
@@ -142,7 +142,7 @@ def test_an_invalid_block_among_several_is_skipped():
         Peer().send("session/update", chunk(content=[{"type": "hologram"}]))
 
 
-@pytest.mark.rule(49)
+@pytest.mark.rule("extension.unknown-update")
 def test_an_unknown_update_is_kept_as_unknown():
     peer = Peer()
     got = peer.send("session/update", {"sessionId": "s", "update": {"sessionUpdate": "zzz", "x": 1}})
@@ -168,7 +168,7 @@ def test_lenient_reading_applies_where_no_repair_helps():
         assert peer.reports == []
 
 
-@pytest.mark.rule(392, 393)
+@pytest.mark.rule("accord.agent-lone-surrogate", "accord.client-lone-surrogate")
 def test_a_lone_surrogate_costs_one_character():
     for peer in (Peer(), Peer(strict=True)):
         read = peer.reader.params_reader(method_of("session/update"))
@@ -212,7 +212,7 @@ def test_results_with_extra_members():
     assert peer.rows == [4, 3, 42]
 
 
-@pytest.mark.rule(154)
+@pytest.mark.rule("prompt.unknown-stop-reason")
 @pytest.mark.dialect(5)
 def test_an_unknown_stop_reason_ends_the_turn():
     for peer in (Peer(), Peer(strict=True)):
@@ -221,7 +221,7 @@ def test_an_unknown_stop_reason_ends_the_turn():
         )
 
 
-@pytest.mark.rule(107, 246)
+@pytest.mark.rule("session.load-null-result", "file.null-write-result")
 @pytest.mark.dialect(103, 104)
 def test_null_is_an_empty_result_in_both_modes():
     for peer in (Peer(), Peer(strict=True)):
@@ -238,7 +238,7 @@ def test_a_setting_answered_with_null_gives_no_options():
         Peer(strict=True).answer("session/set_config_option", None)
 
 
-@pytest.mark.rule(388, 390)
+@pytest.mark.rule("accord.dialect-is-not-consent", "accord.agent-strict-mode")
 @pytest.mark.dialect(24, 25, 26)
 def test_permission_answers_in_tolerant_and_strict_mode():
     peer = Peer()
@@ -265,7 +265,7 @@ def test_an_aliased_method_is_reported_and_read():
     assert peer.rows == [43, 201]
 
 
-@pytest.mark.rule(390, 391)
+@pytest.mark.rule("accord.agent-strict-mode", "accord.client-strict-mode")
 @pytest.mark.dialect(21, 30, 43)
 def test_a_strict_reader_has_no_aliases():
     strict = MessageReader(strict=True)

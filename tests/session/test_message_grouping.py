@@ -7,7 +7,7 @@ from accord.schema import AgentMessageChunk, ImageContent, TextContent
 from accord.session import GrowingContent, Message, MessageChanged, SessionState, text_of
 
 
-@pytest.mark.rule(149)
+@pytest.mark.rule("prompt.message-id-starts-message")
 def test_a_new_message_id_starts_a_new_message() -> None:
     driver = SessionDriver()
     driver.agent_text("One ", "m1")
@@ -17,7 +17,7 @@ def test_a_new_message_id_starts_a_new_message() -> None:
     assert [message.id for message in driver.state.messages] == ["m1", "m2"]
 
 
-@pytest.mark.rule(148)
+@pytest.mark.rule("prompt.message-id-opaque")
 def test_ids_are_opaque_and_may_be_absent_or_null() -> None:
     driver = SessionDriver()
     driver.agent_text("a", "0")

@@ -35,7 +35,7 @@ def opened(**answer: Any) -> SessionDriver:
     return driver
 
 
-@pytest.mark.rule(226)
+@pytest.mark.rule("option.modes-as-fallback")
 def test_modes_without_options_give_a_mode_picker() -> None:
     driver = opened(modes=MODES)
     settings = driver.state.settings
@@ -54,7 +54,7 @@ def test_modes_without_options_give_a_mode_picker() -> None:
     assert settings.pickers[0].current == "code"
 
 
-@pytest.mark.rule(224)
+@pytest.mark.rule("option.preferred-to-modes")
 def test_a_mode_option_hides_the_modes() -> None:
     driver = opened(modes=MODES, configOptions=[select("mode", "code", "ask", "code", category="mode")])
     [picker] = driver.state.settings.pickers
@@ -90,7 +90,7 @@ def test_a_picker_accepts_only_the_offered_values() -> None:
     assert model.choices == (PickerChoice("a", "A", group="Big"),)
 
 
-@pytest.mark.rule(221)
+@pytest.mark.rule("option.unknown-type")
 def test_options_of_unknown_type_are_ignored() -> None:
     driver = opened()
     slider = {"type": "slider", "id": "t", "name": "T", "currentValue": 3}
@@ -100,7 +100,7 @@ def test_options_of_unknown_type_are_ignored() -> None:
     assert [picker.id for picker in driver.state.settings.pickers] == ["a", "b"]
 
 
-@pytest.mark.rule(222, 223)
+@pytest.mark.rule("option.unknown-category", "option.order-kept")
 def test_any_category_is_accepted_and_the_agents_order_is_kept() -> None:
     ids = ["z", "model_config", "a", "mode"]
     options = [
@@ -139,7 +139,7 @@ def test_a_response_without_settings_keeps_the_settings() -> None:
     assert driver.state.settings.current_mode_id == "ask"
 
 
-@pytest.mark.rule(228)
+@pytest.mark.rule("command.list-replaced")
 def test_a_new_command_list_replaces_the_old_one() -> None:
     driver = SessionDriver()
     for names in (["web", "test"], ["plan"], []):
@@ -148,7 +148,7 @@ def test_a_new_command_list_replaces_the_old_one() -> None:
         assert [command.name for command in driver.state.commands] == names
 
 
-@pytest.mark.rule(231)
+@pytest.mark.rule("session-info.patch")
 def test_omitted_title_and_time_are_kept_and_null_clears_them() -> None:
     driver = SessionDriver()
     driver.update("session_info_update", title="Fix bug", updatedAt="2026-01-01T00:00:00Z")
@@ -160,7 +160,7 @@ def test_omitted_title_and_time_are_kept_and_null_clears_them() -> None:
     assert (driver.state.title, driver.state.updated_at) == (None, None)
 
 
-@pytest.mark.rule(321)
+@pytest.mark.rule("usage.unknown-unit")
 def test_a_cost_in_any_currency_is_kept() -> None:
     driver = SessionDriver()
     driver.update("usage_update", used=900, size=200_000, cost={"amount": 3, "currency": "credits"})
@@ -173,7 +173,7 @@ def test_a_cost_in_any_currency_is_kept() -> None:
     assert driver.state.usage.cost is None
 
 
-@pytest.mark.rule(155)
+@pytest.mark.rule("prompt.updates-outside-turn")
 def test_updates_outside_a_turn_are_applied() -> None:
     driver = SessionDriver()
     driver.start_turn()

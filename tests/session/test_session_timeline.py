@@ -41,7 +41,7 @@ def test_timeline_items_are_ordered_by_first_appearance() -> None:
     assert driver.timeline_summary == ["Hi", "PlanState", "Hello!", "ToolCallState", "CompactionState"]
 
 
-@pytest.mark.rule(204)
+@pytest.mark.rule("plan.replaced")
 def test_a_plan_replaces_the_previous_plan() -> None:
     driver = SessionDriver()
     driver.update("plan", entries=entries("a", "b", "c"))
@@ -52,7 +52,7 @@ def test_a_plan_replaces_the_previous_plan() -> None:
     assert len(driver.state.timeline) == 1
 
 
-@pytest.mark.rule(286)
+@pytest.mark.rule("plan.by-id")
 def test_plans_are_updated_and_removed_by_id() -> None:
     driver = SessionDriver()
     driver.agent_text("First,")
@@ -68,7 +68,7 @@ def test_plans_are_updated_and_removed_by_id() -> None:
     assert driver.timeline_summary == ["First,", "PlanState"]
 
 
-@pytest.mark.rule(294)
+@pytest.mark.rule("compaction.patch")
 def test_compaction_updates_keep_clear_replace_and_append() -> None:
     driver = SessionDriver()
     driver.update(
@@ -88,7 +88,7 @@ def test_compaction_updates_keep_clear_replace_and_append() -> None:
     assert compaction(driver).blocks == ()
 
 
-@pytest.mark.rule(317)
+@pytest.mark.rule("compaction.chunk-creates")
 def test_a_summary_chunk_starts_a_compaction_and_chunks_append_in_order() -> None:
     driver = SessionDriver()
     driver.update("compaction_summary_chunk", compactionId="k1", content=text("Kept: "))
@@ -99,7 +99,7 @@ def test_a_summary_chunk_starts_a_compaction_and_chunks_append_in_order() -> Non
     assert len(driver.state.timeline) == 1
 
 
-@pytest.mark.rule(319)
+@pytest.mark.rule("compaction.unknown-status")
 def test_unknown_and_final_statuses_are_accepted_in_the_first_compaction_update() -> None:
     driver = SessionDriver()
     driver.update("compaction_update", compactionId="k1", status="_x")
@@ -107,7 +107,7 @@ def test_unknown_and_final_statuses_are_accepted_in_the_first_compaction_update(
     assert [one.status for one in driver.state.history.compactions.values()] == ["_x", "completed"]
 
 
-@pytest.mark.rule(290)
+@pytest.mark.rule("notice.unknown-severity")
 def test_notices_of_any_severity_are_kept_idle_or_during_a_turn() -> None:
     driver = SessionDriver()
     for severity in ("info", "_x", "error"):
@@ -118,7 +118,7 @@ def test_notices_of_any_severity_are_kept_idle_or_during_a_turn() -> None:
     assert driver.state.turn == "running"
 
 
-@pytest.mark.rule(315, 316)
+@pytest.mark.rule("notice.not-stored", "notice.unadvertised")
 def test_notices_are_bounded_and_not_part_of_the_history() -> None:
     driver = SessionDriver()
     driver.agent_text("Hi")
@@ -132,7 +132,7 @@ def test_notices_are_bounded_and_not_part_of_the_history() -> None:
     assert len(driver.state.snapshot()) == len(before)
 
 
-@pytest.mark.rule(108)
+@pytest.mark.rule("session.load-shown-as-history")
 def test_a_replay_replaces_the_history() -> None:
     driver = SessionDriver()
 

@@ -23,7 +23,7 @@ def test_a_turn_runs_from_the_prompt_to_its_response() -> None:
     )
 
 
-@pytest.mark.rule(154)
+@pytest.mark.rule("prompt.unknown-stop-reason")
 def test_an_unknown_stop_reason_still_ends_the_turn() -> None:
     driver = SessionDriver()
     driver.start_turn()

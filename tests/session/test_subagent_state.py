@@ -10,7 +10,7 @@ def child(driver: SessionDriver) -> SubagentState:
     return driver.state.history.subagents["c1"]
 
 
-@pytest.mark.rule(377)
+@pytest.mark.rule("subagent.patch")
 def test_subagent_updates_keep_clear_and_replace_members() -> None:
     driver = SessionDriver()
     driver.update(
@@ -49,7 +49,7 @@ def test_a_null_capability_grants_nothing() -> None:
     assert not child(driver).may_cancel
 
 
-@pytest.mark.rule(380)
+@pytest.mark.rule("subagent.unknown-state")
 def test_an_unknown_or_cleared_subagent_state_does_not_affect_the_parent_turn() -> None:
     driver = SessionDriver()
     driver.start_turn()
@@ -68,7 +68,7 @@ def test_an_unknown_or_cleared_subagent_state_does_not_affect_the_parent_turn() 
         assert driver.state.turn == "running"
 
 
-@pytest.mark.rule(381)
+@pytest.mark.rule("subagent.inherited-roots")
 def test_unset_cwd_and_directories_are_inherited_separately() -> None:
     driver = SessionDriver()
     driver.update("subagent_update", sessionId="c1")
@@ -80,7 +80,7 @@ def test_unset_cwd_and_directories_are_inherited_separately() -> None:
     assert driver.state.roots_of("never announced") is None
 
 
-@pytest.mark.rule(382)
+@pytest.mark.rule("subagent.message-by-id")
 def test_session_messages_are_updated_by_id_and_chunks_may_come_first() -> None:
     driver = SessionDriver()
     driver.update("session_message_chunk", messageId="x1", content=text("Run "))

@@ -13,7 +13,7 @@ def content(words: str) -> dict[str, Any]:
     return {"type": "content", "content": text(words)}
 
 
-@pytest.mark.rule(184)
+@pytest.mark.rule("tool-call.default-kind-and-status")
 def test_omitted_kind_and_status_mean_other_and_pending() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", "Look")
@@ -22,7 +22,7 @@ def test_omitted_kind_and_status_mean_other_and_pending() -> None:
     assert (call.content, call.locations, call.open) == ([], [], True)
 
 
-@pytest.mark.rule(185)
+@pytest.mark.rule("tool-call.omitted-members-stay")
 def test_omitted_and_null_members_of_an_update_keep_their_values() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", "Look", kind="read", rawInput={"path": "a"}, content=[content("x")])
@@ -39,7 +39,7 @@ def test_omitted_and_null_members_of_an_update_keep_their_values() -> None:
     assert text_of(call.content) == "x"
 
 
-@pytest.mark.rule(186)
+@pytest.mark.rule("tool-call.arrays-replace")
 def test_arrays_in_an_update_replace_the_old_ones() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", content=[content("old")], locations=[{"path": "/a"}])
@@ -53,7 +53,7 @@ def test_arrays_in_an_update_replace_the_old_ones() -> None:
     assert call.content == []
 
 
-@pytest.mark.rule(187)
+@pytest.mark.rule("tool-call.unknown-kind")
 def test_unknown_kind_and_status_fall_back_to_the_previous_values() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", kind="file", status="weird")
@@ -64,14 +64,14 @@ def test_unknown_kind_and_status_fall_back_to_the_previous_values() -> None:
     assert (call.title, call.kind, call.status) == ("Still here", "edit", "in_progress")
 
 
-@pytest.mark.rule(188)
+@pytest.mark.rule("tool-call.invalid-content-item")
 def test_one_bad_content_item_does_not_hide_the_others() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", content=[content("a"), {"type": "hologram"}, 5, {"type": "content"}, content("b")])
     assert text_of(driver.call_state("t1").content) == "ab"
 
 
-@pytest.mark.rule(189)
+@pytest.mark.rule("tool-call.unknown-id")
 def test_an_update_for_an_unknown_id_creates_the_call() -> None:
     driver = SessionDriver()
     event = driver.tool_call_update("t9", status="in_progress", content=[content("x")])
@@ -125,7 +125,7 @@ def test_an_update_of_a_finished_call_is_applied_without_reopening_it() -> None:
     assert driver.call_state("t1").status == "completed"
 
 
-@pytest.mark.rule(311)
+@pytest.mark.rule("tool-call.name-kept")
 def test_a_null_or_omitted_name_keeps_the_name() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", "Reading a.py", name="read_file")
@@ -136,7 +136,7 @@ def test_a_null_or_omitted_name_keeps_the_name() -> None:
     assert driver.call_state("t1").name == "read_many"
 
 
-@pytest.mark.rule(322)
+@pytest.mark.rule("tool-call.name-optional")
 def test_the_title_is_the_label_with_or_without_a_name() -> None:
     driver = SessionDriver()
     driver.tool_call("t1", "Reading a.py", name="read_file")
@@ -170,7 +170,7 @@ def test_a_late_result_clears_the_ended_without_result_mark() -> None:
     assert (call.mark, call.status, text_of(call.content)) == ("", "failed", "late")
 
 
-@pytest.mark.rule(166)
+@pytest.mark.rule("cancel.open-tool-calls-marked")
 def test_cancelling_marks_open_calls_cancelled() -> None:
     driver = SessionDriver()
     driver.start_turn()
@@ -185,7 +185,7 @@ def test_cancelling_marks_open_calls_cancelled() -> None:
     assert not driver.call_state("t3").ended_without_result
 
 
-@pytest.mark.rule(167)
+@pytest.mark.rule("cancel.late-updates-applied")
 def test_updates_after_the_cancel_are_still_applied() -> None:
     driver = SessionDriver()
     driver.start_turn()

@@ -35,7 +35,12 @@ class Busy:
             raise
 
 
-@pytest.mark.rule(50, 51, 54, 55)
+@pytest.mark.rule(
+    "cancel-request.agent-still-answered",
+    "cancel-request.client-still-answered",
+    "cancel-request.agent-own-abort",
+    "cancel-request.client-own-abort",
+)
 async def test_a_cancelled_request_is_answered_once_with_request_cancelled() -> None:
     busy = Busy()
     pair = ConnectionPair(requests={"busy": busy, "echo": lambda params, call: params})
@@ -47,7 +52,7 @@ async def test_a_cancelled_request_is_answered_once_with_request_cancelled() -> 
     assert [message.get("id") for message in pair.peer.received].count(id) == 1
 
 
-@pytest.mark.rule(50, 51)
+@pytest.mark.rule("cancel-request.agent-still-answered", "cancel-request.client-still-answered")
 async def test_a_handler_may_answer_a_cancelled_request_with_a_result() -> None:
     pair = ConnectionPair(requests={"busy": Busy({"stopReason": "cancelled"})})
     id = pair.peer.ask("busy")
@@ -88,7 +93,7 @@ async def test_a_request_cancelled_while_queued_never_starts() -> None:
     assert busy.started == 0
 
 
-@pytest.mark.rule(52, 53)
+@pytest.mark.rule("cancel-request.agent-unknown-id", "cancel-request.client-unknown-id")
 @pytest.mark.parametrize(
     "params", [{"requestId": 9999}, {"requestId": None}, {}, None, {"requestId": {"a": 1}}, [], "x"]
 )
@@ -122,7 +127,7 @@ async def test_a_request_cancelled_response_raises_request_cancelled() -> None:
         await pending
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 async def test_the_end_of_the_connection_fails_every_open_call() -> None:
     pair = ConnectionPair()
     pending = [asyncio.create_task(pair.request(f"ask{n}", key=n % 2 or None)) for n in range(3)]

@@ -75,7 +75,7 @@ steps = st.lists(
 )
 
 
-@pytest.mark.rule(144)
+@pytest.mark.rule("prompt.updates-before-response")
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.lists(st.integers(0, 3), min_size=1, max_size=8))
 def test_any_interleaving_of_updates_responses_and_cancels_keeps_the_order(

@@ -147,7 +147,7 @@ async def test_requests_start_in_wire_order() -> None:
     assert started == list(range(50))
 
 
-@pytest.mark.rule(158)
+@pytest.mark.rule("prompt.client-serves-during-turn")
 async def test_a_request_handler_may_call_the_peer_while_other_requests_are_served() -> None:
     async def outer(params: dict[str, Any], call: Any) -> dict[str, Any]:
         return {"inner": await pair.request("ask", key="s")}

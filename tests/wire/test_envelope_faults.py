@@ -24,7 +24,9 @@ async def assert_still_serving(pair: ConnectionPair) -> None:
     assert await pair.peer.call("echo", {"still": "here"}) == {"still": "here"}
 
 
-@pytest.mark.rule(21, 23, 31)
+@pytest.mark.rule(
+    "framing.agent-survives-invalid-json", "framing.survives-invalid-request", "framing.survives-batch"
+)
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -111,7 +113,7 @@ async def test_a_malformed_request_is_refused_with_its_own_id(call: str, answer_
     await assert_still_serving(pair)
 
 
-@pytest.mark.rule(22)
+@pytest.mark.rule("framing.client-survives-invalid-json")
 async def test_a_client_skips_and_reports_noise_without_answering() -> None:
     pair = ConnectionPair(requests={"echo": echo}, answer_invalid=False)
     for line in (b"Welcome to the agent!", b"null", b"42", b"[]", b"{}", b'{"level":"info","msg":"ready"}'):
@@ -129,7 +131,12 @@ async def test_a_client_skips_and_reports_noise_without_answering() -> None:
     assert pair.reports[0].frame == b"Welcome to the agent!"
 
 
-@pytest.mark.rule(9, 10, 11, 12)
+@pytest.mark.rule(
+    "framing.agent-returns-id",
+    "framing.client-returns-id",
+    "framing.agent-one-answer",
+    "framing.client-one-answer",
+)
 @pytest.mark.parametrize("id", [0, -7, "a-1", "", "0", 2**53 + 1, 2**63, 10**30, None, "\u00e9\n"])
 async def test_ids_are_echoed_exactly(id: Any) -> None:
     pair = ConnectionPair(requests={"echo": echo})
@@ -140,7 +147,14 @@ async def test_ids_are_echoed_exactly(id: Any) -> None:
     assert ("result" in answer) != ("error" in answer)
 
 
-@pytest.mark.rule(13, 14, 19, 20, 56, 57)
+@pytest.mark.rule(
+    "framing.agent-silent-on-notification",
+    "framing.client-silent-on-notification",
+    "framing.agent-unknown-notification",
+    "framing.client-unknown-notification",
+    "cancel-request.agent-other-notification",
+    "cancel-request.client-other-notification",
+)
 async def test_notifications_are_never_answered() -> None:
     pair = ConnectionPair(requests={"echo": echo}, notifications={"known": lambda params: None})
     for method in ("known", "unknown", "_vendor/x", "$/progress", "session/cancel"):
@@ -150,7 +164,12 @@ async def test_notifications_are_never_answered() -> None:
     assert len(pair.peer.received) == 1
 
 
-@pytest.mark.rule(15, 16, 17, 18)
+@pytest.mark.rule(
+    "framing.agent-unknown-method",
+    "framing.client-unknown-method",
+    "framing.agent-unknown-extension",
+    "framing.client-unknown-extension",
+)
 @pytest.mark.parametrize("method", ["nope/nope", "_test/x", ""])
 async def test_an_unknown_request_is_answered_method_not_found(method: str) -> None:
     pair = ConnectionPair()
@@ -158,7 +177,7 @@ async def test_an_unknown_request_is_answered_method_not_found(method: str) -> N
     assert answer["error"]["code"] == -32601
 
 
-@pytest.mark.rule(27, 28)
+@pytest.mark.rule("framing.agent-error-members", "framing.client-error-members")
 async def test_errors_have_an_integer_code_and_a_string_message() -> None:
     def fails(params: dict[str, Any], call: Any) -> Any:
         raise RuntimeError("secret detail")
@@ -190,7 +209,7 @@ async def test_error_data_that_is_not_json_is_omitted() -> None:
     assert (await pair.peer.answer_to(pair.peer.ask("bad")))["error"] == {"code": -32602, "message": "no"}
 
 
-@pytest.mark.rule(392, 393)
+@pytest.mark.rule("accord.agent-lone-surrogate", "accord.client-lone-surrogate")
 async def test_a_lone_surrogate_becomes_a_replacement_character_and_the_message_is_kept() -> None:
     pair = ConnectionPair(requests={"echo": echo})
     pair.peer.send(

@@ -167,7 +167,7 @@ async def test_output_of_an_exited_child_is_kept_while_reading_is_paused():
     await transport.aclose()
 
 
-@pytest.mark.rule(36)
+@pytest.mark.rule("framing.exits-at-end-of-input")
 async def test_closing_lets_a_child_exit_at_the_end_of_its_input():
     transport, inbox = await spawn_python("import sys; sys.stdin.read(); print('bye'); sys.exit(4)")
     await transport.aclose()
@@ -206,7 +206,7 @@ async def test_closing_terminates_then_kills_a_child_that_does_not_exit():
     assert is_reaped(transport.tree.pid)
 
 
-@pytest.mark.rule(36)
+@pytest.mark.rule("framing.exits-at-end-of-input")
 async def test_closing_ends_processes_started_by_a_wrapper(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     transport, _ = await spawn_shell(

@@ -86,7 +86,7 @@ run(Slow)
     assert run_program(loop, code, input=b"{}") == (0, b'{}\n"late"\n', b"")
 
 
-@pytest.mark.rule(1)
+@pytest.mark.rule("framing.agent-only-messages")
 def test_stray_output_from_any_source_goes_to_stderr(loop: str):
     code = """
 print("before")
@@ -107,7 +107,7 @@ run(Loud)
     assert err == b"before\npython\nbytes\ndescriptor\nchild\nkept\n" + GONE.encode()
 
 
-@pytest.mark.rule(1)
+@pytest.mark.rule("framing.agent-only-messages")
 def test_other_readers_of_stdin_get_nothing(loop: str):
     code = """
 class Curious(Echo):
@@ -122,7 +122,7 @@ run(Curious)
     assert err == b"''b''\n" * 3 + GONE.encode()
 
 
-@pytest.mark.rule(3, 5)
+@pytest.mark.rule("framing.agent-one-line", "framing.agent-utf8")
 def test_unicode_text_passes_unchanged(loop: str):
     text = '"' + "".join(map(chr, (0xE9, 0x4F60, 0x597D, 0xFF0C, 0xFEFF, 0x1F44B, 0x2028))) + '\\n"'
     assert run_program(loop, input=text.encode() + b"\r\n\n")[1] == text.encode() + b"\n"
@@ -258,7 +258,7 @@ def test_a_client_that_stopped_reading_ends_the_connection_without_a_traceback(l
         assert child.wait(PATIENCE) == 0
 
 
-@pytest.mark.rule(36)
+@pytest.mark.rule("framing.exits-at-end-of-input")
 def test_a_client_that_never_reads_does_not_prevent_the_exit(loop: str):
     with subprocess.Popen(
         command(loop), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

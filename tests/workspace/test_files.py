@@ -23,14 +23,14 @@ def files(roots: Roots) -> TextFiles:
     return TextFiles(roots)
 
 
-@pytest.mark.rule(239)
+@pytest.mark.rule("file.read-result")
 async def test_a_file_is_read_unchanged(files: TextFiles, write: Write) -> None:
     text = "\ufeffone\r\ntwo\rstill two\n\nlast without end"
     assert await files.read_text(write("a.txt", text)) == text
     assert await files.read_text(str(write("empty", ""))) == ""
 
 
-@pytest.mark.rule(241)
+@pytest.mark.rule("file.line-and-limit")
 @pytest.mark.parametrize(
     ("line", "limit", "expected"),
     [
@@ -56,7 +56,7 @@ async def test_line_is_one_based_and_limit_is_a_number_of_lines(
     assert lines_of(text, line, limit) == expected
 
 
-@pytest.mark.rule(326)
+@pytest.mark.rule("file.invalid-line-or-limit")
 @pytest.mark.parametrize("bad", ["2", -1, 1.5, True, [1]])
 async def test_a_line_or_limit_of_the_wrong_type_is_refused(files: TextFiles, write: Write, bad: int) -> None:
     path = write("a.txt", "one\n")
@@ -66,7 +66,7 @@ async def test_a_line_or_limit_of_the_wrong_type_is_refused(files: TextFiles, wr
         await files.read_text(path, limit=bad)
 
 
-@pytest.mark.rule(241)
+@pytest.mark.rule("file.line-and-limit")
 @given(text=st.text(alphabet="ab\r\né😀", max_size=50), step=st.integers(1, 4))
 def test_consecutive_parts_join_to_the_whole_text(text: str, step: int) -> None:
     starts = range(1, text.count("\n") + 2, step)
@@ -83,7 +83,7 @@ def test_consecutive_parts_join_to_the_whole_text(text: str, step: int) -> None:
     assert parts == [lines_of(text, start, step) for start in starts]
 
 
-@pytest.mark.rule(241)
+@pytest.mark.rule("file.line-and-limit")
 async def test_lines_are_found_in_a_long_file(files: TextFiles, write: Write) -> None:
     lines = [f"{number} {'é' * (number % 400)}\n" for number in range(5000)]
     path = write("long.txt", "".join(lines))
@@ -91,7 +91,7 @@ async def test_lines_are_found_in_a_long_file(files: TextFiles, write: Write) ->
         assert await files.read_text(path, first, 900) == "".join(lines[first - 1 : first + 899])
 
 
-@pytest.mark.rule(242)
+@pytest.mark.rule("file.missing-file")
 async def test_reading_a_missing_file_raises_not_found(files: TextFiles, project: Path) -> None:
     for path in (project / "no ne.txt", project / "no" / "folder" / "x"):
         with pytest.raises(NotFound) as missing:
@@ -109,7 +109,7 @@ async def test_missing_is_empty_applies_only_inside_the_roots(
         await files.read_text(outside / "none.txt")
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 async def test_links_that_lead_outside_are_neither_read_nor_written(
     files: TextFiles, project: Path, outside: Path
 ) -> None:
@@ -199,7 +199,7 @@ async def test_max_bytes_applies_to_files_that_report_no_size() -> None:
         await files.read_text(f"/proc/{os.getpid()}/status")
 
 
-@pytest.mark.rule(243)
+@pytest.mark.rule("file.write-creates")
 async def test_a_write_creates_the_file_and_its_folders(files: TextFiles, project: Path) -> None:
     await files.write_text(project / "a" / "b" / "c.txt", "one\r\ntwo\n\ufeff")
     assert (project / "a" / "b" / "c.txt").read_bytes() == "one\r\ntwo\n\ufeff".encode()
@@ -208,7 +208,7 @@ async def test_a_write_creates_the_file_and_its_folders(files: TextFiles, projec
     assert stat.S_IMODE((project / "a" / "b" / "c.txt").stat().st_mode) == 0o666 & ~umask
 
 
-@pytest.mark.rule(243)
+@pytest.mark.rule("file.write-creates")
 async def test_a_write_replaces_the_file_and_leaves_no_temporary_file(files: TextFiles, write: Write) -> None:
     path = write("a.txt", "a long text before")
     await files.write_text(path, "short")
@@ -235,7 +235,7 @@ async def test_a_write_follows_a_link_inside_the_roots(files: TextFiles, project
     assert (project / "real" / "not-yet.txt").read_text() == "made"
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 async def test_a_write_replaces_a_hard_link_to_an_outside_file(
     files: TextFiles, project: Path, outside: Path
 ) -> None:
@@ -336,7 +336,7 @@ class OpenInEditor:
         return True
 
 
-@pytest.mark.rule(240, 241)
+@pytest.mark.rule("file.unsaved-buffers", "file.line-and-limit")
 async def test_reads_and_writes_use_the_unsaved_buffer(
     roots: Roots, project: Path, outside: Path, write: Write
 ) -> None:
@@ -356,7 +356,7 @@ async def test_reads_and_writes_use_the_unsaved_buffer(
         await files.read_text(outside / "secret.txt")
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 async def test_the_buffer_of_an_outside_file_is_not_available(roots: Roots, outside: Path) -> None:
     editor = OpenInEditor(outside / "secret.txt", SECRET)
     files = TextFiles(roots, buffers=editor)

@@ -17,7 +17,7 @@ def feed_in_chunks(buffer: OutputBuffer, data: bytes, sizes: list[int]) -> str:
     return seen + buffer.feed(data) + buffer.finish()
 
 
-@pytest.mark.rule(251)
+@pytest.mark.rule("terminal.output-limit")
 @pytest.mark.parametrize("limit", range(len((WIDE * 3).encode()) + 2))
 def test_output_is_cut_between_characters(limit: int) -> None:
     buffer = OutputBuffer(limit)
@@ -28,7 +28,7 @@ def test_output_is_cut_between_characters(limit: int) -> None:
     assert buffer.truncated == (limit < len((WIDE * 3).encode()))
 
 
-@pytest.mark.rule(251)
+@pytest.mark.rule("terminal.output-limit")
 @given(
     text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60),
     limit=st.integers(0, 260),

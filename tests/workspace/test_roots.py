@@ -22,14 +22,14 @@ def read(roots: Roots, path: Path) -> str:
         return file.read()
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_a_path_inside_the_roots_is_resolved(roots: Roots, project: Path) -> None:
     assert roots.resolve(project) == project
     assert roots.resolve(project / "not" / "yet.txt") == project / "not" / "yet.txt"
     assert roots.resolve(f"{project}/a/../b/./c") == project / "b" / "c"
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 @pytest.mark.parametrize(
     "path",
     [
@@ -53,7 +53,7 @@ def test_a_path_outside_the_roots_is_refused_with_its_name(
     assert "\n" not in refused.value.message
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 @pytest.mark.parametrize(
     "path",
     ["", ".", "a.txt", "./a.txt", "~", "~/a.txt", "~root/x", "file:///etc/passwd", "{project}/a\0b", "\0"],
@@ -79,7 +79,7 @@ def test_a_name_that_is_too_long_or_invalid_is_refused_in_one_line(
     assert refused.value.message.isprintable()
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_links_that_lead_outside_are_refused(roots: Roots, project: Path, outside: Path) -> None:
     (project / "file").symlink_to(outside / "secret.txt")
     (project / "folder").symlink_to(outside)
@@ -123,7 +123,7 @@ def test_a_root_can_be_a_link(tmp_path: Path, project: Path) -> None:
     assert roots.resolve(project / "a.txt") == project / "a.txt"
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_a_root_that_becomes_a_link_later_is_refused(roots: Roots, project: Path, outside: Path) -> None:
     project.rmdir()
     project.symlink_to(outside)
@@ -150,7 +150,7 @@ def test_additional_folders_are_roots_and_their_siblings_are_not(
         roots.resolve(tmp_path / "outside2")
 
 
-@pytest.mark.rule(381)
+@pytest.mark.rule("subagent.inherited-roots")
 def test_a_child_inherits_unnamed_folders(project: Path, outside: Path) -> None:
     (project / "sub").mkdir()
     parent = Roots(project, [outside])
@@ -160,7 +160,7 @@ def test_a_child_inherits_unnamed_folders(project: Path, outside: Path) -> None:
     assert parent.child(project / "sub", [project]).folders == (project / "sub", project)
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_a_child_cannot_widen_the_roots(roots: Roots, outside: Path) -> None:
     with pytest.raises(OutsideRoots):
         roots.child(cwd=outside)
@@ -168,7 +168,7 @@ def test_a_child_cannot_widen_the_roots(roots: Roots, outside: Path) -> None:
         roots.child(additional=["/"])
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 @example(parts=["link_out", "..", "project", "a"])
 @example(parts=["loop", "..", "..", "outside", "secret.txt"])
 @given(
@@ -209,7 +209,7 @@ def test_no_spelling_of_a_path_reads_the_secret(
         assert read(roots, Path(path)) == "mine"
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_a_folder_swapped_after_the_check_is_not_followed(roots: Roots, project: Path, outside: Path) -> None:
     (project / "dir").mkdir()
     (project / "dir" / "secret.txt").write_text("mine")
@@ -223,7 +223,7 @@ def test_a_folder_swapped_after_the_check_is_not_followed(roots: Roots, project:
         assert file.read() == "mine"
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_a_file_swapped_after_the_check_is_resolved_again(roots: Roots, project: Path, outside: Path) -> None:
     (project / "file").write_text("mine")
 
@@ -265,7 +265,7 @@ def start_swapping(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_swapping_links_in_a_race_never_reveals_the_secret(
     roots: Roots, project: Path, swapper: subprocess.Popen[bytes]
 ) -> None:
@@ -282,7 +282,7 @@ def test_swapping_links_in_a_race_never_reveals_the_secret(
     assert SECRET not in seen
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_swapping_links_in_a_race_never_creates_a_file_outside(
     roots: Roots, project: Path, outside: Path, swapper: subprocess.Popen[bytes]
 ) -> None:

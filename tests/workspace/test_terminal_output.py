@@ -39,7 +39,7 @@ async def run(request: pytest.FixtureRequest, roots: Roots) -> AsyncIterator[Run
     await terminals.aclose()
 
 
-@pytest.mark.rule(251)
+@pytest.mark.rule("terminal.output-limit")
 @pytest.mark.parametrize("limit", range(14))
 async def test_output_over_the_limit_loses_its_start_at_a_character(
     run: Run, write: Write, limit: int
@@ -53,13 +53,13 @@ async def test_output_over_the_limit_loses_its_start_at_a_character(
     assert output.truncated
 
 
-@pytest.mark.rule(251)
+@pytest.mark.rule("terminal.output-limit")
 async def test_output_within_the_limit_is_complete(run: Run) -> None:
     output = await run(TerminalCommand("printf", args=["12345"], output_byte_limit=5))
     assert output == TerminalOutput("12345", False, ExitStatus(exit_code=0))
 
 
-@pytest.mark.rule(251)
+@pytest.mark.rule("terminal.output-limit")
 async def test_large_output_does_not_use_more_memory(run: Run) -> None:
     tracemalloc.start()
     try:

@@ -50,14 +50,14 @@ async def result_of(terminals: Terminals, command: TerminalCommand) -> TerminalO
     return output
 
 
-@pytest.mark.rule(248, 250)
+@pytest.mark.rule("terminal.create-at-once", "terminal.output-members")
 async def test_create_returns_while_the_command_runs(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo started; {FOR_EVER}"))
     await screen.wait_for(id, "started\n")
     assert terminals.output(id) == TerminalOutput("started\n", truncated=False, exit_status=None)
 
 
-@pytest.mark.rule(249)
+@pytest.mark.rule("terminal.environment")
 async def test_args_env_and_cwd_are_used(terminals: Terminals, project: Path) -> None:
     (project / "sub dir").mkdir()
     command = sh(
@@ -67,7 +67,7 @@ async def test_args_env_and_cwd_are_used(terminals: Terminals, project: Path) ->
     assert output.output == f"a b|$HOME *|väl=ue|{project}/sub dir\n{project}/sub dir\n"
 
 
-@pytest.mark.rule(249, 328)
+@pytest.mark.rule("terminal.environment", "terminal.create-null-params")
 async def test_the_default_cwd_is_that_of_the_session(terminals: Terminals, project: Path) -> None:
     command = TerminalCommand("pwd", args=None, env=None, cwd=None, output_byte_limit=None)
     assert await result_of(terminals, command) == TerminalOutput(
@@ -75,13 +75,13 @@ async def test_the_default_cwd_is_that_of_the_session(terminals: Terminals, proj
     )
 
 
-@pytest.mark.rule(250)
+@pytest.mark.rule("terminal.output-members")
 async def test_stdout_and_stderr_keep_the_order_of_writing(terminals: Terminals) -> None:
     output = await result_of(terminals, sh("echo 1; echo 2 >&2; echo 3; printf '4\\r\\n' >&2; printf 5"))
     assert output.output == "1\n2\n3\n4\r\n5"
 
 
-@pytest.mark.rule(252)
+@pytest.mark.rule("terminal.exit-status")
 @pytest.mark.parametrize(
     ("script", "status"),
     [
@@ -101,7 +101,7 @@ async def test_wait_returns_the_exit_code_or_signal(
     assert await terminals.wait(id) == status
 
 
-@pytest.mark.rule(250)
+@pytest.mark.rule("terminal.output-members")
 async def test_the_exit_status_comes_with_all_of_the_output(terminals: Terminals) -> None:
     for _ in range(10):
         output = await result_of(
@@ -111,7 +111,7 @@ async def test_the_exit_status_comes_with_all_of_the_output(terminals: Terminals
         assert output.exit_status == ExitStatus(exit_code=7)
 
 
-@pytest.mark.rule(253)
+@pytest.mark.rule("terminal.calls-during-wait")
 async def test_other_calls_work_during_a_wait(terminals: Terminals, screen: Screen, project: Path) -> None:
     os.mkfifo(project / "go")
     id = await terminals.create(sh("echo ready; cat go; exit 5"))
@@ -124,7 +124,7 @@ async def test_other_calls_work_during_a_wait(terminals: Terminals, screen: Scre
     assert terminals.output(id).output == "ready\non\n"
 
 
-@pytest.mark.rule(254)
+@pytest.mark.rule("terminal.kill-keeps-id")
 async def test_output_and_wait_work_after_a_kill(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"trap '' TERM INT HUP; echo stubborn; {FOR_EVER}; {FOR_EVER}"))
     waiting = asyncio.create_task(terminals.wait(id))
@@ -145,7 +145,7 @@ async def test_a_kill_after_the_exit_changes_nothing(terminals: Terminals) -> No
     assert terminals.output(id) == TerminalOutput("done\n", False, ExitStatus(exit_code=2))
 
 
-@pytest.mark.rule(254)
+@pytest.mark.rule("terminal.kill-keeps-id")
 @pytest.mark.parametrize(
     "child",
     [
@@ -167,7 +167,7 @@ async def test_a_kill_ends_the_process_tree_of_the_command(
     assert terminals.output(id).exit_status == ExitStatus(signal="SIGKILL")
 
 
-@pytest.mark.rule(255)
+@pytest.mark.rule("terminal.release-kills")
 async def test_a_release_ends_the_command_and_its_background_processes(
     terminals: Terminals, screen: Screen, lifeline: Lifeline
 ) -> None:
@@ -178,7 +178,7 @@ async def test_a_release_ends_the_command_and_its_background_processes(
     await lifeline.wait_closed()
 
 
-@pytest.mark.rule(256, 259)
+@pytest.mark.rule("terminal.released-id-fails", "terminal.unknown-id")
 async def test_a_released_or_unknown_id_raises_not_found(terminals: Terminals, roots: Roots) -> None:
     released = await terminals.create(sh("exit 0"))
     await terminals.release(released)
@@ -194,7 +194,7 @@ async def test_a_released_or_unknown_id_raises_not_found(terminals: Terminals, r
     await other_terminals.aclose()
 
 
-@pytest.mark.rule(255, 256)
+@pytest.mark.rule("terminal.release-kills", "terminal.released-id-fails")
 async def test_a_release_ends_pending_waits(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
     waiting = [asyncio.create_task(terminals.wait(id)) for _ in range(3)]
@@ -298,7 +298,7 @@ async def test_an_error_in_the_output_callback_is_reported(roots: Roots) -> None
     assert [type(error) for error in reported] == [ZeroDivisionError]
 
 
-@pytest.mark.rule(249)
+@pytest.mark.rule("terminal.environment")
 @pytest.mark.parametrize("cwd", ["{outside}", "/", "{project}/../outside", "{project}/link"])
 async def test_a_command_starts_only_inside_the_roots(
     terminals: Terminals, project: Path, outside: Path, cwd: str
@@ -316,7 +316,7 @@ async def test_a_cwd_that_is_not_a_folder_is_refused(terminals: Terminals, proje
         await terminals.create(sh("exit 0", cwd=cwd.format(project=project)))
 
 
-@pytest.mark.rule(327)
+@pytest.mark.rule("terminal.create-invalid-params")
 @pytest.mark.parametrize(
     "fields",
     [

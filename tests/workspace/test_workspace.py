@@ -22,7 +22,15 @@ from accord.workspace import (
 )
 
 
-@pytest.mark.rule(239, 243, 245, 249, 252, 254, 256)
+@pytest.mark.rule(
+    "file.read-result",
+    "file.write-creates",
+    "file.inside-roots",
+    "terminal.environment",
+    "terminal.exit-status",
+    "terminal.kill-keeps-id",
+    "terminal.released-id-fails",
+)
 async def test_an_agent_writes_a_file_and_runs_it(project: Path) -> None:
     workspace: Workspace = LocalWorkspace(Roots(project))
     script = project / "src" / "hello.sh"

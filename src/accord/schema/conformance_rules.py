@@ -1,7 +1,7 @@
 """The conformance rules of ACP v1 as data: which side must do what, why, and how it shows on the wire.
 
-The rules are the lines of `rules.tsv`, read on first use. Numbers never change: an obsolete rule is marked as
-withdrawn, new rules are appended.
+The rules are the lines of `rules.tsv`, read on first use. Numbers and slugs never change: an obsolete rule is
+marked as withdrawn, new rules are appended.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,6 +27,8 @@ class ConformanceRule(NamedTuple):
     """One rule. `level` is None for a withdrawn rule. `how` says how to check it on the wire."""
 
     id: int
+    slug: str
+    """Its name in code, tests and reports, such as `prompt.updates-before-response`."""
     chapter: str
     side: RuleSide
     level: Level | None
@@ -65,6 +67,11 @@ class ConformanceRules(Mapping[int, ConformanceRule]):
         """The chapters in order: key to title."""
         return self._loaded[1]
 
+    @cached_property
+    def by_slug(self) -> Mapping[str, ConformanceRule]:
+        """All rules by slug, in order."""
+        return {rule.slug: rule for rule in self._loaded[0].values()}
+
     def __getitem__(self, number: int) -> ConformanceRule:
         return self._loaded[0][number]
 
@@ -76,9 +83,10 @@ class ConformanceRules(Mapping[int, ConformanceRule]):
 
 
 def _parse(line: str, chapter: str) -> ConformanceRule:
-    number, side, level, status, basis, text, how = line.split("\t")
+    number, slug, side, level, status, basis, text, how = line.split("\t")
     return ConformanceRule(
         int(number),
+        slug,
         chapter,
         cast(RuleSide, side),
         None if level == "-" else cast(Level, level),

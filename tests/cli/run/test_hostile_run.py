@@ -158,7 +158,7 @@ def test_a_flood_of_messages_loses_no_message(harness: RunHarness) -> None:
 # -- consent ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 def test_no_permission_is_granted_after_a_cancel(harness: RunHarness) -> None:
     hostile = HostileHarness(harness, "asks-after-cancel")
     hostile.run("--permissions", "all", "--timeout", "1")
@@ -171,7 +171,7 @@ def test_unusual_permission_requests_are_not_allowed_by_default(harness: RunHarn
     assert [line.rpartition(": ")[2] for line in ran.out.splitlines()] == ["not allowed"] * 6
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 @pytest.mark.parametrize("name", ["reads-outside", "writes-outside"])
 def test_files_outside_are_not_reached_with_all_permissions(harness: RunHarness, name: str) -> None:
     ran = HostileHarness(harness, name).run("--permissions", "all", "--format", "quiet")

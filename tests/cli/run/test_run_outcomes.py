@@ -33,7 +33,7 @@ def test_a_finished_turn_exits_with_0(harness: RunHarness) -> None:
         ("end_turn", 0),
     ],
 )
-@pytest.mark.rule(153, 154)
+@pytest.mark.rule("prompt.refusal-shown", "prompt.unknown-stop-reason")
 def test_the_stop_reason_sets_the_exit_code(harness: RunHarness, reason: str, code: int) -> None:
     ran = harness.run("hello", "--format", "json", *odd_agent("stops", reason))
     assert (ran.code, ran.result["exitCode"], ran.result["rawReason"]) == (code, code, reason)
@@ -65,7 +65,7 @@ def test_an_agent_that_does_not_start_exits_with_3_and_shows_its_output(
     assert expected in ran.err
 
 
-@pytest.mark.rule(22)
+@pytest.mark.rule("framing.client-survives-invalid-json")
 def test_non_json_output_of_the_agent_is_reported_and_ignored(harness: RunHarness) -> None:
     ran = harness.run("hello", "--format", "quiet", *odd_agent("noisy"))
     assert (ran.code, ran.out) == (0, "after the noise\n")
@@ -80,7 +80,7 @@ def test_non_json_output_of_the_agent_is_reported_and_ignored(harness: RunHarnes
 # -- crashes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 def test_a_crashed_agent_exits_with_3_and_shows_its_stderr(harness: RunHarness) -> None:
     ran = harness.run("hello", *odd_agent("dies"))
     assert ran.code == 3
@@ -310,7 +310,7 @@ METHODS = json.dumps(
 )
 
 
-@pytest.mark.rule(84)
+@pytest.mark.rule("auth.offers-login")
 def test_an_agent_that_requires_sign_in_exits_with_6_and_lists_its_methods(harness: RunHarness) -> None:
     _, command, *args = odd_agent("wants-auth")
     harness.settings(servers={"mine": {"command": command, "args": args}})

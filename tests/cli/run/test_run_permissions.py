@@ -163,7 +163,7 @@ def test_reading_is_allowed_but_writing_and_running_are_not(harness: RunHarness)
     ]
 
 
-@pytest.mark.rule(245)
+@pytest.mark.rule("file.inside-roots")
 def test_requests_outside_the_folders_fail_with_all_permissions(harness: RunHarness) -> None:
     (harness.cwd / "link").symlink_to("/etc")
     (harness.cwd / "file").symlink_to(harness.home.parent / "elsewhere")

@@ -122,7 +122,7 @@ def test_the_image_type_is_detected_from_the_content(harness: RunHarness) -> Non
     assert {block["type"] for block in blocks} == {"image"}
 
 
-@pytest.mark.rule(141)
+@pytest.mark.rule("prompt.blocks-need-capability")
 def test_an_attached_image_is_sent_as_link_when_images_are_not_supported(harness: RunHarness) -> None:
     (harness.cwd / "shot.png").write_bytes(PNG)
     ran = harness.run("Look", "--attach", "shot.png", "--format", "quiet", *odd_agent("echo"))

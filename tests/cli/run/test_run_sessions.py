@@ -98,7 +98,7 @@ def test_the_beginning_of_an_id_finds_a_session_of_the_coding_agent(harness: Run
     assert again.result["session"] == first
 
 
-@pytest.mark.rule(103, 109)
+@pytest.mark.rule("session.load-needs-capability", "session.resume-needs-capability")
 def test_a_session_that_cannot_be_loaded_exits_with_2(harness: RunHarness, tmp_path: Path) -> None:
     log = tmp_path / "log"
     ran = harness.run("hello", "--session", "s1", *odd_agent("polite"), HEARD=str(log))
@@ -124,7 +124,7 @@ def test_a_run_that_cannot_be_recorded_continues_with_a_note(harness: RunHarness
 # -- folders and MCP servers -----------------------------------------------------------------------------
 
 
-@pytest.mark.rule(91, 129, 130)
+@pytest.mark.rule("session.absolute-cwd", "session.roots-need-capability", "session.roots-absolute")
 def test_folders_are_sent_as_absolute_paths(harness: RunHarness, tmp_path: Path) -> None:
     log = tmp_path / "log"
     (harness.cwd / "sub").mkdir()
@@ -142,7 +142,9 @@ def test_folders_are_sent_as_absolute_paths(harness: RunHarness, tmp_path: Path)
     assert "additional directories need sessionCapabilities.additionalDirectories" in ran.err
 
 
-@pytest.mark.rule(98, 99, 100)
+@pytest.mark.rule(
+    "session.http-mcp-needs-capability", "session.sse-mcp-needs-capability", "session.stdio-mcp-members"
+)
 def test_mcp_servers_are_sent_when_the_agent_supports_their_transport(
     harness: RunHarness, tmp_path: Path
 ) -> None:
@@ -192,7 +194,7 @@ def run_with_settings(
     return ran.code, ran.err, received(log, "session/set_mode", "session/set_config_option")
 
 
-@pytest.mark.rule(207)
+@pytest.mark.rule("mode.only-listed")
 def test_a_mode_is_set_by_id_or_name(harness: RunHarness, tmp_path: Path) -> None:
     code, _, set_ = run_with_settings(harness, tmp_path, MODES, "--mode", "write code")
     assert (code, set_) == (0, [{"sessionId": "s1", "modeId": "code"}])
@@ -203,7 +205,7 @@ def test_a_mode_is_set_by_id_or_name(harness: RunHarness, tmp_path: Path) -> Non
     assert (code, "the agent has no modes" in output) == (2, True)
 
 
-@pytest.mark.rule(218)
+@pytest.mark.rule("option.boolean-value")
 def test_models_and_options_are_set_by_name(harness: RunHarness, tmp_path: Path) -> None:
     code, output, set_ = run_with_settings(harness, tmp_path, CONFIG, "--model", "Big", "--set", "web=on")
     assert (code, output) == (0, "")

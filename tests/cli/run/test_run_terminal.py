@@ -187,7 +187,7 @@ def test_an_approval_covers_only_the_approved_command(harness: RunHarness) -> No
 # -- Ctrl-C ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule(160, 171)
+@pytest.mark.rule("cancel.notification", "cancel.waits-before-next-prompt")
 def test_ctrl_c_cancels_and_waits_for_the_agent(harness: RunHarness, tmp_path: Path) -> None:
     log, pid = tmp_path / "log", tmp_path / "pid"
     with run(harness, *odd_agent("busy"), HEARD=str(log), PID_FILE=str(pid)) as terminal:
@@ -211,7 +211,7 @@ def test_a_second_ctrl_c_ends_an_agent_that_does_not_stop(harness: RunHarness, t
     assert not alive(int(pid.read_text()))
 
 
-@pytest.mark.rule(165)
+@pytest.mark.rule("cancel.pending-permissions")
 def test_ctrl_c_answers_a_permission_question_as_cancelled(harness: RunHarness, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with run(harness, *odd_agent("permission", "{}"), HEARD=str(log)) as terminal:

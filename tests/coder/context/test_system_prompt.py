@@ -85,7 +85,7 @@ def test_client_prompt_is_appended() -> None:
     assert "# From the client\nSay ahoy.\n\nTwice." in text
 
 
-@pytest.mark.rule(355)
+@pytest.mark.rule("system-prompt.override-keeps-permissions")
 def test_client_override_replaces_the_prompt_but_not_the_facts() -> None:
     text = prompt(
         client_prompt=SystemPrompt("override", [TextContent("You are a poet.")]),

@@ -42,13 +42,15 @@ async def write_after_answer(tmp_path: Path, result: Any, *, strict: bool = Fals
     return file.exists(), session.results[0]
 
 
-@pytest.mark.rule(198, 201)
+@pytest.mark.rule("permission.nothing-before-answer", "permission.remembered")
 @pytest.mark.parametrize("option", [ALLOW, ALWAYS])
 async def test_allow_option_runs_the_call(tmp_path: Path, option: str) -> None:
     assert (await write_after_answer(tmp_path, selected(option)))[0]
 
 
-@pytest.mark.rule(199, 200, 388)
+@pytest.mark.rule(
+    "permission.reject-prevents", "permission.only-consent-allows", "accord.dialect-is-not-consent"
+)
 @pytest.mark.parametrize(
     ("result", "expected_text"),
     [

@@ -20,7 +20,9 @@ def full_environment(home: Path) -> dict[str, str]:
     return {name: value for name, value in {**os.environ, **environment(home)}.items() if value is not None}
 
 
-@pytest.mark.rule(62, 67, 74, 76)
+@pytest.mark.rule(
+    "initialize.version-returned", "initialize.agent-info", "initialize.minimal-client", "auth.method-ids"
+)
 async def test_advertised_capabilities(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         agent_info = editor.agent
@@ -55,7 +57,7 @@ async def test_image_capability_is_advertised_for_vision_models(home: Path, proj
         assert editor.agent["agentCapabilities"]["promptCapabilities"]["image"] is True
 
 
-@pytest.mark.rule(89)
+@pytest.mark.rule("auth.terminal-login-exits")
 async def test_terminal_login_method_stores_the_key(home: Path, project: Path) -> None:
     async with started(home, project, capabilities=EVERYTHING) as editor:
         agent_login, terminal_login = editor.agent["authMethods"]

@@ -84,7 +84,7 @@ async def test_any_answer_that_is_not_an_allow_option_denies(chat: Chat, answer:
     assert record.call["status"] == "failed"
 
 
-@pytest.mark.rule(355)
+@pytest.mark.rule("system-prompt.override-keeps-permissions")
 @pytest.mark.parametrize("words", ["append", "override"])
 async def test_client_system_prompt_does_not_change_permissions(
     editor: Editor, project: Path, words: str

@@ -301,7 +301,7 @@ SYSTEM = {
 }
 
 
-@pytest.mark.rule(354, 355)
+@pytest.mark.rule("system-prompt.precedence", "system-prompt.override-keeps-permissions")
 async def test_client_system_prompt_is_sent_as_system_prompt(
     shared: Shared, provider: ProviderSession
 ) -> None:

@@ -14,7 +14,7 @@ def texts(updates: list[Any], kind: str) -> str:
     return "".join(update["content"]["text"] for update in updates if update["sessionUpdate"] == kind)
 
 
-@pytest.mark.rule(105)
+@pytest.mark.rule("session.load-answers-last")
 async def test_load_replays_everything_before_its_response(home: Path, project: Path) -> None:
     prompt = "think: let me see then write notes.txt: hello then plan: one; two then run cat notes.txt"
     async with started(home, project) as editor:

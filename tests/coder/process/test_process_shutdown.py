@@ -27,7 +27,7 @@ async def chat(editor: Editor, project: Path) -> Chat:
     return await editor.new(project)
 
 
-@pytest.mark.rule(161, 163)
+@pytest.mark.rule("cancel.stop-reason", "cancel.soon")
 async def test_cancel_kills_the_running_command_and_its_children(chat: Chat) -> None:
     async with watch_command(chat.folder) as line:
         turn = chat.prompt(LongCommand.COMMAND)
@@ -41,7 +41,7 @@ async def test_cancel_kills_the_running_command_and_its_children(chat: Chat) -> 
     assert (again.stop, again.call["status"]) == ("end_turn", "completed")
 
 
-@pytest.mark.rule(161, 188)
+@pytest.mark.rule("cancel.stop-reason", "tool-call.invalid-content-item")
 async def test_cancel_settles_an_open_question(chat: Chat) -> None:
     chat.editor.choose = None
     turn = chat.prompt("write one.txt: 1")
@@ -63,7 +63,7 @@ async def test_cancel_without_a_turn_does_nothing(chat: Chat) -> None:
     assert (await chat.turn("list")).stop == "end_turn"
 
 
-@pytest.mark.rule(163)
+@pytest.mark.rule("cancel.soon")
 async def test_cancel_request_for_the_prompt_ends_the_turn(chat: Chat) -> None:
     async with watch_command(chat.folder) as line:
         turn = chat.prompt(LongCommand.COMMAND)

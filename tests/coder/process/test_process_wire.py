@@ -22,7 +22,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.rule(1, 3)
+@pytest.mark.rule("framing.agent-only-messages", "framing.agent-one-line")
 async def test_malformed_input_is_survived_and_stdout_stays_valid(home: Path, project: Path) -> None:
     async with started(home, project, stderr=None) as editor:
         chat = await editor.new()
@@ -49,7 +49,7 @@ async def test_requests_before_initialize_are_answered(home: Path, project: Path
         assert (await editor.call("initialize", protocolVersion=1))["protocolVersion"] == 1
 
 
-@pytest.mark.rule(390)
+@pytest.mark.rule("accord.agent-strict-mode")
 async def test_dialects_are_understood_unless_strict(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         assert "sessionId" in await editor.call("session/new", cwd=str(project))

@@ -11,7 +11,7 @@ from tests.coder.process.terminals import Terminals
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
 
-@pytest.mark.rule(205, 214)
+@pytest.mark.rule("plan.entry-members", "option.flat-or-grouped")
 async def test_editor_buffer_wins_over_the_file_on_disk(home: Path, project: Path) -> None:
     path = str(project / "a.py")
     async with started(home, project, capabilities=FILES) as editor:
@@ -47,7 +47,7 @@ async def test_failed_client_write_does_not_end_the_turn(home: Path, project: Pa
         assert "disk full" in str(record.calls[-1]["content"])
 
 
-@pytest.mark.rule(227, 232)
+@pytest.mark.rule("command.members", "session-info.members")
 async def test_command_runs_in_the_client_terminal_shown_in_the_call(home: Path, project: Path) -> None:
     async with started(home, project, capabilities={"terminal": True}) as editor:
         terminals = Terminals(editor)

@@ -73,7 +73,7 @@ async def test_messages_are_posted_one_at_a_time_in_order():
             await post.answer(202)
 
 
-@pytest.mark.rule(37)
+@pytest.mark.rule("framing.agent-dies")
 async def test_a_response_names_the_session_that_asked_and_overtakes_a_held_post():
     async with http_test_server() as server, initialized_client(server) as (client, stream):
         client.send(prompt(1, "s1"))
