@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import ENVIRONMENT, ROOT, Contender
@@ -15,6 +16,8 @@ from benchmarks.processes import Reading, descendants, read, read_all
 from benchmarks.workloads import Workload
 
 TIME_LIMIT = 120.0
+NOTES = "The quick brown fox jumps over the dog.\n" * 25
+"""The text of the file that the agent reads."""
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -37,7 +40,14 @@ def measure(contender: Contender, workload: Workload) -> Figures:
 
 def run(contender: Contender, workload: Workload) -> Figures:
     """Start the client, which starts its agent, and read the usage of both at each mark of the client."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "notes.txt").write_text(NOTES)
+        return run_in(folder, contender, workload)
+
+
+def run_in(folder: str, contender: Contender, workload: Workload) -> Figures:
     parameters = {
+        "folder": folder,
         "measure": workload.measure,
         "repeat": workload.repeat,
         "job": workload.job,

@@ -6,8 +6,7 @@ import sys
 import time
 from typing import Any
 
-from accord import Agent, AgentSession, ClientRequest, Turn
-from accord.schema import SessionMode, SessionModeState, SetSessionModeRequest, SetSessionModeResponse
+from accord import Agent, Turn
 
 FIXED = "The quick brown fox jumps over the dog. "
 LINE = 'def answer(question: str) -> str:  # "forty-two"\n'
@@ -15,22 +14,13 @@ LINE = 'def answer(question: str) -> str:  # "forty-two"\n'
 agent = Agent("accord", version="1")
 
 
-@agent.new_session
-async def begin(session: AgentSession) -> None:
-    session.modes = SessionModeState("ask", [SessionMode("ask", "Ask"), SessionMode("code", "Code")])
-
-
-@agent.on("session/set_mode")
-def set_mode(params: SetSessionModeRequest, call: ClientRequest) -> SetSessionModeResponse:
-    # Without this handler Accord also sends an update about the change, which the other contenders do not.
-    return SetSessionModeResponse()
-
-
 @agent.prompt
 async def answer(turn: Turn) -> None:
     job = json.loads(turn.text)
     if job["do"] == "stream":
-        await (stream if job["awaited"] else burst)(turn, job)
+        await stream(turn, job)
+    elif job["do"] == "read":
+        await read(turn, job)
     elif job["do"] == "diff":
         half = LINE * (job["size"] // 2 // len(LINE))
         await turn.say(stamp())
@@ -42,19 +32,21 @@ async def answer(turn: Turn) -> None:
         await turn.say(lines)
 
 
-async def burst(turn: Turn, job: dict[str, Any]) -> None:
-    """Send without waiting; drain every 1000 updates to limit the unsent data."""
-    for number in range(job["count"]):
-        turn.say_now(text(job, number))
-        if not number % 1000:
-            await turn.drain()
-
-
 async def stream(turn: Turn, job: dict[str, Any]) -> None:
+    pause = job.get("pause")
     for number in range(job["count"]):
         await turn.say(text(job, number))
-        if job["pause"]:
-            await asyncio.sleep(job["pause"])
+        if pause is not None:
+            await asyncio.sleep(pause)
+
+
+async def read(turn: Turn, job: dict[str, Any]) -> None:
+    times: list[int] = []
+    for _ in range(job["count"]):
+        began = time.perf_counter_ns()
+        await turn.client.read_text_file("notes.txt")
+        times.append(time.perf_counter_ns() - began)
+    await turn.say(json.dumps(times))
 
 
 def text(job: dict[str, Any], number: int) -> str:

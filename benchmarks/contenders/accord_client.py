@@ -4,7 +4,7 @@ import asyncio
 
 import accord
 from accord.schema import Diff, TextContent
-from benchmarks.contenders.stopwatch import WARM_UP, Stopwatch, now
+from benchmarks.contenders.stopwatch import WARM_UP, WARM_UP_READS, Stopwatch
 
 
 async def take(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:
@@ -27,12 +27,11 @@ async def take_awaiting(watch: Stopwatch, session: accord.ClientSession, prompt:
 
 
 async def run(watch: Stopwatch) -> None:
-    async with accord.connect(*watch.agent) as agent:
-        session = await agent.new_session("/")
-        await take(watch, session, WARM_UP)
-        if watch.measure == "requests":
-            await requests(watch, session)
-        elif watch.measure == "sessions":
+    handlers = accord.ClientHandlers(workspace=accord.local_workspace)
+    async with accord.connect(*watch.agent, handlers=handlers) as agent:
+        session = await agent.new_session(watch.folder)
+        await take(watch, session, WARM_UP_READS if watch.measure == "requests" else WARM_UP)
+        if watch.measure == "sessions":
             await sessions(watch, agent)
         elif watch.measure == "order":
             await order(watch, session)
@@ -43,20 +42,8 @@ async def run(watch: Stopwatch) -> None:
             watch.report()
 
 
-async def requests(watch: Stopwatch, session: accord.ClientSession) -> None:
-    for _ in range(50):
-        await session.set_mode("ask")
-    watch.start()
-    for number in range(watch.repeat):
-        began = now()
-        await session.set_mode("code" if number % 2 else "ask")
-        watch.lags.append(now() - began)
-    watch.stop()
-    watch.report()
-
-
 async def sessions(watch: Stopwatch, agent: accord.RemoteAgent) -> None:
-    opened = [await agent.new_session("/") for _ in range(watch.repeat)]
+    opened = [await agent.new_session(watch.folder) for _ in range(watch.repeat)]
     watch.start()
     await asyncio.gather(*(take(watch, session, watch.job) for session in opened))
     watch.stop()

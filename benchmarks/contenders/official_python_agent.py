@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import time
 from typing import Any
 
@@ -18,20 +19,16 @@ from acp import (
     update_agent_message,
 )
 from acp.interfaces import Client
-from acp.schema import Implementation, SessionMode, SessionModeState, SetSessionModeResponse
+from acp.schema import Implementation
 
 FIXED = "The quick brown fox jumps over the dog. "
 LINE = 'def answer(question: str) -> str:  # "forty-two"\n'
-MODES = SessionModeState(
-    current_mode_id="ask",
-    available_modes=[SessionMode(id="ask", name="Ask"), SessionMode(id="code", name="Code")],
-)
 
 
 class BenchmarkAgent(Agent):
     def __init__(self) -> None:
         self.client: Client
-        self.sessions = 0
+        self.folders: dict[str, str] = {}
 
     def on_connect(self, conn: Client) -> None:
         self.client = conn
@@ -42,16 +39,16 @@ class BenchmarkAgent(Agent):
         )
 
     async def new_session(self, cwd: str, *_: Any, **__: Any) -> NewSessionResponse:
-        self.sessions += 1
-        return NewSessionResponse(session_id=f"session-{self.sessions}", modes=MODES)
-
-    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
-        return SetSessionModeResponse()
+        session_id = f"session-{len(self.folders)}"
+        self.folders[session_id] = cwd
+        return NewSessionResponse(session_id=session_id)
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
         job = json.loads(prompt[0].text)
         if job["do"] == "stream":
             await (self.stream if job["awaited"] else self.burst)(session_id, job)
+        elif job["do"] == "read":
+            await self.read(session_id, job)
         elif job["do"] == "diff":
             half = LINE * (job["size"] // 2 // len(LINE))
             await self.say(session_id, stamp())
@@ -75,10 +72,20 @@ class BenchmarkAgent(Agent):
             await asyncio.gather(*(self.say(session_id, text(job, number)) for number in numbers))
 
     async def stream(self, session_id: str, job: dict[str, Any]) -> None:
+        pause = job.get("pause")
         for number in range(job["count"]):
             await self.say(session_id, text(job, number))
-            if job["pause"]:
-                await asyncio.sleep(job["pause"])
+            if pause is not None:
+                await asyncio.sleep(pause)
+
+    async def read(self, session_id: str, job: dict[str, Any]) -> None:
+        path = os.path.join(self.folders[session_id], "notes.txt")
+        times: list[int] = []
+        for _ in range(job["count"]):
+            began = time.perf_counter_ns()
+            await self.client.read_text_file(session_id, path)
+            times.append(time.perf_counter_ns() - began)
+        await self.say(session_id, json.dumps(times))
 
 
 def text(job: dict[str, Any], number: int) -> str:

@@ -1,15 +1,24 @@
 """The benchmark client on the official Python SDK: runs one workload and prints its figures as JSON."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
 from acp.client.connection import ClientSideConnection
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
 from acp.interfaces import Client
-from acp.schema import AgentMessageChunk, FileEditToolCallContent, TextContentBlock, ToolCallStart
+from acp.schema import (
+    AgentMessageChunk,
+    ClientCapabilities,
+    FileEditToolCallContent,
+    FileSystemCapabilities,
+    ReadTextFileResponse,
+    TextContentBlock,
+    ToolCallStart,
+)
 
-from benchmarks.contenders.stopwatch import WARM_UP, Stopwatch, now
+from benchmarks.contenders.stopwatch import WARM_UP, WARM_UP_READS, Stopwatch
 
 
 class Listener(Client):
@@ -25,6 +34,11 @@ class Listener(Client):
             for item in update.content or []:
                 if isinstance(item, FileEditToolCallContent):
                     self.watch.received(item.new_text)
+
+    async def read_text_file(
+        self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
+    ) -> ReadTextFileResponse:
+        return ReadTextFileResponse(content=Path(path).read_text())
 
 
 class AwaitingListener(Listener):
@@ -44,12 +58,12 @@ async def run(watch: Stopwatch) -> None:
     # Use the limit of the SDK's agent side; the default of its client side is 64 KiB.
     limits = {"limit": DEFAULT_STDIO_BUFFER_LIMIT_BYTES}
     async with spawn_agent_process(listener, command, *arguments, transport_kwargs=limits) as (conn, _):
-        await conn.initialize(protocol_version=PROTOCOL_VERSION)
-        session = (await conn.new_session(cwd="/", mcp_servers=[])).session_id
-        await conn.prompt(session, [text_block(WARM_UP)])
-        if watch.measure == "requests":
-            await requests(watch, conn, session)
-        elif watch.measure == "sessions":
+        capabilities = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True))
+        await conn.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=capabilities)
+        session = (await conn.new_session(cwd=watch.folder, mcp_servers=[])).session_id
+        warm_up = WARM_UP_READS if watch.measure == "requests" else WARM_UP
+        await conn.prompt(session, [text_block(warm_up)])
+        if watch.measure == "sessions":
             await sessions(watch, conn)
         elif watch.measure == "order":
             await order(watch, conn, session)
@@ -60,20 +74,8 @@ async def run(watch: Stopwatch) -> None:
             watch.report()
 
 
-async def requests(watch: Stopwatch, conn: ClientSideConnection, session: str) -> None:
-    for _ in range(50):
-        await conn.set_session_mode(session, "ask")
-    watch.start()
-    for number in range(watch.repeat):
-        began = now()
-        await conn.set_session_mode(session, "code" if number % 2 else "ask")
-        watch.lags.append(now() - began)
-    watch.stop()
-    watch.report()
-
-
 async def sessions(watch: Stopwatch, conn: ClientSideConnection) -> None:
-    ids = [(await conn.new_session(cwd="/", mcp_servers=[])).session_id for _ in range(watch.repeat)]
+    ids = [(await conn.new_session(cwd=watch.folder, mcp_servers=[])).session_id for _ in range(watch.repeat)]
     watch.start()
     await asyncio.gather(*(conn.prompt(session, [text_block(watch.job)]) for session in ids))
     watch.stop()

@@ -1,6 +1,7 @@
 // The benchmark client on the official TypeScript SDK: runs one workload and prints its figures as JSON.
 import { spawn } from "node:child_process";
 import { readSync, writeSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { Readable, Writable } from "node:stream";
 import { setImmediate as nextIteration } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
@@ -11,8 +12,10 @@ const workload = JSON.parse(process.argv[2]);
 const [command, ...commandArguments] = process.argv.slice(3);
 const job = JSON.stringify(workload.job);
 const perTurn = workload.job.count ?? 1;
-const warmUp = { do: "stream", count: 50, awaited: true, text: "fixed", pause: 0 };
-const modeIds = ["ask", "code"];
+const warmUp =
+  workload.measure === "requests"
+    ? { do: "read", count: 50, updates: 1 }
+    : { do: "stream", count: 50, awaited: true, text: "fixed", updates: 50 };
 
 let updates = 0;
 let characters = 0;
@@ -46,6 +49,10 @@ function large(text) {
     lags.push(Number(now() - sent));
   }
 }
+function reads(text) {
+  lags = JSON.parse(text);
+  updates += lags.length;
+}
 let received = count;
 
 function take(text) {
@@ -70,7 +77,7 @@ function mark(name) {
 
 function start() {
   updates = 0;
-  received = { sessions: stamped, message: large, order: numbered }[workload.measure] ?? count;
+  received = { sessions: stamped, message: large, order: numbered, requests: reads }[workload.measure] ?? count;
   mark("start");
   return performance.now();
 }
@@ -95,25 +102,17 @@ async function all(expected, work) {
 
 async function run(agent) {
   const { session, initialize } = acp.methods.agent;
-  const newSession = async () => (await agent.request(session.new, { cwd: "/", mcpServers: [] })).sessionId;
+  const newSession = async () => (await agent.request(session.new, { cwd: workload.folder, mcpServers: [] })).sessionId;
   const prompt = (sessionId, text) =>
     agent.request(session.prompt, { sessionId, prompt: [{ type: "text", text }] });
 
-  await agent.request(initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: {} });
+  const clientCapabilities = { fs: { readTextFile: true } };
+  await agent.request(initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities });
   const sessionId = await newSession();
-  await all(warmUp.count, () => prompt(sessionId, JSON.stringify(warmUp)));
+  await all(warmUp.updates, () => prompt(sessionId, JSON.stringify(warmUp)));
 
   const figures = {};
-  if (workload.measure === "requests") {
-    for (let n = 0; n < 50; n++) await agent.request(session.setMode, { sessionId, modeId: "ask" });
-    const began = start();
-    for (let n = 0; n < workload.repeat; n++) {
-      const asked = now();
-      await agent.request(session.setMode, { sessionId, modeId: modeIds[n % 2] });
-      lags.push(Number(now() - asked));
-    }
-    figures.seconds = stop(began);
-  } else if (workload.measure === "sessions") {
+  if (workload.measure === "sessions") {
     const ids = [];
     for (let n = 0; n < workload.repeat; n++) ids.push(await newSession());
     const began = start();
@@ -149,5 +148,8 @@ const stream = acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(chil
 await acp
   .client({ name: "benchmark" })
   .onNotification(acp.methods.client.session.update, onUpdate)
+  .onRequest(acp.methods.client.fs.readTextFile, async ({ params }) => ({
+    content: await readFile(params.path, "utf8"),
+  }))
   .connectWith(stream, run);
 child.stdin.end();

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-WARM_UP = json.dumps({"do": "stream", "count": 50, "awaited": True, "text": "fixed", "pause": 0})
+WARM_UP = json.dumps({"do": "stream", "count": 50, "awaited": True, "text": "fixed"})
+WARM_UP_READS = json.dumps({"do": "read", "count": 50})
 
 
 class Stopwatch:
@@ -18,6 +19,7 @@ class Stopwatch:
         self.measure: str = workload["measure"]
         self.repeat: int = workload["repeat"]
         self.loop: str = workload.get("loop", "asyncio")
+        self.folder: str = workload["folder"]
         self.job = json.dumps(workload["job"])
         self.expected: int = workload["job"].get("count", 1)
         self.updates = 0
@@ -41,6 +43,7 @@ class Stopwatch:
             "sessions": self.stamped,
             "message": self.large,
             "order": self.numbered,
+            "requests": self.reads,
         }.get(self.measure, self.count)
         self.mark("start")
         self.started = time.perf_counter()
@@ -67,6 +70,11 @@ class Stopwatch:
         self.updates += 1
         self.numbers.append(int(text))
 
+    def reads(self, text: str) -> None:
+        """Record how long each call of the agent took; the agent sends all of them at the end."""
+        self.lags = json.loads(text)
+        self.updates += len(self.lags)
+
     async def dwell(self, text: str) -> None:
         """Wait for zero, one or two iterations of the event loop, depending on the update."""
         for _ in range(int(text) % 3 if text.isdigit() else 0):
@@ -84,7 +92,7 @@ class Stopwatch:
     def report(self, **more: float) -> None:
         """Print the figures, or exit with an error if updates were lost."""
         expected = self.expected * self.repeat
-        if self.measure != "requests" and self.updates != expected:
+        if self.updates != expected:
             sys.exit(f"{self.updates} of {expected} updates arrived")
         figures = {"seconds": self.seconds, **more}
         if self.lags:
