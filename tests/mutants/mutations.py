@@ -64,7 +64,6 @@ ALWAYS: tuple[tuple[str, str, str], ...] = (
     ("agent/tool_call_scope.py", "ToolCallScope._close", 'self.status == "pending"'),
     ("client/client_options.py", "Restarts.next_pause", "policy is None"),
     ("wire/envelope.py", "*", "not frame.isascii() and not is_utf8(frame)"),
-    ("wire/connection.py", "*", "not frame.isascii() and not is_utf8(frame)"),
     ("agent/turn.py", "Turn.set_mode", "await self._core.drain()"),
     ("store/sqlite_store.py", "SqliteStore.close", "self._release(*self._open_sessions)"),
     ("agent/session_options.py", "*", "modes.current_mode_id in _values(option)"),

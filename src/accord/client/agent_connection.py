@@ -47,8 +47,9 @@ from accord.schema.codec import to_builtins
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
 from accord.schema.validation import violations
-from accord.wire.calls import ConnectionReport, Route, connection_closed
+from accord.wire.calls import ConnectionReport, Route
 from accord.wire.connection import Connection
+from accord.wire.envelope import connection_closed
 from accord.wire.transport import Transport, TransportEnd
 
 T = TypeVar("T")

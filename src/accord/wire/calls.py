@@ -1,18 +1,16 @@
-"""Calls in both directions: routes for incoming ones, pending outgoing ones, and the back-pressure on both.
+"""Incoming calls: their routes, the reports about unusable ones, and the back-pressure on the peer.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Raw, Struct
 
-from accord.errors import BadAnswer, ConnectionClosed
-from accord.wire.envelope import ABSENT, Envelope, RequestId, read_error
-from accord.wire.lanes import RunningHandler
-from accord.wire.transport import Transport, TransportEnd
+from accord.wire.envelope import FaultKind, RequestId
+from accord.wire.transport import Transport
 
 
 class IncomingCall:
@@ -70,7 +68,7 @@ class ConnectionLimits(Struct, frozen=True):
     """How many seconds unfinished handlers may delay the end of the connection."""
 
 
-ReportKind = Literal["noise", "invalid", "oversized", "unmatched", "unknown", "refused", "failed"]
+ReportKind = FaultKind | Literal["unknown", "refused", "failed"]
 
 
 class ConnectionReport(Struct, frozen=True):
@@ -87,79 +85,6 @@ class ConnectionObserver(Protocol):
     def __call__(self, report: ConnectionReport, /) -> None: ...
 
 
-T = TypeVar("T")
-
-
-class PendingCall(Struct, Generic[T]):
-    """One outgoing request that waits for its response."""
-
-    method: str
-    answer: "asyncio.Future[T]"
-    read: Callable[[Raw], T]
-    key: Hashable | None
-    streaming: bool
-    handler: RunningHandler | None
-    """The notification handler that sent the request."""
-    from_handler: bool
-    """Sent by a handler: its response does not wait for handlers that await responses themselves."""
-
-    def set_response(self, envelope: Envelope) -> None:
-        """Give the caller the result or the error of the response."""
-        if self.answer.done():
-            return
-        if envelope.error is not ABSENT and bytes(envelope.error) != b"null":
-            self.answer.set_exception(read_error(envelope.error))
-        elif envelope.result is ABSENT:
-            self.answer.set_exception(BadAnswer(f"{self.method}: the response has neither result nor error"))
-        else:
-            try:
-                self.answer.set_result(self.read(envelope.result))
-            except Exception as error:  # noqa: BLE001 - the caller gets the error of its decoder
-                self.answer.set_exception(error)
-
-    def fail(self, error: Exception) -> None:
-        """Give the caller this error instead of a response."""
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-class PendingCalls:
-    """The outgoing requests of one connection that wait for a response, by id."""
-
-    def __init__(self) -> None:
-        self.not_streaming: int = 0
-        """How many are not streaming: their callers wait for the response itself."""
-        self._by_id: dict[RequestId, PendingCall[Any]] = {}
-        self._last_id = 0
-
-    def add(self, call: PendingCall[Any]) -> int:
-        """Add a call and return its id, which is never used again."""
-        self._last_id = id = self._last_id + 1
-        self._by_id[id] = call
-        if not call.streaming:
-            self.not_streaming += 1
-        return id
-
-    def __contains__(self, id: RequestId) -> bool:
-        return id in self._by_id
-
-    def take(self, id: RequestId) -> PendingCall[Any] | None:
-        """Remove and return the call with this id; None if there is none."""
-        call = self._by_id.pop(id, None)
-        if call is not None and not call.streaming:
-            self.not_streaming -= 1
-        return call
-
-    def take_all(self) -> list[PendingCall[Any]]:
-        """Remove and return all calls."""
-        return [call for id in list(self._by_id) if (call := self.take(id)) is not None]
-
-
-def connection_closed(method: str, end: TransportEnd) -> ConnectionClosed:
-    """Return the error of a call that the end of the connection left without a response."""
-    return end.error(f"{method} was not answered: {end.reason}")
-
-
 class BackPressure:
     """Counts received bytes that are not handled yet, and pauses the transport at the limit.
 
@@ -170,10 +95,11 @@ class BackPressure:
 
     _AWAITED_FACTOR: Final = 4
 
-    def __init__(self, transport: Transport, limits: ConnectionLimits, pending_calls: PendingCalls) -> None:
+    def __init__(self, transport: Transport, limits: ConnectionLimits) -> None:
+        self.awaited: int = 0
+        """How many callers wait for a response itself, not for the notifications before it."""
         self._transport = transport
         self._limits = limits
-        self._pending_calls = pending_calls
         self._unhandled = 0
         self._paused = False
         self._draining = False
@@ -202,12 +128,11 @@ class BackPressure:
 
     def _update(self) -> None:
         """Pause or resume reading according to the current counts."""
-        awaited = self._pending_calls.not_streaming > 0
-        limit = self._limits.inbound * (self._AWAITED_FACTOR if awaited else 1)
+        limit = self._limits.inbound * (self._AWAITED_FACTOR if self.awaited else 1)
         if self._paused:
             # Resume at half the limit. While a caller waits for a response, resume at the limit: the backlog
             # may not shrink before that response is read.
-            if self._unhandled <= (limit if awaited else limit // 2) and not self._draining:
+            if self._unhandled <= (limit if self.awaited else limit // 2) and not self._draining:
                 self._paused = False
                 self._transport.resume()
         elif self._unhandled > limit or self._draining:

@@ -1,9 +1,9 @@
-"""One JSON-RPC connection, in both directions: ids, order, cancellation, back-pressure and the end.
+"""One JSON-RPC connection, in both directions: order, futures, cancellation and back-pressure.
 
-It does not know ACP: a `Route` says how the parameters of a method are decoded, which session they belong to
-and what runs. Lanes keep the order (see `lanes.py`); on the fast path, a plain function with nothing
-unfinished before it, the read calls the handler without a task or a queue. Every request ends with a result,
-an error, or the reason why the connection ended.
+`RpcCore` has the ids, the open calls and the end. A `Route` says how the parameters of a method are decoded,
+which session they belong to and what runs. Lanes keep the order (see `lanes.py`); on the fast path, a plain
+function with nothing unfinished before it, the read calls the handler without a task or a queue. Every
+request ends with a result, an error, or the reason why the connection ended.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -12,58 +12,39 @@ import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.errors import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    AccordError,
-    BadAnswer,
-    ConnectionClosed,
-    InvalidRequest,
-    MethodNotFound,
-    RpcError,
-    UsageError,
-    to_rpc_error,
-)
-from accord.schema.codec import encode, is_utf8
+from accord.errors import AccordError, BadAnswer, ConnectionClosed, MethodNotFound, UsageError, to_rpc_error
+from accord.schema.codec import encode
 from accord.wire.calls import (
     BackPressure,
     ConnectionLimits,
     ConnectionObserver,
     ConnectionReport,
     IncomingCall,
-    PendingCall,
-    PendingCalls,
     ReportKind,
     Route,
-    connection_closed,
 )
 from accord.wire.dispatch import NotificationDispatcher, OwnedTasks, RequestDispatcher
 from accord.wire.envelope import (
     ABSENT,
     ENCODE_ERRORS,
     Envelope,
-    InvalidMessage,
+    Fault,
     Notification,
     Request,
-    RequestId,
-    decode_envelope,
-    decode_tolerantly,
+    Response,
+    RpcCore,
+    connection_closed,
     encode_failure,
-    id_of_call,
-    id_of_oversized,
-    is_message,
-    request_number,
     unsendable_error,
 )
-from accord.wire.lanes import CURRENT_HANDLER, IN_REQUEST, Lanes
-from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
+from accord.wire.lanes import CURRENT_HANDLER, IN_REQUEST, Lanes, RunningHandler
+from accord.wire.transport import Frame, Transport, TransportEnd
 
 T = TypeVar("T")
 
@@ -84,6 +65,39 @@ def require_asyncio(caller: str) -> None:
         ) from None
 
 
+class PendingCall(Struct, Generic[T]):
+    """One outgoing request that waits for its response."""
+
+    method: str
+    answer: "asyncio.Future[T]"
+    read: Callable[[Raw], T]
+    key: Hashable | None
+    handler: RunningHandler | None
+    """The notification handler that sent the request."""
+    from_handler: bool
+    """Sent by a handler: its response does not wait for handlers that await responses themselves."""
+
+    def set_response(self, response: "Response[PendingCall[Any]]") -> None:
+        """Give the caller the result or the error of the response."""
+        error = response.error
+        if isinstance(error, BadAnswer):
+            self.fail(BadAnswer(f"{self.method}: {error}"))
+        elif error is not None:
+            self.fail(error)
+        elif response.result is ABSENT:
+            self.fail(BadAnswer(f"{self.method}: the response has neither result nor error"))
+        elif not self.answer.done():
+            try:
+                self.answer.set_result(self.read(response.result))
+            except Exception as error:  # noqa: BLE001 - the caller gets the error of its decoder
+                self.answer.set_exception(error)
+
+    def fail(self, error: Exception) -> None:
+        """Give the caller this error instead of a response."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
 class Connection:
     """Both directions of one transport. Handles messages once started; ends with its transport."""
 
@@ -101,14 +115,11 @@ class Connection:
         closed_error: Callable[[str, TransportEnd], ConnectionClosed] = connection_closed,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.end: TransportEnd | None = None
         self.reads: int = 0
         """Counts the reads, so that callers can tell whether the peer is alive."""
         self._transport = transport
         self._requests = requests
         self._notifications = notifications
-        self._answer_invalid = answer_invalid
-        self._strict = strict
         self._limits = limits or ConnectionLimits()
         self._observer = observer
         self._on_end = on_end
@@ -116,8 +127,8 @@ class Connection:
         self._clock = clock
         self._suspend_at = 0.0  # when `drain` suspends next, in seconds of the monotonic clock; 0: always
         self._lanes = Lanes()
-        self._pending_calls = PendingCalls()
-        self._pressure = BackPressure(transport, self._limits, self._pending_calls)
+        self._core = RpcCore[PendingCall[Any]](strict=strict, answer_invalid=answer_invalid)
+        self._pressure = BackPressure(transport, self._limits)
         self._tasks = OwnedTasks(clock, self._limits.grace)
         report_failure = partial(self._report, "failed")
         self._request_dispatcher = RequestDispatcher(
@@ -137,6 +148,11 @@ class Connection:
         self._tasks.open()
         self._finished: asyncio.Future[TransportEnd] = self._tasks.loop.create_future()
         self._transport.start(self)
+
+    @property
+    def end(self) -> TransportEnd | None:
+        """Why the connection has ended; None while it is open."""
+        return self._core.end
 
     # -- calling ----------------------------------------------------------------------------------
 
@@ -164,24 +180,27 @@ class Connection:
             handler = None
         from_handler = handler is not None or IN_REQUEST.get()
         answer: asyncio.Future[T] = self._tasks.loop.create_future()
-        id = self._pending_calls.add(PendingCall(method, answer, read, key, streaming, handler, from_handler))
+        id = self._core.open_call(PendingCall(method, answer, read, key, handler, from_handler))
         try:
             frame = encode(Request(id, method, params))
         except ENCODE_ERRORS as error:
-            self._pending_calls.take(id)
+            self._core.close_call(id)
             raise unsendable_error(method, error) from None
         self._transport.send(frame)
+        self._pressure.awaited += not streaming
         self._pressure.call_sent()
         if handler is not None:
             handler.awaits_call()
         try:
             return await answer
         except asyncio.CancelledError:
-            if self._pending_calls.take(id) is not None:
+            if self._core.close_call(id) is not None:
                 if handler is not None:
                     handler.call_ended()
                 self.notify(CANCEL_REQUEST, {"requestId": id})
             raise
+        finally:
+            self._pressure.awaited -= not streaming
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON."""
@@ -251,116 +270,59 @@ class Connection:
     def frames(self, frames: list[Frame]) -> None:
         """Handle all frames of one read."""
         self.reads += 1
-        notifications = self._notifications
-        dispatch = self._notification_dispatcher.dispatch
+        receive = self._core.receive
         prefix, fast_route = self._fast_route
         for frame in frames:
-            if isinstance(frame, OversizedFrame):
-                self._refuse_oversized(frame)
-                continue
-            if fast_route is not None and fast_route.read_frame is not None and frame.startswith(prefix):
+            if fast_route is not None and isinstance(frame, bytes) and frame.startswith(prefix):
+                assert fast_route.read_frame is not None
                 params = fast_route.read_frame(frame)
                 if params is not None:
-                    dispatch(fast_route, params, len(frame))
+                    self._notification_dispatcher.dispatch(fast_route, params, len(frame))
                     continue
-            try:
-                envelope = decode_envelope(frame)
-            except (msgspec.MsgspecError, ValueError, RecursionError):
-                try:
-                    envelope = decode_tolerantly(frame)
-                except InvalidMessage as fault:
-                    self._refuse(fault, frame)
-                    continue
-            if envelope.jsonrpc != "2.0" and (self._strict or envelope.jsonrpc):
-                fault = InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
-                self._refuse(fault, frame)
-                continue
-            if not frame.isascii() and not is_utf8(frame):
-                fault = InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
-                self._refuse(fault, frame)
-                continue
-            method = envelope.method
-            if envelope.id is not UNSET or method is UNSET:
-                self._handle_request_or_response(envelope, frame)
-                continue
-            route = notifications.get(method)
-            if route is None:
-                self._handle_unknown_notification(method, envelope, frame)
-                continue
-            try:
-                params = route.read(envelope.params if envelope.params is not ABSENT else None)
-            except Exception as error:  # noqa: BLE001 - one bad message must not stop the connection
-                self._report("refused", f"{method}: {error}", frame)
-                continue
-            dispatch(route, params, len(frame))
+            event = receive(frame)
+            if isinstance(event, Envelope):
+                assert isinstance(frame, bytes)
+                self._handle_call(event, frame)
+            elif isinstance(event, Response):
+                if event.fault is not None:
+                    self._report_fault(event.fault)
+                self._deliver(event.call, partial(event.call.set_response, event))
+            else:
+                self._report_fault(event)
         if self._pressure.pause_for_output():
             self._tasks.run(self._pressure.drain())
 
-    def _refuse(self, fault: InvalidMessage, frame: bytes) -> None:
-        self._report("invalid" if fault.code == INVALID_REQUEST else "noise", fault.reason, frame)
-        if self._answer_invalid or fault.id is not None:
-            error = RpcError.of(fault.code, fault.message, fault.reason)
-            self._transport.send(encode_failure(fault.id, error))
-
-    def _refuse_oversized(self, frame: OversizedFrame) -> None:
-        reason = f"a message of {frame.size} bytes is over the size limit"
-        self._report("oversized", reason, frame.head)
-        id, is_response = id_of_oversized(frame)
-        if is_response:
-            call = self._take_call(id, frame.head)
-            if call is not None:
-                self._deliver(call, lambda: call.fail(BadAnswer(f"{call.method}: {reason}")))
-        elif id is not None or self._answer_invalid:
-            self._transport.send(encode_failure(id, InvalidRequest(data=reason)))
-
-    def _handle_request_or_response(self, envelope: Envelope, frame: bytes) -> None:
+    def _handle_call(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
-        if method is UNSET:
-            if id is not UNSET and (is_message(envelope) or self._pending_id(id) is not None):
-                self._handle_response(id, envelope, frame)
-            else:
-                reason = "neither a request, a notification nor a response"
-                self._refuse(InvalidMessage(INVALID_REQUEST, reason), frame)
-            return
-        assert id is not UNSET
-        route = self._requests.get(method)
+        assert method is not UNSET
+        route = (self._notifications if id is UNSET else self._requests).get(method)
         if route is None:
-            self._transport.send(encode_failure(id, MethodNotFound(data={"method": method})))
+            if id is not UNSET:
+                self._transport.send(encode_failure(id, MethodNotFound(data={"method": method})))
+            elif method == CANCEL_REQUEST:
+                self._request_dispatcher.cancel(envelope.params)
+            else:
+                self._report("unknown", f"no handler for the notification {method}", frame)
             return
         try:
             params = route.read(envelope.params if envelope.params is not ABSENT else None)
         except Exception as error:  # noqa: BLE001 - one bad message must not stop the connection
-            self._transport.send(encode_failure(id, to_rpc_error(error)))
+            if id is UNSET:
+                self._report("refused", f"{method}: {error}", frame)
+            else:
+                self._transport.send(encode_failure(id, to_rpc_error(error)))
             return
-        self._request_dispatcher.dispatch(route, params, IncomingCall(id, method, len(frame)))
-
-    def _handle_unknown_notification(self, method: str, envelope: Envelope, frame: bytes) -> None:
-        if method == CANCEL_REQUEST:
-            self._request_dispatcher.cancel(envelope.params)
+        if id is UNSET:
+            self._notification_dispatcher.dispatch(route, params, len(frame))
         else:
-            self._report("unknown", f"no handler for the notification {method}", frame)
+            self._request_dispatcher.dispatch(route, params, IncomingCall(id, method, len(frame)))
+
+    def _report_fault(self, fault: Fault) -> None:
+        self._report(fault.kind, fault.detail, fault.frame)
+        if fault.answer is not None:
+            self._transport.send(fault.answer)
 
     # -- responses to our calls -------------------------------------------------------------------
-
-    def _handle_response(self, id: RequestId, envelope: Envelope, frame: bytes) -> None:
-        call = self._take_call(id, frame)
-        if call is None:
-            self._report("unmatched", f"a response to no pending request (id {id!r})", frame)
-        else:
-            self._deliver(call, lambda: call.set_response(envelope))
-
-    def _pending_id(self, id: RequestId) -> RequestId:
-        """Our id that a response means; None if there is none. Some peers return a number as a string."""
-        if id in self._pending_calls:
-            return id
-        number = None if self._strict else request_number(id)
-        return number if number is not None and number in self._pending_calls else None
-
-    def _take_call(self, id: RequestId, frame: bytes) -> PendingCall[Any] | None:
-        own_id = self._pending_id(id)
-        if own_id is not None and own_id != id:
-            self._report("invalid", f"the response to request {own_id!r} has the id {id!r}", frame)
-        return self._pending_calls.take(own_id)
 
     def _deliver(self, call: PendingCall[Any], complete: Callable[[], None]) -> None:
         """Complete a call after everything before its response was handled."""
@@ -380,9 +342,8 @@ class Connection:
 
     def ended(self, end: TransportEnd) -> None:
         """Fail every pending call with the reason, after everything received before the end was handled."""
-        self.end = end
+        unanswered = self._core.close(end)
         self._suspend_at = 0.0
-        unanswered = self._pending_calls.take_all()
 
         def fail(call: PendingCall[Any]) -> None:
             call.fail(self._closed_error(call.method, end))
@@ -417,8 +378,8 @@ class Connection:
         """Cancel and answer running requests, then close the transport. Bounded; may be called twice."""
         await self._request_dispatcher.abort()
         await self._transport.aclose()
-        if self.end is not None:
-            self.end = replace(self.end, can_send=False)
+        if self._core.end is not None:
+            self._core.end = replace(self._core.end, can_send=False)
         # A request that has just started unblocks its lane in the next iteration of the event loop.
         await asyncio.sleep(0)
         await self._tasks.wait(before_cancel=self._lanes.discard_waiting)

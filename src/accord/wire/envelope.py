@@ -1,21 +1,33 @@
-"""The JSON-RPC envelope: decode it once and leave `params` and `result` raw; encode outgoing messages.
+"""JSON-RPC without I/O, tasks or futures: the envelope of a message, and the state of one connection.
 
-A line that the fast decoder refuses is decoded again, tolerantly: it is repaired, or the fault is explained.
-No I/O, and no knowledge of ACP methods.
+The envelope is decoded once; `params` and `result` stay raw. A line that the fast decoder refuses is decoded
+again, tolerantly: it is repaired, or the fault is explained. `RpcCore` keeps the open calls of one side and
+turns each frame into an event. Nothing here knows ACP methods.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError, UsageError
+from accord.errors import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    BadAnswer,
+    ConnectionClosed,
+    InternalError,
+    InvalidRequest,
+    RpcError,
+    UsageError,
+)
 from accord.schema.codec import NotJson, encode, is_utf8, parse_json, replace_surrogates
-from accord.wire.transport import OversizedFrame
+from accord.wire.transport import Frame, OversizedFrame, TransportEnd
+
+C = TypeVar("C")
 
 RequestId = int | str | None
 
@@ -41,7 +53,7 @@ class Envelope(Struct, gc=False):
 
 
 class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
-    """An outgoing request."""
+    """An outgoing request; without `params` if they are UNSET."""
 
     id: int
     method: str
@@ -49,7 +61,7 @@ class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
 
 
 class Notification(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
-    """An outgoing notification."""
+    """An outgoing notification; without `params` if they are UNSET."""
 
     method: str
     params: Any
@@ -107,13 +119,16 @@ def decode_tolerantly(frame: bytes) -> Envelope:
         raise _invalid_message(frame) from None
 
 
-def parse_envelope(frame: bytes) -> Envelope:
-    """Decode and check a line. Raises InvalidMessage unless it is a JSON-RPC 2.0 message in UTF-8."""
+def parse_envelope(frame: bytes, *, strict: bool = False) -> Envelope:
+    """Decode and check a line. Raises InvalidMessage unless it is a JSON-RPC 2.0 message in UTF-8.
+
+    A missing `jsonrpc` is tolerated, unless `strict`.
+    """
     try:
         envelope = decode_envelope(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         envelope = decode_tolerantly(frame)
-    if envelope.jsonrpc and envelope.jsonrpc != "2.0":
+    if envelope.jsonrpc != "2.0" and (strict or envelope.jsonrpc):
         raise InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
     if not frame.isascii() and not is_utf8(frame):
         raise InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
@@ -156,11 +171,6 @@ def request_number(id: Any) -> int | None:
     if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
         return int(id)
     return id if isinstance(id, int) and not isinstance(id, bool) else None
-
-
-def is_message(envelope: Envelope) -> bool:
-    """Return whether the line is a request, a notification or a response."""
-    return envelope.method is not UNSET or envelope.result is not ABSENT or envelope.error is not ABSENT
 
 
 def read_error(raw: Raw) -> RpcError:
@@ -217,3 +227,139 @@ def id_of_oversized(frame: OversizedFrame) -> tuple[RequestId, bool | None]:
         return None, None
     is_call = b'"method"' in frame.head[:nested] or b'"method"' in frame.tail[frame.tail.rfind(b"}", 0, -1) :]
     return msgspec.json.decode(found[1]), not is_call
+
+
+FaultKind = Literal["noise", "invalid", "oversized", "unmatched"]
+_MAX_SHOWN_ID: Final = 100
+
+
+class Fault(Struct, frozen=True):
+    """A frame that is not used: what it was, one line of detail, and the error response that is due."""
+
+    kind: FaultKind
+    detail: str
+    frame: bytes
+    answer: bytes | None = None
+
+
+class Response(Struct, Generic[C], frozen=True):
+    """The response to an open call, which is not open any more."""
+
+    call: C
+    result: Raw = ABSENT
+    error: RpcError | BadAnswer | None = None
+    fault: Fault | None = None
+    """What was wrong with a response that could be used."""
+
+
+class RpcCore(Generic[C]):
+    """One side of a JSON-RPC connection: its open calls by id, the frames of its peer, and the end.
+
+    `C` is what the owner keeps for an open call. Each received frame becomes one event:
+
+    | frame | event |
+    |---|---|
+    | a request or a notification | its `Envelope` |
+    | a response to an open call | `Response`; the call is closed |
+    | an oversized response to an open call | `Response` with a BadAnswer |
+    | any other response | `Fault` "unmatched" |
+    | anything else that is too long | `Fault` "oversized", answered if it has an id |
+    | a JSON value that is no message | `Fault` "invalid", answered |
+    | a line that is not JSON in UTF-8 | `Fault` "noise", answered |
+
+    Faults without an id are answered only with `answer_invalid`: programs print text where messages belong.
+    Without `strict`, `jsonrpc` may be missing, and a numeric id may come back as a string.
+
+    A call is closed by its response, by `close_call`, or by `close`, which ends the connection.
+    """
+
+    def __init__(self, *, strict: bool = False, answer_invalid: bool = True) -> None:
+        self.end: TransportEnd | None = None
+        self.calls: dict[RequestId, C] = {}
+        """The open calls by id."""
+        self._strict = strict
+        self._answer_invalid = answer_invalid
+        self._last_id = 0
+
+    # -- our calls
+
+    def open_call(self, call: C) -> int:
+        """Keep a call until its response. Returns its id, which is never used again."""
+        self._last_id = id = self._last_id + 1
+        self.calls[id] = call
+        return id
+
+    def close_call(self, id: RequestId) -> C | None:
+        """Remove and return a call whose response is not awaited any more; None if it is not open."""
+        return self.calls.pop(id, None)
+
+    def close(self, end: TransportEnd) -> list[C]:
+        """End the connection. Returns the calls that are left without a response."""
+        self.end = end
+        unanswered = list(self.calls.values())
+        self.calls.clear()
+        return unanswered
+
+    # -- frames of the peer
+
+    def receive(self, frame: Frame) -> "Envelope | Response[C] | Fault":
+        """Return the event of a frame."""
+        if isinstance(frame, OversizedFrame):
+            return self._receive_oversized(frame)
+        try:
+            envelope = parse_envelope(frame, strict=self._strict)
+        except InvalidMessage as fault:
+            return self._fault(fault, frame)
+        return envelope if envelope.method is not UNSET else self.receive_response(envelope, frame)
+
+    def receive_response(self, envelope: Envelope, frame: bytes) -> "Response[C] | Fault":
+        """Return the event of an envelope without a method."""
+        id = envelope.id
+        own_id = None if id is UNSET else self._own_id(id)
+        if own_id is None:
+            if id is UNSET or (envelope.result is ABSENT and envelope.error is ABSENT):
+                reason = "neither a request, a notification nor a response"
+                return self._fault(InvalidMessage(INVALID_REQUEST, reason), frame)
+            return Fault(
+                "unmatched", f"a response to no pending request (id {repr(id)[:_MAX_SHOWN_ID]})", frame
+            )
+        has_error = envelope.error is not ABSENT and bytes(envelope.error) != b"null"
+        return Response(
+            self.calls.pop(own_id),
+            envelope.result,
+            read_error(envelope.error) if has_error else None,
+            None
+            if own_id == id
+            else Fault("invalid", f"the response to request {own_id!r} has the id {id!r}", frame),
+        )
+
+    def _receive_oversized(self, frame: OversizedFrame) -> "Response[C] | Fault":
+        reason = f"a message of {frame.size} bytes is over the size limit"
+        id, is_response = id_of_oversized(frame)
+        answer = None
+        if is_response:
+            own_id = self._own_id(id)
+            if own_id is not None:
+                fault = Fault("oversized", reason, frame.head)
+                return Response(self.calls.pop(own_id), error=BadAnswer(reason), fault=fault)
+        elif id is not None or self._answer_invalid:
+            answer = encode_failure(id, InvalidRequest(data=reason))
+        return Fault("oversized", reason, frame.head, answer)
+
+    def _own_id(self, id: RequestId) -> RequestId:
+        """Our id that a response means; None if no such call is open."""
+        if id in self.calls:
+            return id
+        number = None if self._strict else request_number(id)
+        return number if number in self.calls else None
+
+    def _fault(self, fault: InvalidMessage, frame: bytes) -> Fault:
+        answer = None
+        if self._answer_invalid or fault.id is not None:
+            answer = encode_failure(fault.id, RpcError.of(fault.code, fault.message, fault.reason))
+        return Fault("invalid" if fault.code == INVALID_REQUEST else "noise", fault.reason, frame, answer)
+
+
+def connection_closed(method: str, end: TransportEnd) -> ConnectionClosed:
+    """Return the error of a call that the end of the connection left without a response."""
+    return end.error(f"{method} was not answered: {end.reason}")
