@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.packages.registry import entry_problems, icon_problems
+from tools import release
 
 import accord
 
@@ -28,12 +30,32 @@ def entry() -> Any:
     return json.loads((FOLDER / "agent.json").read_text())
 
 
-def test_both_distributions_and_the_entry_have_one_version() -> None:
-    version = accord.__version__
-    assert project(ROOT)["version"] == project(FOLDER)["version"] == entry()["version"] == version
-    assert project(FOLDER)["dependencies"] == [f"accord[agent,mcp]=={version}"]
+def test_all_packages_have_one_version_license_and_repository(tmp_path: Path) -> None:
+    npx = json.loads((ROOT / "packages" / "npx" / "package.json").read_text())
+    packages = [project(ROOT), project(FOLDER), entry(), npx]
+    assert {package["version"] for package in packages} == {accord.__version__}
+    assert {package["license"] for package in packages} == {"Apache-2.0"}
+    assert project(FOLDER)["dependencies"] == [f"accord[agent,mcp]=={accord.__version__}"]
     assert (FOLDER / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    assert project(ROOT)["license"] == project(FOLDER)["license"] == entry()["license"]
+    address = project(ROOT)["urls"]["Repository"]
+    assert [project(FOLDER)["urls"]["Repository"], entry()["repository"], npx["repository"]] == [address] * 3
+
+
+def test_one_command_changes_the_version_and_the_repository(tmp_path: Path) -> None:
+    for name in release.VERSIONS | release.REPOSITORIES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    assert release.metadata(release.VERSIONS, None, tmp_path) == accord.__version__
+    assert (tmp_path / "pyproject.toml").read_bytes() == (ROOT / "pyproject.toml").read_bytes()
+    assert release.metadata(release.VERSIONS, "8.7.6", tmp_path) == "8.7.6"
+    release.metadata(release.REPOSITORIES, "https://code.test/accord", tmp_path)
+    folder = tmp_path / "packages" / "accord-agent"
+    assert project(tmp_path)["version"] == project(folder)["version"] == "8.7.6"
+    assert project(folder)["dependencies"] == ["accord[agent,mcp]==8.7.6"]
+    changed = json.loads((folder / "agent.json").read_text())
+    assert changed["repository"] == project(tmp_path)["urls"]["Repository"] == "https://code.test/accord"
+    shutil.copy(FOLDER / "icon.svg", folder)
+    assert entry_problems(changed, folder) == []
 
 
 def test_the_registry_entry_is_valid() -> None:
@@ -43,6 +65,8 @@ def test_the_registry_entry_is_valid() -> None:
 def test_uvx_starts_the_script_named_like_the_package() -> None:
     package = entry()["distribution"]["uvx"]["package"].partition("==")[0]
     assert package == project(FOLDER)["name"]
+    npx = json.loads((ROOT / "packages" / "npx" / "package.json").read_text())
+    assert entry()["distribution"]["npx"]["package"] == f"{npx['name']}@{npx['version']}"
     assert project(FOLDER)["scripts"] == {package: "accord.cli.agent_command:script"}
 
 
