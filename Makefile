@@ -6,7 +6,7 @@ NODE_DIR := tests/node
 # The tests and the conformance check start many programs, which are twice as fast with compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs node screens mutants soak clean
+.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs constraints node screens mutants soak clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -94,6 +94,13 @@ bench-tui: $(VENV)/dev.stamp
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md
+
+# Pinned versions with hashes of everything that accord[all] needs, on every platform.
+constraints: $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile pyproject.toml --extra all --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make constraints" --quiet --upgrade \
+	  --output-file constraints.txt
 
 clean:
 	rm -rf $(VENV) $(NODE_DIR)/node_modules web/node_modules src/accord/gateway/page

@@ -17,9 +17,12 @@ def accord(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_version_prints_one_line() -> None:
+def test_version_prints_one_line_with_python_and_extras() -> None:
     run = accord("--version")
-    assert (run.returncode, run.stdout) == (0, f"accord {__version__}\n")
+    extras = ", ".join(extra for extra in EXTRAS if is_installed(extra)) or "none"
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert run.returncode == 0
+    assert run.stdout == f"accord {__version__} (Python {python}; extras: {extras})\n"
 
 
 def test_help_lists_the_commands_and_a_missing_command_exits_with_2() -> None:

@@ -52,7 +52,7 @@ def _run(name: str, words: list[str]) -> int:
         print(_help())
         return 0 if words else 2
     if name in ("--version", "-V"):
-        print(f"accord {__version__}")
+        print(_version())
         return 0
     command = COMMANDS.get(name)
     if command is None:
@@ -85,6 +85,13 @@ def _end_with_error(name: str, error: KeyboardInterrupt | OSError | AccordError)
     return exit_code(error)
 
 
+def _version() -> str:
+    from accord.extras import EXTRAS, is_installed
+
+    extras = ", ".join(filter(is_installed, EXTRAS)) or "none"
+    return f"accord {__version__} (Python {sys.version.split()[0]}; extras: {extras})"
+
+
 def _help() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
@@ -96,6 +103,6 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "  --version  print the version",
+            "  --version  print the version, the version of Python and the installed extras",
         ]
     )
