@@ -44,9 +44,9 @@ $(VENV)/serve.stamp: pyproject.toml $(VENV)/core.stamp
 serve: $(VENV)/serve.stamp web
 	@$(BIN)/accord serve $(SERVE)
 
-# In as many processes as there are processors; `.venv/bin/python -m pytest tests/wire` runs a part in one.
+# In some more processes than there are processors; `.venv/bin/python -m pytest tests/wire` runs a part in one.
 test: $(VENV)/dev.stamp node web
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

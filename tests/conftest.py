@@ -49,6 +49,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(_HOME, ignore_errors=True))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many test processes again as processors: a test often waits for a program or for a file."""
+    processors = os.cpu_count() or 1
+    return processors + max(1, processors // 2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the tests with the longest time limits first, so that the run does not end with one of them."""
+    items.sort(key=_extra_time, reverse=True)
+
+
+def _extra_time(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("timeout")
+    return max(0.0, mark.args[0] - float(item.config.getini("timeout"))) if mark is not None else 0.0
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Escape captured output that is not valid Unicode. Parallel test processes cannot send it otherwise."""
