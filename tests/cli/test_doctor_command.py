@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.models import save_key
+from accord.coder.models.credentials import save_key
 from accord.store import open_store
 
 KEY = "sk-test-0123456789abcdef"

@@ -8,8 +8,8 @@ import pytest
 from tests.agent.agent_client import STRICT, Client, connected_client, make_agent, silent
 
 from accord.agent import Agent, AgentOptions, AgentSession, ClientRequest
-from accord.coder.models import ModelRegistry, save_key
-from accord.coder.models.credentials import credentials_file
+from accord.coder.models import ModelRegistry
+from accord.coder.models.credentials import credentials_file, save_key
 from accord.coder.resources import (
     AGENT_AUTH_METHOD,
     REFUSED_MEMBERS,

@@ -12,16 +12,16 @@ from accord.agent import Agent
 from accord.coder.coding_agent import coding_agent
 from accord.coder.model_history import AssistantMessage, TextPart, ThoughtPart, ToolUse, text_of
 from accord.coder.models import (
-    Effort,
     ModelError,
     ModelEvent,
-    ModelName,
     ModelRequest,
     RequestUsage,
     Stopped,
     TextDelta,
     ThoughtDelta,
 )
+from accord.coder.models.model import Effort
+from accord.coder.models.model_name import ModelName
 from accord.coder.resources import CoderOptions, CoderResources
 from accord.store import CommitTransport
 from accord.testing.raw_peer import raw_pair

@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 from tests.coder.models.harness import KEY
 
-from accord.coder.models import CredentialsError, ModelRegistry, remove_key, save_key
-from accord.coder.models.credentials import Secret, credentials_file, find_key, read_keys
+from accord.coder.models import ModelRegistry
+from accord.coder.models.credentials import (
+    CredentialsError,
+    Secret,
+    credentials_file,
+    find_key,
+    read_keys,
+    remove_key,
+    save_key,
+)
 
 
 def test_saved_key_is_found_and_the_file_is_private(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 from tests.coder.models.harness import KEY, KINDS, ask_with_retries, remote_model, request
 
 from accord.coder.model_history import user_message
-from accord.coder.models import ModelName, ModelRegistry, save_key
-from accord.coder.models.credentials import Secret, read_keys
+from accord.coder.models import ModelRegistry
+from accord.coder.models.credentials import Secret, read_keys, save_key
+from accord.coder.models.model_name import ModelName
 from accord.coder.user_config import (
     ConfigError,
     EndpointConfig,

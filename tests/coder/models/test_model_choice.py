@@ -3,9 +3,10 @@
 import pytest
 from tests.coder.models.harness import models
 
-from accord.coder.models import ModelChoice, ModelError, ModelName, UnknownModel
+from accord.coder.models import ModelError
 from accord.coder.models.credentials import Secret
-from accord.coder.models.model_name import parse_model_name
+from accord.coder.models.model_name import ModelName, parse_model_name
+from accord.coder.models.model_registry import ModelChoice, UnknownModel
 from accord.coder.user_config import EndpointConfig, ModelsConfig
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY, ask, models, request
 
-from accord.coder.models import Model, ModelError, ModelName, RehearsalModel, save_key
+from accord.coder.models import Model, ModelError
+from accord.coder.models.credentials import save_key
+from accord.coder.models.model_name import ModelName
+from accord.coder.models.rehearsal_model import RehearsalModel
 from accord.coder.models.remote_model import RemoteModel
 from accord.coder.user_config import EndpointConfig, ModelFacts, ModelsConfig
 from accord.testing import FakeClock

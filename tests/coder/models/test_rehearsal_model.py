@@ -24,14 +24,13 @@ from accord.coder.models import (
     ModelError,
     ModelEvent,
     ModelRequest,
-    RehearsalModel,
     RequestUsage,
     Stopped,
     TextDelta,
     ThoughtDelta,
     ToolSpec,
 )
-from accord.coder.models.rehearsal_model import answer, parse_steps
+from accord.coder.models.rehearsal_model import RehearsalModel, answer, parse_steps
 
 NAMES = (
     *("read_file", "list_files", "glob", "grep", "write_file", "edit_file", "bash"),

@@ -26,18 +26,10 @@ from accord.coder.model_history import (
     tool_uses_of,
     user_message,
 )
-from accord.coder.models import (
-    EFFORTS,
-    ModelError,
-    ModelEvent,
-    RequestUsage,
-    TextDelta,
-    ThoughtDelta,
-    ToolSpec,
-)
+from accord.coder.models import ModelError, ModelEvent, RequestUsage, TextDelta, ThoughtDelta, ToolSpec
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import Endpoint
-from accord.coder.models.model import Effort, Stopped
+from accord.coder.models.model import EFFORTS, Effort, Stopped
 from accord.coder.models.openai_models import nearest_effort, openai_model, strict_schema
 from accord.coder.models.provider_errors import ProviderFailure
 from accord.coder.models.provider_request import wire_format

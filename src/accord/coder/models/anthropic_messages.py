@@ -25,13 +25,13 @@ from accord.coder.models.provider_errors import failure_of_event
 from accord.coder.models.wire_format import (
     AnswerReader,
     Finish,
+    WireFormat,
     arguments_object,
     base64_of,
     count,
     decode_event,
     has_images,
     members_of,
-    owns,
     result_text,
     text_of_parts,
 )
@@ -113,16 +113,14 @@ class ClaudeModel:
         return {"thinking": {"type": "disabled"}}
 
 
-class AnthropicMessages:
+class AnthropicFormat(WireFormat):
     """Requests to one model as messages."""
 
     official_address: str = "https://api.anthropic.com"
     list_path: str = "/v1/models?limit=1000"
 
     def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
-        self._endpoint = endpoint
-        self._name = model
-        self._facts = facts
+        super().__init__(endpoint, model, facts)
         self._model = ClaudeModel(model)
 
     def path(self) -> str:
@@ -130,13 +128,13 @@ class AnthropicMessages:
 
     def headers(self) -> dict[str, str]:
         headers = {"anthropic-version": _VERSION}
-        if self._endpoint.key is not None:
-            headers["authorization"] = f"Bearer {self._endpoint.key.reveal()}"
+        if self.endpoint.key is not None:
+            headers["authorization"] = f"Bearer {self.endpoint.key.reveal()}"
         return headers
 
     def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self._name,
+            "model": self.name,
             "stream": True,
             "messages": self._history(asked.messages, sees_images),
             **self._limits(asked.effort),
@@ -149,7 +147,7 @@ class AnthropicMessages:
                 for tool in asked.tools
             ]
             body["tools"][-1]["cache_control"] = _CACHE_MARK
-        if self._endpoint.base_url is None:
+        if self.endpoint.base_url is None:
             body["cache_control"] = _CACHE_MARK  # the server marks the end of the history
         else:
             # Compatible servers support marks on blocks, but not always the automatic one.
@@ -157,14 +155,14 @@ class AnthropicMessages:
         return body
 
     def reader(self) -> "MessagesReader":
-        return MessagesReader(self._endpoint)
+        return MessagesReader(self.endpoint)
 
     def _limits(self, effort: Effort | None) -> dict[str, Any]:
         members = self._model.thinking(effort)
-        limit = self._facts.max_output or self._model.max_output
+        limit = self.facts.max_output or self._model.max_output
         thinking = members_of(members.get("thinking"))
         if budget := count(thinking.get("budget_tokens")):
-            if self._facts.max_output is None:
+            if self.facts.max_output is None:
                 limit = max(limit, budget + _ANSWER_TOKENS)
             elif budget >= limit:
                 if limit <= _BUDGETS["minimal"]:
@@ -191,7 +189,7 @@ class AnthropicMessages:
         return history
 
     def _answer(self, message: AssistantMessage) -> list[dict[str, Any]]:
-        own = owns(message, self._endpoint)
+        own = self.owns(message)
         blocks: list[dict[str, Any]] = []
         for part in message.parts:
             if isinstance(part, TextPart):
@@ -288,13 +286,6 @@ _FINISHES: Final[dict[str, Finish]] = {
 
 class MessagesReader(AnswerReader):
     """Reads the events of a message."""
-
-    # Declared again, because an assignment below would give them a narrower type.
-    usage: RequestUsage | None
-    finish: Finish | None
-    finish_word: str
-    refusal_text: str
-    done: bool
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)

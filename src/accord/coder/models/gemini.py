@@ -27,13 +27,13 @@ from accord.coder.models.provider_errors import failure_of_event
 from accord.coder.models.wire_format import (
     AnswerReader,
     Finish,
+    WireFormat,
     arguments_object,
     base64_of,
     count,
     decode_event,
     details_of,
     has_images,
-    owns,
     result_text,
     text_of_parts,
 )
@@ -85,29 +85,27 @@ class GeminiModel:
         }
 
 
-class Gemini:
+class GeminiFormat(WireFormat):
     """Requests to one model of the Gemini API."""
 
     official_address: str = "https://generativelanguage.googleapis.com"
     list_path: str = "/v1beta/models?pageSize=1000"
 
     def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
-        self._endpoint = endpoint
-        self._name = model
-        self._facts = facts
+        super().__init__(endpoint, model, facts)
         self._model = GeminiModel(model)
 
     def path(self) -> str:
-        name = self._name if self._name.startswith(("models/", "tunedModels/")) else f"models/{self._name}"
+        name = self.name if self.name.startswith(("models/", "tunedModels/")) else f"models/{self.name}"
         return f"/v1/{quote(name)}:streamGenerateContent?alt=sse"
 
     def headers(self) -> dict[str, str]:
-        return {"x-goog-api-key": self._endpoint.key.reveal()} if self._endpoint.key else {}
+        return {"x-goog-api-key": self.endpoint.key.reveal()} if self.endpoint.key else {}
 
     def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
         config: dict[str, Any] = {"responseModalities": ["TEXT"]}
-        if self._facts.max_output is not None:
-            config["maxOutputTokens"] = self._facts.max_output
+        if self.facts.max_output is not None:
+            config["maxOutputTokens"] = self.facts.max_output
         if thinking := self._model.thinking(asked.effort):
             config["thinkingConfig"] = thinking
         body: dict[str, Any] = {
@@ -127,7 +125,7 @@ class Gemini:
         return body
 
     def reader(self) -> "GeminiReader":
-        return GeminiReader(self._endpoint)
+        return GeminiReader(self.endpoint)
 
     def _history(self, messages: Sequence[Message], sees_images: bool) -> list[dict[str, Any]]:
         """Convert the history. Results of calls stand alone; other messages of one side are joined."""
@@ -173,7 +171,7 @@ class Gemini:
         return {"functionResponse": response}
 
     def _answer(self, message: AssistantMessage) -> list[dict[str, Any]]:
-        own = owns(message, self._endpoint)
+        own = self.owns(message)
         parts: list[dict[str, Any]] = []
         first_call = True
         for part in message.parts:
@@ -251,12 +249,6 @@ _FINISHES: Final[dict[str, Finish]] = {
 
 class GeminiReader(AnswerReader):
     """Reads the chunks of a generated content."""
-
-    # Declared again, because an assignment below would give them a narrower type.
-    usage: RequestUsage | None
-    finish: Finish | None
-    finish_word: str
-    refusal_text: str
 
     def read(self, data: bytes) -> Iterator[ModelEvent]:
         chunk = decode_event(data, _DECODER)

@@ -26,7 +26,7 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 _DRAIN_SECONDS: Final = 1.0
 
 
-class HttpRequest(Struct, frozen=True):
+class ModelHttpRequest(Struct, frozen=True):
     """A request to a provider. Its headers hold the key."""
 
     url: str
@@ -34,7 +34,7 @@ class HttpRequest(Struct, frozen=True):
     body: bytes = b""
 
     def __repr__(self) -> str:
-        return f"<HttpRequest {self.url}>"
+        return f"<ModelHttpRequest {self.url}>"
 
 
 @cache
@@ -59,7 +59,10 @@ def http_client(silence: float) -> httpx2.AsyncClient:
 
 
 async def post_events(
-    http: httpx2.AsyncClient, request: HttpRequest, on_data: Callable[[], None], is_done: Callable[[], bool]
+    http: httpx2.AsyncClient,
+    request: ModelHttpRequest,
+    on_data: Callable[[], None],
+    is_done: Callable[[], bool],
 ) -> AsyncGenerator[bytes, None]:
     """Send a request and yield the data of the events that answer it. Raises ProviderFailure.
 
@@ -102,7 +105,7 @@ async def post_events(
     raise failure
 
 
-async def get_body(http: httpx2.AsyncClient, request: HttpRequest) -> tuple[int, bytes]:
+async def get_body(http: httpx2.AsyncClient, request: ModelHttpRequest) -> tuple[int, bytes]:
     """Return the status and the body, at most `MAX_BODY_BYTES` of it. Raises ProviderFailure."""
     try:
         async with http.stream("GET", request.url, headers=request.headers) as response:

@@ -20,13 +20,12 @@ from accord.coder.model_history import (
     UserMessage,
 )
 from accord.coder.models.endpoints import Endpoint
-from accord.coder.models.model import ModelEvent, ModelRequest, RequestUsage, ToolSpec
+from accord.coder.models.model import ModelEvent, ModelRequest, ToolSpec
 from accord.coder.models.openai_models import (
     CACHE_MARK,
     CACHE_OPTIONS,
+    OpenAIFormat,
     nearest_effort,
-    openai_headers,
-    openai_model,
     openai_usage,
     strict_schema,
 )
@@ -39,60 +38,44 @@ from accord.coder.models.wire_format import (
     decode_event,
     details_of,
     has_images,
-    owns,
     result_text,
     text_of_parts,
 )
-from accord.coder.user_config import ModelFacts
 
 _THOUGHT_FIELDS: Final = ("reasoning_content", "reasoning")
 """Members in which servers send thoughts. A thought goes back in the member it came in."""
 _THINK_TAGS: Final = ("<think>", "</think>")
 
 
-class OpenAIChat:
+class OpenAIChatFormat(OpenAIFormat):
     """Requests to one model as chat completions."""
-
-    official_address: str = "https://api.openai.com/v1"
-    list_path: str = "/models"
-
-    def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
-        self._endpoint = endpoint
-        self._name = model
-        self._facts = facts
-        self._model = openai_model(model)
-        self._is_openai = endpoint.base_url is None
 
     def path(self) -> str:
         return "/chat/completions"
 
-    def headers(self) -> dict[str, str]:
-        return openai_headers(self._endpoint)
-
     def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
-        cache_marks = self._is_openai and self._model.cache_marks
         body: dict[str, Any] = {
-            "model": self._name,
+            "model": self.name,
             "stream": True,
             "stream_options": {"include_usage": True},
             "messages": [
-                *self._system(asked.system, cache_marks),
+                *self._system(asked.system),
                 *self._history(asked.messages, sees_images),
             ],
         }
         if asked.tools:
             body["tools"] = [self._tool(tool) for tool in asked.tools]
-        if self._facts.max_output is not None:
-            body["max_completion_tokens"] = self._facts.max_output
-        efforts = tuple(level for level in self._model.efforts if level != "max")  # only responses have it
+        if self.facts.max_output is not None:
+            body["max_completion_tokens"] = self.facts.max_output
+        efforts = tuple(level for level in self.features.efforts if level != "max")  # only responses have it
         if asked.effort is not None and (effort := nearest_effort(asked.effort, efforts)):
             body["reasoning_effort"] = effort
-        if cache_marks:
+        if self.cache_marks:
             body["prompt_cache_options"] = CACHE_OPTIONS
         return body
 
     def reader(self) -> "ChatReader":
-        return ChatReader(self._endpoint)
+        return ChatReader(self.endpoint)
 
     def _tool(self, tool: ToolSpec) -> dict[str, Any]:
         function: dict[str, Any] = {
@@ -100,17 +83,19 @@ class OpenAIChat:
             "description": tool.description,
             "parameters": tool.schema,
         }
-        if self._is_openai and (strict := strict_schema(tool.schema)):  # some servers refuse `strict`
+        if self.endpoint.base_url is None and (
+            strict := strict_schema(tool.schema)
+        ):  # some servers refuse `strict`
             function |= {"parameters": strict, "strict": True}
         return {"type": "function", "function": function}
 
-    def _system(self, text: str, cache_marks: bool) -> list[dict[str, Any]]:
+    def _system(self, text: str) -> list[dict[str, Any]]:
         if not text.strip():
             return []
-        if cache_marks:
+        if self.cache_marks:
             part = {"type": "text", "text": text, "prompt_cache_breakpoint": CACHE_MARK}
             return [{"role": "system", "content": [part]}]
-        return [{"role": "user" if self._name.startswith("o1-mini") else "system", "content": text}]
+        return [{"role": "user" if self.name.startswith("o1-mini") else "system", "content": text}]
 
     def _history(self, messages: Sequence[Message], sees_images: bool) -> list[dict[str, Any]]:
         history: list[dict[str, Any]] = []
@@ -141,7 +126,7 @@ class OpenAIChat:
         return history
 
     def _answer(self, message: AssistantMessage) -> dict[str, Any]:
-        own = owns(message, self._endpoint)
+        own = self.owns(message)
         answer: dict[str, Any] = {"role": "assistant"}
         texts: list[str] = []
         calls: list[dict[str, Any]] = []
@@ -238,13 +223,6 @@ _FINISHES: Final[dict[str, Finish]] = {
 
 class ChatReader(AnswerReader):
     """Reads the chunks of a chat completion."""
-
-    # Declared again, because an assignment below would give them a narrower type.
-    usage: RequestUsage | None
-    finish: Finish | None
-    finish_word: str
-    refusal_text: str
-    done: bool
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)

@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import Effort, RequestUsage
-from accord.coder.models.wire_format import count, members_of
+from accord.coder.models.wire_format import WireFormat, count, members_of
+from accord.coder.user_config import ModelFacts
 
 
 class OpenAIModel(NamedTuple):
@@ -75,19 +76,29 @@ def nearest_effort(effort: Effort, accepted: tuple[str, ...]) -> str | None:
     return above[0] if above else accepted[-1]
 
 
-def openai_headers(endpoint: Endpoint) -> dict[str, str]:
-    """Return the headers of a request to OpenAI or a compatible server."""
-    headers: dict[str, str] = {}
-    if endpoint.key is not None:
-        headers["authorization"] = f"Bearer {endpoint.key.reveal()}"
-    if endpoint.family == "openai":
-        for name, variable in (
-            ("openai-organization", "OPENAI_ORG_ID"),
-            ("openai-project", "OPENAI_PROJECT_ID"),
-        ):
-            if value := os.environ.get(variable, "").strip():
-                headers[name] = value
-    return headers
+class OpenAIFormat(WireFormat):
+    """What both formats of OpenAI have in common."""
+
+    official_address: str = "https://api.openai.com/v1"
+    list_path: str = "/models"
+
+    def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
+        super().__init__(endpoint, model, facts)
+        self.features: OpenAIModel = openai_model(model)
+        self.cache_marks: bool = endpoint.base_url is None and self.features.cache_marks
+
+    def headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        if self.endpoint.key is not None:
+            headers["authorization"] = f"Bearer {self.endpoint.key.reveal()}"
+        if self.endpoint.family == "openai":
+            for name, variable in (
+                ("openai-organization", "OPENAI_ORG_ID"),
+                ("openai-project", "OPENAI_PROJECT_ID"),
+            ):
+                if value := os.environ.get(variable, "").strip():
+                    headers[name] = value
+        return headers
 
 
 def openai_usage(usage: dict[str, Any], input_name: str, output_name: str) -> RequestUsage | None:

@@ -19,13 +19,12 @@ from accord.coder.model_history import (
     UserMessage,
 )
 from accord.coder.models.endpoints import Endpoint
-from accord.coder.models.model import ModelEvent, ModelRequest, RequestUsage, ToolSpec
+from accord.coder.models.model import ModelEvent, ModelRequest, ToolSpec
 from accord.coder.models.openai_models import (
     CACHE_MARK,
     CACHE_OPTIONS,
+    OpenAIFormat,
     nearest_effort,
-    openai_headers,
-    openai_model,
     openai_usage,
     strict_schema,
 )
@@ -38,7 +37,6 @@ from accord.coder.models.wire_format import (
     decode_event,
     details_of,
     has_images,
-    owns,
     result_text,
     text_of_parts,
 )
@@ -47,59 +45,50 @@ from accord.coder.user_config import ModelFacts
 _PHASES: Final = ("commentary", "final_answer")
 
 
-class OpenAIResponses:
+class OpenAIResponsesFormat(OpenAIFormat):
     """Requests to one model as responses."""
 
-    official_address: str = "https://api.openai.com/v1"
-    list_path: str = "/models"
-
     def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
-        self._endpoint = endpoint
-        self._name = model
-        self._facts = facts
-        self._model = openai_model(model)
-        self.summaries: bool = bool(self._model.efforts)
+        super().__init__(endpoint, model, facts)
+        self.summaries: bool = bool(self.features.efforts)
         """Whether summaries of thoughts are requested. OpenAI refuses them to unverified organizations."""
 
     def path(self) -> str:
         return "/responses"
 
-    def headers(self) -> dict[str, str]:
-        return openai_headers(self._endpoint)
-
     def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self._name,
+            "model": self.name,
             "stream": True,
             "store": False,
             "input": self._history(asked.messages, sees_images),
         }
         if asked.system.strip():
-            if self._endpoint.base_url is None and self._model.cache_marks:
+            if self.cache_marks:
                 part = {"type": "input_text", "text": asked.system, "prompt_cache_breakpoint": CACHE_MARK}
                 body["input"].insert(0, {"role": "system", "content": [part]})
             else:
                 body["instructions"] = asked.system
-        if self._endpoint.base_url is None and self._model.cache_marks:
+        if self.cache_marks:
             body["prompt_cache_options"] = CACHE_OPTIONS
         if asked.tools:
             body["tools"] = [_tool(tool) for tool in asked.tools]
-        if self._facts.max_output is not None:
-            body["max_output_tokens"] = self._facts.max_output
-        if self._model.efforts:
+        if self.facts.max_output is not None:
+            body["max_output_tokens"] = self.facts.max_output
+        if self.features.efforts:
             body["include"] = ["reasoning.encrypted_content"]
         if reasoning := self._reasoning(asked):
             body["reasoning"] = reasoning
         return body
 
     def reader(self) -> "ResponsesReader":
-        return ResponsesReader(self._endpoint)
+        return ResponsesReader(self.endpoint)
 
     def _reasoning(self, asked: ModelRequest) -> dict[str, Any]:
         reasoning: dict[str, Any] = {}
-        if asked.effort is not None and (effort := nearest_effort(asked.effort, self._model.efforts)):
+        if asked.effort is not None and (effort := nearest_effort(asked.effort, self.features.efforts)):
             reasoning["effort"] = effort
-        if self._model.keeps_thoughts:
+        if self.features.keeps_thoughts:
             reasoning["context"] = "all_turns"
         if self.summaries and asked.effort != "off":
             reasoning["summary"] = "auto"
@@ -121,12 +110,12 @@ class OpenAIResponses:
         return items
 
     def _add_answer(self, items: list[dict[str, Any]], message: AssistantMessage) -> None:
-        own = owns(message, self._endpoint)
+        own = self.owns(message)
         for part in message.parts:
             if isinstance(part, TextPart):
                 item: dict[str, Any] = {"role": "assistant", "content": part.text}
                 phase = details_of(part).get("phase")
-                if own and self._model.keeps_thoughts and phase in _PHASES:
+                if own and self.features.keeps_thoughts and phase in _PHASES:
                     item["phase"] = phase
                 items.append(item)
             elif isinstance(part, ThoughtPart):
@@ -231,13 +220,6 @@ _FINISHES: Final[dict[str, Finish]] = {
 
 class ResponsesReader(AnswerReader):
     """Reads the events of a response."""
-
-    # Declared again, because an assignment below would give them a narrower type.
-    usage: RequestUsage | None
-    finish: Finish | None
-    finish_word: str
-    refusal_text: str
-    done: bool
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)

@@ -14,7 +14,7 @@ import msgspec
 from accord.coder.model_history import AssistantMessage
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import ModelError, ModelRequest, RequestUsage, Stopped
-from accord.coder.models.model_http import HttpRequest, get_body, post_events
+from accord.coder.models.model_http import ModelHttpRequest, get_body, post_events
 from accord.coder.models.model_prices import cost_of, known_model
 from accord.coder.models.model_registry import AvailableModel
 from accord.coder.models.provider_errors import ProviderFailure, is_content_filter, one_line, to_model_error
@@ -39,19 +39,19 @@ class ProviderRequest:
         """The known size of one of the provider's own models."""
         return self._known.context if self._known else None
 
-    def http_request(self, asked: ModelRequest, sees_images: bool) -> HttpRequest:
+    def http_request(self, asked: ModelRequest, sees_images: bool) -> ModelHttpRequest:
         """Return the complete HTTP request."""
         body = msgspec.json.encode(self._format.body(asked, sees_images))
         url = address(self._endpoint, self._format) + self._format.path()
-        return HttpRequest(url, self._format.headers(), body)
+        return ModelHttpRequest(url, self._format.headers(), body)
 
     async def stream(self, request: ModelRequest, sees_images: bool, queue: ModelEventQueue) -> None:
         """Send the request and put the events of the answer into the queue. Raises ModelError."""
         failure = await self._send(request, sees_images, queue)
         if failure is not None and failure.kind == "bad_request" and "summar" in str(failure):
-            from accord.coder.models.openai_responses import OpenAIResponses
+            from accord.coder.models.openai_responses import OpenAIResponsesFormat
 
-            if isinstance(self._format, OpenAIResponses) and self._format.summaries:
+            if isinstance(self._format, OpenAIResponsesFormat) and self._format.summaries:
                 self._format.summaries = False
                 failure = await self._send(request, sees_images, queue)
         if failure is not None:
@@ -93,22 +93,15 @@ class ProviderRequest:
 
 def wire_format(endpoint: Endpoint, model: str = "", facts: ModelFacts | None = None) -> WireFormat:
     """Return the wire format of an endpoint."""
-    facts = facts or ModelFacts()
     if endpoint.kind == "anthropic":
-        from accord.coder.models.anthropic_messages import AnthropicMessages
-
-        return AnthropicMessages(endpoint, model, facts)
-    if endpoint.kind == "google":
-        from accord.coder.models.gemini import Gemini
-
-        return Gemini(endpoint, model, facts)
-    if endpoint.kind == "openai-responses":
-        from accord.coder.models.openai_responses import OpenAIResponses
-
-        return OpenAIResponses(endpoint, model, facts)
-    from accord.coder.models.openai_chat import OpenAIChat
-
-    return OpenAIChat(endpoint, model, facts)
+        from accord.coder.models.anthropic_messages import AnthropicFormat as Format
+    elif endpoint.kind == "google":
+        from accord.coder.models.gemini import GeminiFormat as Format
+    elif endpoint.kind == "openai-responses":
+        from accord.coder.models.openai_responses import OpenAIResponsesFormat as Format
+    else:
+        from accord.coder.models.openai_chat import OpenAIChatFormat as Format
+    return Format(endpoint, model, facts or ModelFacts())
 
 
 def address(endpoint: Endpoint, its_format: WireFormat) -> str:
@@ -128,7 +121,7 @@ async def fetch_models(endpoint: Endpoint, http: httpx2.AsyncClient) -> list[Ava
     headers = {"accept": "application/json", **its_format.headers()}
     failure: str
     try:
-        request = HttpRequest(address(endpoint, its_format) + its_format.list_path, headers)
+        request = ModelHttpRequest(address(endpoint, its_format) + its_format.list_path, headers)
         status, body = await get_body(http, request)
         if status == 200:
             models = list(dict.fromkeys(_read_list(endpoint, msgspec.json.decode(body))))

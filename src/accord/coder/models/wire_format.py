@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Hashable, Iterator, Sequence
 from secrets import token_hex
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -30,13 +30,14 @@ from accord.coder.models.model import (
     ThoughtDelta,
 )
 from accord.coder.models.provider_errors import ProviderFailure
+from accord.coder.user_config import ModelFacts
 
 Finish: TypeAlias = Literal["stop", "length", "refusal", "error"]
 
 T = TypeVar("T")
 
 
-class WireFormat(Protocol):
+class WireFormat:
     """Builds the requests to one model in its provider's format, and reads the answers.
 
     A provider with the same format at another address overrides `path` and `headers`; one that signs its
@@ -46,21 +47,30 @@ class WireFormat(Protocol):
     official_address: str
     list_path: str
 
+    def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
+        self.endpoint = endpoint
+        self.name = model
+        self.facts = facts
+
     def path(self) -> str:
         """The path of a streamed request, appended to the address."""
-        ...
+        raise NotImplementedError
 
     def headers(self) -> dict[str, str]:
         """The headers of every request, with the key."""
-        ...
+        raise NotImplementedError
 
     def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
         """The body of a streamed request."""
-        ...
+        raise NotImplementedError
 
     def reader(self) -> "AnswerReader":
         """A reader for one answer."""
-        ...
+        raise NotImplementedError
+
+    def owns(self, message: AssistantMessage) -> bool:
+        """Whether the opaque data of a message came from this provider."""
+        return message.provider is not None and message.provider in (self.endpoint.family, self.endpoint.name)
 
 
 _DraftKind: TypeAlias = Literal["text", "thought", "call"]
@@ -247,11 +257,6 @@ def decode_event(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         return msgspec.convert(json.loads(data), decoder.type)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise ProviderFailure("the answer was unreadable") from None
-
-
-def owns(message: AssistantMessage, endpoint: Endpoint) -> bool:
-    """Whether the opaque data of a message came from this provider."""
-    return message.provider is not None and message.provider in (endpoint.family, endpoint.name)
 
 
 def details_of(part: AnswerPart) -> dict[str, Any]:
