@@ -3,14 +3,17 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord import __version__
-from accord.errors import AccordError, UsageError
+
+if TYPE_CHECKING:
+    from accord.errors import AccordError
 
 
 class Subcommand(NamedTuple):
@@ -36,6 +39,9 @@ COMMANDS: Final[dict[str, Subcommand]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
+    gc.disable()  # until the command is loaded: imports create many objects and no garbage
+    from accord.errors import AccordError
+
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words[0] if words else "--help"
     try:
@@ -45,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except (KeyboardInterrupt, OSError, AccordError) as error:
         return _end_with_error(name, error)
+    finally:
+        gc.enable()
 
 
 def _run(name: str, words: list[str]) -> int:
@@ -56,15 +64,20 @@ def _run(name: str, words: list[str]) -> int:
         return 0
     command = COMMANDS.get(name)
     if command is None:
+        from accord.errors import UsageError
+
         raise UsageError(f"unknown command; use one of: {', '.join(COMMANDS)}")
     if command.extra is not None:
         from accord.extras import require
 
         require(command.extra, f"accord {name}")
-    return import_module(command.module).main(words[1:])
+    module = import_module(command.module)
+    if name != "agent":  # the agent enables it once `initialize` is answered
+        gc.enable()
+    return module.main(words[1:])
 
 
-def _end_with_error(name: str, error: KeyboardInterrupt | OSError | AccordError) -> int:
+def _end_with_error(name: str, error: "KeyboardInterrupt | OSError | AccordError") -> int:
     """Print the error, unless the user or the reader ended the command, and return the exit code."""
     from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, exit_code
 

@@ -3,6 +3,7 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accord.agent import ClientRequest
-    from accord.coder.models import ModelChoice, ModelRegistry, Resolver
+    from accord.coder.models import ModelRegistry
+    from accord.coder.models.model_registry import ModelChoice, Resolver
     from accord.coder.permissions.permission_settings import PermissionSettings
     from accord.coder.user_config import Config
     from accord.store.contract import Store
@@ -227,6 +229,7 @@ class CoderResources:
 
     def preload(self) -> None:
         """Import the modules of the first session and turn in a thread, after `initialize` is answered."""
+        gc.enable()  # the command line disabled it
         threading.Thread(target=self._preload, name="accord-preload", daemon=True).start()
 
     def _preload(self) -> None:
