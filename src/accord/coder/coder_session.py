@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -152,6 +152,9 @@ class CoderSession:
         """The turn whose end is not logged yet."""
         if stored.choices is not None:
             self.effort = stored.choices.effort
+        self._unlogged = False
+        agent_session.data = self
+        agent_session.on_update = self.log
 
     @property
     def id(self) -> str:
@@ -165,7 +168,17 @@ class CoderSession:
 
     def log(self, update: SessionUpdate) -> None:
         """Log an update before it is sent to the client."""
-        self.journal.append(update)
+        if not self._unlogged:
+            self.journal.append(update)
+
+    @contextmanager
+    def unlogged(self) -> Generator[None]:
+        """Send updates that are in the log already."""
+        self._unlogged = True
+        try:
+            yield
+        finally:
+            self._unlogged = False
 
     def log_turn_start(self, turn: "Turn") -> None:
         """Log a prompt. First log the end of an earlier turn that was answered but has not stopped yet."""

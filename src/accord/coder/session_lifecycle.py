@@ -119,19 +119,16 @@ class SessionLifecycle:
                 self._publish(agent_session, session, mode_of(self._resources.first_mode))
                 session.log_choices()
                 self._log_servers(session)
-        agent_session.on_update = session.log
 
     async def load(self, agent_session: AgentSession) -> None:
         """Open a stored session and replay it to the client."""
         state, session = self._open(agent_session, self._summary(agent_session.id))
-        with _closed_on_failure(session.journal):
+        with _closed_on_failure(session.journal), session.unlogged():
             await replay(agent_session, state)
-        agent_session.on_update = session.log
 
     async def resume(self, agent_session: AgentSession) -> None:
         """Open a stored session without replaying it."""
-        _, session = self._open(agent_session, self._summary(agent_session.id))
-        agent_session.on_update = session.log
+        self._open(agent_session, self._summary(agent_session.id))
 
     async def fork(self, agent_session: AgentSession, source_id: str) -> None:
         """Create a session with the log and history of another one."""
@@ -143,12 +140,11 @@ class SessionLifecycle:
                 source_id, agent_session.id, additional_directories=agent_session.additional_directories
             )
         try:
-            _, session = self._open(agent_session, summary)
+            self._open(agent_session, summary)
         except BaseException:
             with suppress(StoreError):
                 self._resources.store.delete(agent_session.id)  # the client does not know it yet
             raise
-        agent_session.on_update = session.log
 
     async def _continue(self, agent_session: AgentSession, resume: str | bool) -> bool:
         """Continue a stored session as this new one. The replay follows once the client knows its id."""
@@ -163,8 +159,8 @@ class SessionLifecycle:
             return False
 
         def catch_up() -> None:
-            replay_now(agent_session, state)
-            agent_session.on_update = session.log
+            with session.unlogged():
+                replay_now(agent_session, state)
 
         agent_session.after_open(catch_up)
         return True
@@ -280,7 +276,6 @@ class SessionLifecycle:
         return self._default_model_choice().model
 
     def _publish(self, agent_session: AgentSession, session: CoderSession, mode: "Mode") -> None:
-        agent_session.data = session
         agent_session.modes = session_options.modes(mode)
         agent_session.config_options = session_options.options(session)
         agent_session.custom_value_options = frozenset((session_options.MODEL,))

@@ -170,15 +170,13 @@ class SubagentCall:
             await self._scope.start()
         await self._mark_running()
 
-    async def ask_permission(
-        self, options: Sequence[PermissionOption] | None = None, *, timeout: float | None = None
-    ) -> PermissionAnswer:
+    async def ask_permission(self, options: Sequence[PermissionOption]) -> PermissionAnswer:
         """Ask the user, in a tool call of the session."""
         scope = await self._session_call()
         self._set_step_state("asking")
         await self._child.set_requires_action()
         try:
-            answer = await scope.ask_permission(options, timeout=timeout)
+            answer = await scope.ask_permission(options)
         finally:
             self._set_step_state("running")
         await self._child.set_running()

@@ -304,9 +304,7 @@ class ToolRunner:
 def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "AskPermission":
     """Asks the user for permission and shows what the call would do."""
 
-    async def ask(
-        options: Sequence[PermissionOption], decision: Decision, seconds: float | None
-    ) -> PermissionAnswer:
+    async def ask(options: Sequence[PermissionOption], decision: Decision) -> PermissionAnswer:
         content: list[ToolCallContent] = []
         if not decision.rule.startswith("mode "):
             content.append(Content(TextContent(f"Asked because {decision.reason}.")))
@@ -316,7 +314,7 @@ def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "AskPe
             content.append(Content(TextContent(f"no preview: {error}")))
         if content:
             await call_output.replace(content)
-        return await call_output.ask_permission(options, timeout=seconds)
+        return await call_output.ask_permission(options)
 
     return ask
 

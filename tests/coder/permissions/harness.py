@@ -58,7 +58,7 @@ class GateSession:
     async def rule(self, tool: Tool, call: PreparedCall, answer: Any = None) -> PermissionRuling:
         """Rule on a prepared call."""
 
-        async def ask(options: Any, decision: Decision, seconds: float | None) -> PermissionAnswer:
+        async def ask(options: Any, decision: Decision) -> PermissionAnswer:
             if answer is None:
                 unexpected.append(decision)
                 return PermissionAnswer()
@@ -107,8 +107,8 @@ class GateSession:
 
         async with turn.tool_call(call.title, kind=tool.kind, name=name) as scope:
 
-            async def ask(options: Any, decision: Decision, seconds: float | None) -> PermissionAnswer:
-                return await scope.ask_permission(options, timeout=seconds)
+            async def ask(options: Any, decision: Decision) -> PermissionAnswer:
+                return await scope.ask_permission(options)
 
             ruling = await self.gate.ruling(tool, call, ask)
             self.rulings.append(ruling)

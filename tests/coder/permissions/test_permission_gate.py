@@ -245,7 +245,7 @@ async def test_allowed_host_settles_open_questions_for_the_same_host(tmp_path: P
     session = make_session(tmp_path)
     answers: list[asyncio.Future[PermissionAnswer]] = []
 
-    async def ask(options: Any, decision: Any, seconds: Any) -> PermissionAnswer:
+    async def ask(options: Any, decision: Any) -> PermissionAnswer:
         answers.append(asyncio.get_running_loop().create_future())
         return await answers[-1]
 

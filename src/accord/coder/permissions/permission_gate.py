@@ -110,10 +110,8 @@ def _unlogged_ruling(decision: Decision, error: Exception) -> PermissionRuling:
     return _refusal(decision, reason, "tell the user.", f"{reason.removesuffix(';')}.")
 
 
-AskPermission: TypeAlias = Callable[
-    [Sequence[PermissionOption], Decision, float | None], Awaitable[PermissionAnswer]
-]
-"""Asks the user, with a timeout in seconds, and shows what the call would do.
+AskPermission: TypeAlias = Callable[[Sequence[PermissionOption], Decision], Awaitable[PermissionAnswer]]
+"""Asks the user and shows what the call would do. The gate times the question.
 
 Cancelling it withdraws the question.
 """
@@ -269,14 +267,16 @@ class PermissionGate:
         self, tool: Tool, call: PreparedCall, ask: AskPermission, request: ActionRequest, decision: Decision
     ) -> PermissionRuling:
         options = options_for(request, decision)
-        question = asyncio.ensure_future(_safe_ask(ask, options, decision, self._question_seconds))
+        question = asyncio.ensure_future(_safe_ask(ask, options, decision))
         changed = asyncio.Event()
         self._open_questions.add(changed)
-        timer = (
-            None
-            if self._question_seconds is None
-            else self._clock.call_later(self._question_seconds, lambda: _cancel(question))
-        )
+        timer = None
+
+        def stop_asking() -> None:
+            question.cancel()
+
+        if self._question_seconds is not None:
+            timer = self._clock.call_later(self._question_seconds, stop_asking)
         try:
             answer = await self._await_answer(question, changed, tool, call)
         except asyncio.CancelledError:
@@ -373,22 +373,15 @@ class PermissionGate:
 
 
 async def _safe_ask(
-    ask: AskPermission,
-    options: Sequence[PermissionOption],
-    decision: Decision,
-    question_seconds: float | None,
+    ask: AskPermission, options: Sequence[PermissionOption], decision: Decision
 ) -> PermissionAnswer:
     try:
-        return await ask(options, decision, question_seconds)
+        return await ask(options, decision)
     except AccordError as error:
         return PermissionAnswer(reason="failed", error=error)
     except Exception as error:  # noqa: BLE001 - a question that fails is never a yes
         _LOG.error("a permission request failed", exc_info=error)
         return PermissionAnswer(reason="failed", error=AccordError(type(error).__name__))
-
-
-def _cancel(question: "asyncio.Future[PermissionAnswer]") -> None:
-    question.cancel()
 
 
 async def _withdraw(question: "asyncio.Future[PermissionAnswer]") -> None:
