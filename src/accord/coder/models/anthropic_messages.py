@@ -154,8 +154,8 @@ class AnthropicFormat(WireFormat):
             body["messages"][-1]["content"][-1]["cache_control"] = _CACHE_MARK
         return body
 
-    def reader(self) -> "MessagesReader":
-        return MessagesReader(self.endpoint)
+    def reader(self) -> AnswerReader:
+        return _MessagesReader(self.endpoint)
 
     def _limits(self, effort: Effort | None) -> dict[str, Any]:
         members = self._model.thinking(effort)
@@ -284,7 +284,7 @@ _FINISHES: Final[dict[str, Finish]] = {
 }
 
 
-class MessagesReader(AnswerReader):
+class _MessagesReader(AnswerReader):
     """Reads the events of a message."""
 
     def __init__(self, endpoint: Endpoint) -> None:

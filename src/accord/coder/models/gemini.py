@@ -124,8 +124,8 @@ class GeminiFormat(WireFormat):
                 body["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
         return body
 
-    def reader(self) -> "GeminiReader":
-        return GeminiReader(self.endpoint)
+    def reader(self) -> AnswerReader:
+        return _GeminiReader(self.endpoint)
 
     def _history(self, messages: Sequence[Message], sees_images: bool) -> list[dict[str, Any]]:
         """Convert the history. Results of calls stand alone; other messages of one side are joined."""
@@ -247,7 +247,7 @@ _FINISHES: Final[dict[str, Finish]] = {
 }
 
 
-class GeminiReader(AnswerReader):
+class _GeminiReader(AnswerReader):
     """Reads the chunks of a generated content."""
 
     def read(self, data: bytes) -> Iterator[ModelEvent]:

@@ -74,8 +74,8 @@ class OpenAIChatFormat(OpenAIFormat):
             body["prompt_cache_options"] = CACHE_OPTIONS
         return body
 
-    def reader(self) -> "ChatReader":
-        return ChatReader(self.endpoint)
+    def reader(self) -> AnswerReader:
+        return _ChatReader(self.endpoint)
 
     def _tool(self, tool: ToolSpec) -> dict[str, Any]:
         function: dict[str, Any] = {
@@ -221,7 +221,7 @@ _FINISHES: Final[dict[str, Finish]] = {
 """Other words, of which compatible servers have many, mean a complete answer."""
 
 
-class ChatReader(AnswerReader):
+class _ChatReader(AnswerReader):
     """Reads the chunks of a chat completion."""
 
     def __init__(self, endpoint: Endpoint) -> None:

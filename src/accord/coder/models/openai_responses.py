@@ -81,8 +81,8 @@ class OpenAIResponsesFormat(OpenAIFormat):
             body["reasoning"] = reasoning
         return body
 
-    def reader(self) -> "ResponsesReader":
-        return ResponsesReader(self.endpoint)
+    def reader(self) -> AnswerReader:
+        return _ResponsesReader(self.endpoint)
 
     def _reasoning(self, asked: ModelRequest) -> dict[str, Any]:
         reasoning: dict[str, Any] = {}
@@ -218,7 +218,7 @@ _FINISHES: Final[dict[str, Finish]] = {
 }
 
 
-class ResponsesReader(AnswerReader):
+class _ResponsesReader(AnswerReader):
     """Reads the events of a response."""
 
     def __init__(self, endpoint: Endpoint) -> None:
