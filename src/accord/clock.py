@@ -1,9 +1,16 @@
-"""`Clock`: everything in Accord that waits uses one, so that tests can control time."""
+"""`Clock`, time limits on it, and `OwnedTasks`, the owner of background tasks.
+
+Everything in Accord that waits uses a clock, so that tests can control time.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Collection, Coroutine
+from contextvars import Context
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+OnFailure: TypeAlias = Callable[[BaseException], None]
 
 
 class Timer(Protocol):
@@ -62,3 +69,86 @@ async def within(clock: Clock, seconds: float, future: "asyncio.Future[Any]") ->
     finally:
         timer.cancel()
     return future.done()
+
+
+async def with_timeout(work: Coroutine[Any, Any, T], seconds: float | None, clock: Clock) -> T:
+    """Run a coroutine; cancel it after so many seconds of the clock and raise TimeoutError."""
+    if seconds is None:
+        return await work
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        if await within(clock, seconds, task):
+            return task.result()
+        raise TimeoutError
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+        elif not task.cancelled():
+            task.exception()  # mark it as retrieved, in case this function itself was canceled
+
+
+class OwnedTasks:
+    """Background tasks of one owner: referenced while they run, and ended with the owner.
+
+    `grace` is how many seconds to wait for them; None waits without a limit. `on_failure` is called with the
+    exception of a failed task. Without it the event loop logs the exception.
+    """
+
+    def __init__(
+        self, clock: Clock = SYSTEM_CLOCK, grace: float | None = None, on_failure: OnFailure | None = None
+    ) -> None:
+        self._clock = clock
+        self._grace = grace
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._abandoned: set[asyncio.Task[Any]] = set()
+        self._on_done = self._tasks.discard if on_failure is None else self._done
+
+    def start(self, work: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
+        """Start a task, in this context or in a copy of the current one."""
+        task = asyncio.get_running_loop().create_task(work, context=context)
+        self.adopt(task)
+        return task
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Own a task that was started elsewhere."""
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def cancel(self) -> None:
+        """Cancel all tasks, also the current one."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait(self, tasks: Collection[asyncio.Task[Any]] | None = None) -> bool:
+        """Wait for these tasks, or for all and those they start. Return whether they finished in time.
+
+        The current task does not count.
+        """
+        deadline = None if self._grace is None else self._clock.now() + self._grace
+        while unfinished := self._unfinished(tasks):
+            if deadline is None:
+                await asyncio.wait(unfinished)
+                continue
+            remaining = deadline - self._clock.now()
+            if remaining <= 0:
+                return False
+            await within(self._clock, remaining, asyncio.gather(*unfinished, return_exceptions=True))
+        return True
+
+    async def end(self, tasks: Collection[asyncio.Task[Any]] | None = None) -> None:
+        """Cancel these tasks, or all, and wait for them. Those that do not finish in time are abandoned."""
+        for task in self._unfinished(tasks):
+            task.cancel()
+        if not await self.wait(tasks):
+            self._abandoned.update(self._unfinished(tasks))
+
+    def _unfinished(self, tasks: Collection[asyncio.Task[Any]] | None) -> set[asyncio.Task[Any]]:
+        ignored = {*self._abandoned, asyncio.current_task()}
+        return {task for task in (self._tasks if tasks is None else tasks) if not task.done()} - ignored
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and self._on_failure is not None:
+            self._on_failure(error)

@@ -44,6 +44,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "client/prompt_turn.py",
         "client/session_core.py",
         "client/session_registry.py",
+        "clock.py",
         "gateway/live_sessions.py",
         "session/*.py",
         "wire/calls.py",

@@ -3,7 +3,6 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -13,6 +12,7 @@ from msgspec import UNSET
 from accord.agent.client import ClientPeer, SessionClient, run_callback
 from accord.agent.session_options import SessionOptions
 from accord.agent.session_updates import Compaction, IdGenerator, PlanReporter, Subagent, adapt_update
+from accord.clock import OwnedTasks
 from accord.errors import UsageError
 from accord.schema.content import TextContent
 from accord.schema.mcp import McpServer
@@ -259,9 +259,7 @@ class AgentSession:
         if self._core.closed:
             work.close()
             raise UsageError(f"session {self.id} is closed; cannot start a task in it")
-        task = self._core.peer.spawn(work)
-        self._core.tasks.add(task)
-        task.add_done_callback(self._core.tasks.discard)
+        self._core.tasks.adopt(self._core.peer.tasks.start(work))
 
 
 class AgentSessionCore:
@@ -282,7 +280,7 @@ class AgentSessionCore:
         self.opened: bool = False
         self.closed: bool = False
         self.open_callbacks: list[Callable[[], object]] = []
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: OwnedTasks = OwnedTasks()
         self.session: AgentSession = AgentSession(self, session_id, request)
         self.options: SessionOptions = SessionOptions(self.session.client)
         self._held_notices: list[str] = []
@@ -326,8 +324,7 @@ class AgentSessionCore:
     def mark_closed(self) -> None:
         """Refuse further updates and cancel the tasks of the session."""
         self.closed = True
-        for task in self.tasks:
-            task.cancel()
+        self.tasks.cancel()
 
     def _send(self, child_id: str | None, update: SessionUpdate) -> None:
         if self._queued_updates is not None:

@@ -136,7 +136,7 @@ class AgentConnection:
         end = await self._connection.wait_ended()
         await self._connection.finish_calls()
         await self._methods.end_all_sessions()
-        await self._peer.stop_tasks()
+        await self._peer.tasks.end()
         await self._connection.aclose()
         return end
 

@@ -17,7 +17,6 @@ from accord.agent.decorators import AgentHandlers, ClientRequest
 from accord.agent.session_options import UnknownOption
 from accord.agent.session_updates import new_session_id
 from accord.agent.turn import TurnTask
-from accord.clock import within
 from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, RpcError, UsageError
 from accord.schema.auth import (
     AuthAccount,
@@ -190,7 +189,7 @@ class BuiltinMethods:
 
     async def _end_shielded(self, session: AgentSessionCore) -> None:
         # The session is already out of `sessions`: a canceled request must not leave it half closed.
-        await asyncio.shield(self._peer.spawn(self._end(session)))
+        await asyncio.shield(self._peer.tasks.start(self._end(session)))
 
     async def _end(self, session: AgentSessionCore) -> None:
         """Cancel the turn, wait for its response, close the session, call the close handler."""
@@ -211,12 +210,10 @@ class BuiltinMethods:
                 session.turn_task.cancel()
 
     async def end_all_sessions(self) -> None:
-        """End all sessions in parallel. Bounded; slow handlers continue until `stop_tasks`."""
-        tasks = [self._peer.spawn(self._end_quietly(session)) for session in self.sessions.values()]
+        """End all sessions in parallel. Bounded; slow handlers continue until the connection ends."""
+        tasks = [self._peer.tasks.start(self._end_quietly(session)) for session in self.sessions.values()]
         self.sessions.clear()
-        if tasks:
-            done = asyncio.gather(*tasks, return_exceptions=True)
-            await within(self._peer.clock, self._peer.cancel_grace, done)
+        await self._peer.tasks.wait(tasks)
 
     async def _end_quietly(self, session: AgentSessionCore) -> None:
         try:

@@ -4,14 +4,14 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from logging import Logger, getLogger
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
-from accord.clock import Clock, within
+from accord.clock import Clock, OwnedTasks
 from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
 from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequest
 from accord.schema.codec import parse_json
@@ -24,8 +24,6 @@ from accord.wire.connection import Connection
 if TYPE_CHECKING:
     from accord.agent.agent_session import AgentSession
 
-
-T = TypeVar("T")
 
 LOG: Final[Logger] = getLogger("accord.agent")
 
@@ -178,7 +176,8 @@ class ClientPeer:
         """Extension methods that the client answered with "method not found"."""
         self.mcp_listeners: dict[tuple[str, str], Callable[[str, Mapping[str, Any]], object]] = {}
         """Listeners for the progress of running MCP requests, by server id and request id."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: OwnedTasks = OwnedTasks(clock, cancel_grace, self._task_failed)
+        """The tasks that end with the connection at the latest."""
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
 
@@ -217,30 +216,9 @@ class ClientPeer:
             name = self.info.name if self.info else "the client"
             raise NotOffered(f"{name} does not offer {what}; check `client` before you use it")
 
-    def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Run a coroutine in a task that may live until the connection ends."""
-        task = asyncio.get_running_loop().create_task(work)
-        self.adopt(task)
-        return task
-
-    def adopt(self, task: "asyncio.Task[Any]") -> None:
-        """Keep a task that its creator no longer awaits."""
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
+    def _task_failed(self, error: BaseException) -> None:
         if self.connection.end is None or not isinstance(error, ConnectionClosed):
             LOG.error("a task of the agent failed", exc_info=error)
-
-    async def stop_tasks(self) -> None:
-        """Cancel all tasks and wait for them, at most `cancel_grace` seconds."""
-        if self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await within(self.clock, self.cancel_grace, asyncio.gather(*self._tasks, return_exceptions=True))
 
 
 def run_callback(callback: Callable[[], object]) -> None:

@@ -90,13 +90,13 @@ class ClientTerminal:
         if self.id or self.released:
             raise UsageError("the terminal was already used; create another for the next command")
         # In a separate task: if this is canceled, the terminal must still be released when its id arrives.
-        creating = self._peer.spawn(self._create())
+        creating = self._peer.tasks.start(self._create())
         try:
             await asyncio.shield(creating)
         except asyncio.CancelledError:
             self.released = True
             if self.id:
-                self._peer.spawn(self._release())
+                self._peer.tasks.start(self._release())
             raise
         if self._failure is not None:
             raise self._failure
@@ -172,7 +172,7 @@ class ClientTerminal:
         if self.released or not self.id:
             return
         self.released = True
-        await within(self._peer.clock, seconds, self._peer.spawn(self._release()))
+        await within(self._peer.clock, seconds, self._peer.tasks.start(self._release()))
 
     async def _release(self) -> None:
         params = ReleaseTerminalRequest(self._session_id, self.id)

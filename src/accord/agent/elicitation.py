@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from msgspec import UnsetType
 
-from accord.agent.tool_call_scope import with_timeout
+from accord.clock import with_timeout
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
 from accord.schema.base import RequestId
 from accord.schema.client_requests import (

@@ -4,15 +4,15 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import UNSET
 
-from accord.clock import Clock, within
+from accord.clock import with_timeout
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
 from accord.schema.client_requests import PermissionOption, RequestPermissionRequest
 from accord.schema.content import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from accord.agent.client_services import ClientTerminal
     from accord.agent.turn import TurnCore
 
-T = TypeVar("T")
 
 Location: TypeAlias = "ToolCallLocation | str | PathLike[str] | tuple[str | PathLike[str], int]"
 """A file, possibly with a line. Relative paths start at the directory of the session."""
@@ -317,20 +316,3 @@ def _check_options(options: Sequence[PermissionOption]) -> None:
     ids = [option.option_id for option in options]
     if not ids or len(set(ids)) != len(ids):
         raise UsageError(f"permission options need distinct ids, and at least one option; got {ids}")
-
-
-async def with_timeout(work: Coroutine[Any, Any, T], seconds: float | None, clock: Clock) -> T:
-    """Run a coroutine; cancel it after so many seconds of the clock and raise TimeoutError."""
-    if seconds is None:
-        return await work
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        if await within(clock, seconds, task):
-            return task.result()
-        raise TimeoutError
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
-        elif not task.cancelled():
-            task.exception()  # mark it as retrieved, in case this function itself was canceled

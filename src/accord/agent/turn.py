@@ -494,7 +494,7 @@ class TurnTask:
                 "a canceled turn of session %s does not stop; answered without it", self.turn.session.id
             )
             self._core.close(abandoned=True)
-            self._peer.adopt(handler_task)
+            self._peer.tasks.adopt(handler_task)
             return PromptResponse("cancelled")
         self._core.close()
         if handler_task.cancelled():

@@ -5,7 +5,6 @@ them.
 """
 
 import asyncio
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.client.agent_connection import ConnectionSetup, InitializedConnection
@@ -16,6 +15,7 @@ from accord.client.client_options import (
     DialectReport,
     Restarts,
     bounded,
+    ignore_failure,
     log_failure,
     observe,
 )
@@ -24,7 +24,7 @@ from accord.client.event_stream import EventQueue, UnreadCounter
 from accord.client.handlers import AgentCommand, ClientHandlers, client_capabilities
 from accord.client.session_core import SessionCore, SessionSetup
 from accord.client.session_registry import SessionRegistry, reattach
-from accord.clock import within
+from accord.clock import OwnedTasks
 from accord.errors import AccordError, ConnectionClosed, HandshakeFailed, RequestTimeout, UsageError
 from accord.schema.message_reader import MessageReader
 from accord.wire.calls import ConnectionReport
@@ -62,7 +62,8 @@ class AgentHandle:
         self._restart_error: AccordError | None = None  # of the latest restart, if it failed
         self._ended: AgentEnded | None = None  # the latest unexpected end, until the agent runs again
         self._closing = False
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: OwnedTasks = OwnedTasks(options.clock, options.buffers.grace, ignore_failure)
+        """Tasks that end with this agent at the latest."""
         self._queues: tuple[EventQueue[AgentEvent], ...] = ()
 
     @property
@@ -109,7 +110,7 @@ class AgentHandle:
                 "an agent that was connected by a transport cannot be restarted; use connect() instead"
             )
         if self._restarting is None or self._restarting.done():
-            self._restarting = self.start_task(self._restart())
+            self._restarting = self.tasks.start(self._restart())
         await asyncio.shield(self._restarting)
 
     async def aclose(self) -> None:
@@ -121,10 +122,7 @@ class AgentHandle:
             await self._connection.aclose()
         for session in self.sessions:
             await session.end("the client closed the connection")
-        for task in self._tasks:
-            task.cancel()
-        remaining = asyncio.gather(*self._tasks, return_exceptions=True)
-        await within(self.options.clock, self.options.buffers.grace, remaining)
+        await self.tasks.end()
         for queue in self._queues:
             queue.close()
 
@@ -193,7 +191,7 @@ class AgentHandle:
             self._restarts.next_pause() if isinstance(self.source, AgentCommand | RemoteLauncher) else None
         )
         if pause is not None:
-            self._restarting = self.start_task(self._restart_after(pause))
+            self._restarting = self.tasks.start(self._restart_after(pause))
 
     async def _restart_after(self, pause: float | None) -> None:
         while pause is not None:
@@ -276,17 +274,3 @@ class AgentHandle:
 
     def _report_dialect(self, row: int, text: str) -> None:
         observe(self.options, DialectReport(row, text))
-
-    # -- tasks -----------------------------------------------------------------------------------------------
-
-    def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Start a task that ends with this agent at the latest."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-        return task
-
-    def _task_done(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved, so that the event loop does not complain

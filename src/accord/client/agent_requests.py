@@ -324,7 +324,7 @@ class SessionWorkspace:
         if self._workspace is None or directories != self._directories:
             # A child session can get other directories while it runs: end what it started in the old ones.
             if self._workspace is not None:
-                session.handle.start_task(self._workspace.aclose())
+                session.handle.tasks.start(self._workspace.aclose())
             make_workspace = session.handle.handlers.workspace
             assert make_workspace is not None, "the client offers a workspace"
             self._workspace, self._directories = make_workspace(session.session), directories

@@ -115,6 +115,10 @@ def log_failure(what: str, error: Exception) -> None:
     LOG.error("%s raised %s", what, type(error).__name__, exc_info=error)
 
 
+def ignore_failure(_error: BaseException) -> None:
+    """Ignore the failure of a task, because its result is awaited elsewhere or no longer needed."""
+
+
 @contextmanager
 def logged_failures(what: str) -> Generator[None]:
     """Log unexpected exceptions of a function of the application. Errors of Accord are answers."""

@@ -349,4 +349,4 @@ class SessionCore:
         """Dismiss the open requests and end the terminals: the agent no longer waits for answers."""
         self.turn_requests.stop()
         self.listeners.put(event)
-        self.handle.start_task(self.workspace.aclose())
+        self.handle.tasks.start(self.workspace.aclose())

@@ -7,10 +7,12 @@ for the user; a write that was allowed is finished.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from accord.client.client_options import ignore_failure
+from accord.clock import OwnedTasks
 from accord.errors import RequestCancelled
 from accord.workspace.roots import CURRENT_STOP, StopSignal
 
@@ -33,7 +35,7 @@ class TurnRequest:
 
         A change that was done before the stop is reported, so that the agent can end its command.
         """
-        task = self._owner.start_task(self._work(work))
+        task = self._owner.tasks.start(self._work(work))
         try:
             try:
                 await asyncio.wait((task, self._stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -79,7 +81,8 @@ class TurnRequests:
         self._canceled: set[int] = set()
         self._stopped = False
         self._open: set[TurnRequest] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # Work that ignores its cancellation is kept until it ends; its request was answered without it.
+        self.tasks: OwnedTasks = OwnedTasks(on_failure=ignore_failure)
 
     @property
     def stopped(self) -> bool:
@@ -113,18 +116,6 @@ class TurnRequests:
     def forget(self, request: TurnRequest) -> None:
         """Remove a request that was answered."""
         self._open.discard(request)
-
-    def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start the work of a request. Work that ignores its cancellation is kept until it ends."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-        return task
-
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved; a stopped request was answered without it
 
     def begin_turn(self) -> int:
         """Start a turn and return its number. Ends the stop, unless a canceled turn has not ended."""

@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from accord.agent.tool_call_scope import with_timeout
 from accord.agent.turn import Turn
-from accord.clock import SYSTEM_CLOCK, Clock
+from accord.clock import SYSTEM_CLOCK, Clock, with_timeout
 from accord.coder.bounded_text import truncate
 from accord.coder.tools.ask_user import USER_UNAVAILABLE
 from accord.coder.tools.tool import ToolFailure

@@ -184,7 +184,7 @@ class AgentEvents:
         workspace = session.workspace
         if workspace is None or workspace.folders != session.folders:
             if workspace is not None:
-                self._gateway.start_task(workspace.aclose())
+                self._gateway.tasks.start(workspace.aclose())
 
             def on_output(event: TerminalPrinted) -> None:
                 self._send_terminal_output(session, event)
@@ -218,7 +218,7 @@ class AgentEvents:
                 if method in _TERMINAL_END_METHODS:
                     self._send_terminal_end(session, value.terminal_id)
 
-        workspace.run(serve())
+        workspace.tasks.start(serve())
 
     def _record_served(self, agent: HostedAgent, session: LiveSession, method: str, value: Any) -> None:
         """Record a command that was started or a file that was accessed for an agent."""
@@ -339,7 +339,7 @@ class AgentEvents:
             for pending in tuple(session.pending_requests.values()):
                 self._gateway.pending_requests.close_agent_requests(pending.upstream, "the agent ended")
             if session.workspace is not None:
-                self._gateway.start_task(session.workspace.aclose())
+                self._gateway.tasks.start(session.workspace.aclose())
                 session.workspace = None
             self._gateway.overview.notify_changed(session)
         self._early_updates.pop(agent.name, None)

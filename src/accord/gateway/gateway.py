@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from logging import getLogger
 from typing import Any, Final, TypeVar
 
-from accord.clock import SYSTEM_CLOCK, Clock
+from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
@@ -71,7 +71,7 @@ class Gateway:
         self._queue: list[tuple[Iterable[GatewayClient], OutgoingFrame, str | None]] = []
         self._flushing = False
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: OwnedTasks = OwnedTasks()
         self._idle_timer: Any = None
 
     # -- clients
@@ -209,7 +209,7 @@ class Gateway:
             if earlier.open_at_agent and earlier.folders == (cwd, *additional_folders):
                 return earlier  # the agent shares one session between clients
             self._detach_all(earlier, "the agent started another session with this id")
-            self.start_task(self._release_resources(earlier))
+            self.tasks.start(self._release_resources(earlier))
             self.sessions.forget(earlier)
         self.sessions.logs.free_session_id(agent.name, session_id)
         return self.sessions.add(agent, session_id, cwd, additional_folders)
@@ -295,7 +295,7 @@ class Gateway:
             has_clients = any(session.clients for session in sessions)
             if not is_busy and (agent.can_reopen_sessions or not has_clients):
                 LOG.info("agent %s: stopping, it was idle", agent.name)
-                self.start_task(agent.stop())
+                self.tasks.start(agent.stop())
         for session in self.sessions:
             self.forget_unused(session)
 
@@ -317,22 +317,14 @@ class Gateway:
         await asyncio.gather(*(agent.stop(for_good=True) for agent in self.agents.values()))
         for session in self.sessions:
             await self._release_resources(session)
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self.tasks.wait()
         self.flush()
         for session in self.sessions:
             self.sessions.forget(session)
 
-    def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run a coroutine in a task that the gateway owns."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     async def run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Await a coroutine that continues even if its caller is canceled."""
-        return await asyncio.shield(self.start_task(work))
+        return await asyncio.shield(self.tasks.start(work))
 
     def log_warning(self, text: str, *args: object) -> None:
         """Write a warning to the gateway's log."""

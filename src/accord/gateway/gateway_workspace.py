@@ -8,11 +8,12 @@ ones that a command leaves are not trusted.
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from accord.client.client_events import TerminalPrinted, TerminalViews
+from accord.clock import OwnedTasks
 from accord.errors import RpcError, UsageError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.workspace.roots import Roots, quote_value
@@ -168,7 +169,8 @@ class GatewayWorkspace:
         self._sandbox = FolderSandbox(folders)
         self._roots = Roots(folders[0], folders[1:])
         self._workspace: LocalWorkspace | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: OwnedTasks = OwnedTasks()
+        """The requests that are being served; `aclose` cancels them."""
 
     @property
     def workspace(self) -> "GatewayWorkspace":
@@ -189,12 +191,6 @@ class GatewayWorkspace:
             self._workspace = LocalWorkspace(self._roots, files=files, terminals=terminals)
         return self._workspace
 
-    def run(self, work: Awaitable[None]) -> None:
-        """Run a request in a task that `aclose` cancels."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _confined_command(self, command: PreparedCommand, variables: Mapping[str, str]) -> PreparedCommand:
         return self._sandbox.confine(command, variables) if self._confines() else command
 
@@ -209,10 +205,7 @@ class GatewayWorkspace:
 
     async def aclose(self) -> None:
         """Cancel the running requests and end the terminals."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self.tasks.end()
         workspace, self._workspace = self._workspace, None
         if workspace is not None:
             await workspace.aclose()

@@ -21,7 +21,7 @@ from accord.client import (
 )
 from accord.client.client_options import ClientReport
 from accord.client.remote_agent import PendingAgent
-from accord.clock import Clock
+from accord.clock import Clock, OwnedTasks
 from accord.errors import AccordError, AuthRequired, StoreError, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.agent_config.project_trust import TrustCallback, refuse
@@ -264,7 +264,7 @@ class ChatSession:
         self._choice: SessionChoice | None = None
         self._signing_in = False
         self._recorder: Recorder | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = OwnedTasks()
         self._turn_shown = asyncio.Condition()
         self._last_shown: TurnEnded | None = None
 
@@ -302,9 +302,7 @@ class ChatSession:
         """End the agent and all tasks."""
         self._set_phase("closed")
         agent, self.agent = self.agent, None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         if agent is not None:
             await agent.aclose()
         if self._recorder is not None:
@@ -505,6 +503,4 @@ class ChatSession:
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._loop = asyncio.get_running_loop()
-        task = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(coroutine)

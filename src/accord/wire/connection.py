@@ -29,7 +29,7 @@ from accord.wire.calls import (
     ReportKind,
     Route,
 )
-from accord.wire.dispatch import NotificationDispatcher, OwnedTasks, RequestDispatcher
+from accord.wire.dispatch import ConnectionTasks, NotificationDispatcher, RequestDispatcher
 from accord.wire.envelope import (
     ABSENT,
     ENCODE_ERRORS,
@@ -129,7 +129,7 @@ class Connection:
         self._lanes = Lanes()
         self._core = RpcCore[PendingCall[Any]](strict=strict, answer_invalid=answer_invalid)
         self._pressure = BackPressure(transport, self._limits)
-        self._tasks = OwnedTasks(clock, self._limits.grace)
+        self._tasks = ConnectionTasks(clock, self._limits.grace)
         report_failure = partial(self._report, "failed")
         self._request_dispatcher = RequestDispatcher(
             transport.send, self._lanes, self._tasks, self._pressure, report_failure
@@ -382,7 +382,9 @@ class Connection:
             self._core.end = replace(self._core.end, can_send=False)
         # A request that has just started unblocks its lane in the next iteration of the event loop.
         await asyncio.sleep(0)
-        await self._tasks.wait(before_cancel=self._lanes.discard_waiting)
+        if not await self._tasks.wait():
+            self._lanes.discard_waiting()
+            await self._tasks.end()
 
     def _report(self, kind: ReportKind, detail: str, frame: bytes = b"") -> None:
         if self._observer is None:

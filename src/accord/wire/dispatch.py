@@ -7,14 +7,14 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextvars import Context, copy_context
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from accord.clock import Clock, within
+from accord.clock import OwnedTasks
 from accord.errors import RequestCancelled, RpcError, to_rpc_error
 from accord.schema.codec import encode
 from accord.wire.calls import BackPressure, IncomingCall, Route
@@ -22,18 +22,8 @@ from accord.wire.envelope import RequestId, Success, encode_failure
 from accord.wire.lanes import CURRENT_HANDLER, IN_REQUEST, Lane, Lanes, RunningHandler
 
 
-class OwnedTasks:
-    """The tasks of one connection.
-
-    Each runs in a copy of the context that the connection was started in, and is awaited when the connection
-    ends, for at most `grace` seconds.
-    """
-
-    def __init__(self, clock: Clock, grace: float) -> None:
-        self._clock = clock
-        self._grace = grace
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._abandoned: set[asyncio.Task[None]] = set()
+class ConnectionTasks(OwnedTasks):
+    """The tasks of one connection. Each runs in a copy of the context that the connection was started in."""
 
     def open(self) -> None:
         """Keep the running event loop and context for the tasks; called once."""
@@ -44,45 +34,7 @@ class OwnedTasks:
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task."""
-        task = self.loop.create_task(work, context=self._context.copy())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def wait(
-        self,
-        tasks: Iterable[asyncio.Task[None]] | None = None,
-        *,
-        before_cancel: Callable[[], None] | None = None,
-    ) -> None:
-        """Wait for these tasks, or for all tasks and those they start. The current task does not count.
-
-        After the grace `before_cancel` is called and the unfinished tasks are canceled. Tasks that have not
-        finished when the grace has passed again are abandoned.
-        """
-        awaited = self._tasks if tasks is None else set(tasks)
-        if await self._wait_finished(awaited):
-            return
-        if before_cancel is not None:
-            before_cancel()
-        for task in self._unfinished(awaited):
-            task.cancel()
-        if not await self._wait_finished(awaited):
-            self._abandoned.update(self._unfinished(awaited))
-
-    async def _wait_finished(self, awaited: set[asyncio.Task[None]]) -> bool:
-        """Wait at most the grace; return whether all of them have finished."""
-        deadline = self._clock.now() + self._grace
-        while unfinished := self._unfinished(awaited):
-            remaining = deadline - self._clock.now()
-            if remaining <= 0:
-                return False
-            await within(self._clock, remaining, asyncio.gather(*unfinished, return_exceptions=True))
-        return True
-
-    def _unfinished(self, awaited: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-        current = asyncio.current_task()
-        return {task for task in awaited - self._abandoned if task is not current and not task.done()}
+        return self.start(work, self._context.copy())
 
 
 class _CancelParams(Struct):
@@ -99,7 +51,7 @@ class RequestDispatcher:
         self,
         send: Callable[[bytes], None],
         lanes: Lanes,
-        tasks: OwnedTasks,
+        tasks: ConnectionTasks,
         pressure: BackPressure,
         report: Callable[[str], None],
     ) -> None:
@@ -145,7 +97,9 @@ class RequestDispatcher:
 
     async def finish(self) -> None:
         """Wait for the running requests; cancel those that take too long."""
-        await self._tasks.wait([call.task for call in self._unanswered if call.task is not None])
+        tasks = [call.task for call in self._unanswered if call.task is not None]
+        if not await self._tasks.wait(tasks):
+            await self._tasks.end(tasks)
 
     def cancel_all(self) -> None:
         """Cancel all running and later requests."""
@@ -237,7 +191,7 @@ class NotificationDispatcher:
     """Dispatches notifications in order; runs a handler inline if its session has nothing unfinished."""
 
     def __init__(
-        self, lanes: Lanes, tasks: OwnedTasks, pressure: BackPressure, report: Callable[[str], None]
+        self, lanes: Lanes, tasks: ConnectionTasks, pressure: BackPressure, report: Callable[[str], None]
     ) -> None:
         self.frame_size: int = 0
         """The size of the notification that is being handled."""

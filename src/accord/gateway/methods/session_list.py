@@ -1,15 +1,13 @@
 """Lists the sessions of the agent and of the gateway as one list; closes and deletes sessions."""
 
-import asyncio
 import base64
 import binascii
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from accord.clock import Clock, within
-from accord.errors import AccordError, InvalidParams, NotFound, RequestTimeout, RpcError, SessionInUse
+from accord.clock import with_timeout
+from accord.errors import AccordError, InvalidParams, NotFound, RpcError, SessionInUse
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.session_log import SessionOwner
 from accord.gateway.upstream import Upstream
@@ -19,7 +17,6 @@ from accord.schema.codec import encode, to_builtins
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
-T = TypeVar("T")
 
 PAGE_SIZE: Final = 100
 _MAX_PAGES: Final = 50
@@ -65,7 +62,7 @@ async def visible_sessions(
     try:
         upstream = await agent.ensure_started()
         if agent.supports("session/list"):
-            for info in await _with_timeout(gateway.clock, _agent_sessions(upstream, cwd)):
+            for info in await with_timeout(_agent_sessions(upstream, cwd), _LIST_TIMEOUT, gateway.clock):
                 logged = sessions.get(info.session_id)
                 unused.discard(info.session_id)
                 if logged is None:
@@ -75,6 +72,10 @@ async def visible_sessions(
                     info.title = info.title or logged.title or UNSET
                     info.cwd, info.additional_directories = logged.cwd, logged.additional_directories
                     sessions[info.session_id] = info
+    except TimeoutError:
+        gateway.log_warning(
+            "cannot list the sessions of %s: no answer to session/list within %g s", agent.name, _LIST_TIMEOUT
+        )
     except AccordError as error:
         gateway.log_warning("cannot list the sessions of %s: %s", agent.name, error)
     for session in gateway.sessions.of(agent):
@@ -100,16 +101,6 @@ async def require_listed(client: "GatewayClient", session_id: str) -> None:
     """
     if client.rights.folders is not None and session_id not in await visible_sessions(client):
         raise NotFound("session not found", {"sessionId": session_id})
-
-
-async def _with_timeout(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
-    task = asyncio.ensure_future(work)
-    try:
-        if not await within(clock, _LIST_TIMEOUT, task):
-            raise RequestTimeout(f"no answer to session/list within {_LIST_TIMEOUT:g} s")
-        return task.result()
-    finally:
-        task.cancel()
 
 
 async def _agent_sessions(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:

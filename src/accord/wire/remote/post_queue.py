@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord.clock import Clock, within
+from accord.clock import Clock, OwnedTasks, within
 from accord.errors import INTERNAL_ERROR
 from accord.schema.codec import encode
 from accord.wire.pipes import WriteBacklog
@@ -117,15 +117,14 @@ class PostQueue:
         self._calls: deque[QueuedPost] = deque()
         self._responses: deque[QueuedPost] = deque()
         self._added = {id(queue): asyncio.Event() for queue in (self._calls, self._responses)}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = OwnedTasks(clock)
         self._idle = asyncio.Event()
         self._idle.set()
 
     def start(self) -> None:
         """Start posting."""
-        if not self._tasks:
-            queues = (self._calls, self._responses), (self._responses, self._calls)
-            self._tasks = [asyncio.ensure_future(self._post_all(*pair)) for pair in queues]
+        self._tasks.start(self._post_all(self._calls, self._responses))
+        self._tasks.start(self._post_all(self._responses, self._calls))
 
     def add(self, frame: bytes) -> None:
         """Queue a message."""
@@ -150,12 +149,7 @@ class PostQueue:
     async def stop(self) -> None:
         """Stop posting."""
         self.backlog.close()
-        current = asyncio.current_task()
-        tasks = [task for task in self._tasks if task is not current]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._tasks.end()
 
     async def _post_all(self, queue: deque[QueuedPost], other: deque[QueuedPost]) -> None:
         added = self._added[id(queue)]

@@ -8,12 +8,11 @@ Imported on first use: it loads httpx2.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks, within
 from accord.wire.pipes import HIGH_WATER
 from accord.wire.remote.address import AgentAddress, NetworkTimeouts
 from accord.wire.remote.http_client import (
@@ -81,7 +80,7 @@ class StreamableHttpTransport:
         self._reading_allowed.set()
         self._discard_received = False
         self._end: TransportEnd | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = OwnedTasks(clock)
         self._closing: asyncio.Task[None] | None = None
         self._release_task: asyncio.Task[None] | None = None
 
@@ -261,7 +260,7 @@ class StreamableHttpTransport:
         if session is None or status in FINAL_STATUSES - {404}:
             self._finish(f"{self._address}: {reason}")
         elif stream.was_open:
-            self._start_task(
+            self._tasks.start(
                 self._fail_calls_later(self._calls_of(session), f"the session {session}: {reason}")
             )
 
@@ -269,7 +268,7 @@ class StreamableHttpTransport:
         """Fail the calls of a session that the server has lost."""
         stream = self._streams.pop(session, None)
         if stream is not None:
-            self._start_task(stream.stop())
+            self._tasks.start(stream.stop())
         for id in self._calls_of(session):
             self._fail_call(id, f"the session {session}: {reason}")
 
@@ -303,7 +302,7 @@ class StreamableHttpTransport:
                     and call.method in SESSION_OPENING_METHODS
                     and stream_session != call.session
                 ):
-                    self._start_task(self._deliver_when_quiet(frame, call.session))
+                    self._tasks.start(self._deliver_when_quiet(frame, call.session))
                     continue
             forwarded.append(frame)
         self._deliver(forwarded)
@@ -324,11 +323,6 @@ class StreamableHttpTransport:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _finish(self, reason: str, *, connected: bool = True) -> None:
         if self._end is not None:
             return
@@ -341,8 +335,7 @@ class StreamableHttpTransport:
     async def _release(self) -> None:
         """Stop all tasks, delete the connection at the server and close the sockets; each step is bounded."""
         await self._posts.stop()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         streams = list(self._streams.values())
         if streams:
             stopping = asyncio.gather(*(stream.stop() for stream in streams))
