@@ -6,7 +6,7 @@ NODE_DIR := tests/node
 # The tests and the conformance check start many programs, which are twice as fast with compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs constraints node screens mutants soak clean
+.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs commands constraints node screens mutants soak clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -94,6 +94,11 @@ bench-tui: $(VENV)/dev.stamp
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md
+
+# What is generated from the parsers of all commands: the completion scripts and the man pages.
+commands: $(VENV)/dev.stamp
+	$(BIN)/python -m tools.completion_scripts
+	$(BIN)/python -m tools.man_pages
 
 # Pinned versions with hashes of everything that accord[all] needs, on every platform.
 constraints: $(VENV)/core.stamp

@@ -123,6 +123,10 @@ def test_the_wheels_contain_all_files(wheels: list[Path]) -> None:
         if file.is_file() and file.suffix != ".pyc" and "__pycache__" not in file.parts
     }
     assert data <= names
+    shared = {name.partition(".data/data/share/")[2] for name in names}
+    pages = {f"man/man1/{page.name}" for page in (ROOT / "share" / "man" / "man1").iterdir()}
+    assert pages | {"bash-completion/completions/accord", "zsh/site-functions/_accord"} <= shared
+    assert "fish/vendor_completions.d/accord.fish" in shared
     with zipfile.ZipFile(wheels[1]) as wheel:
         assert all(name.startswith(f"accord_agent-{version}.dist-info/") for name in wheel.namelist())
 

@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, Subcommand]] = {
     "agents": Subcommand("list and configure agents, set up editors", "accord.cli.agents_command"),
     "sessions": Subcommand("list, show, export, fork and delete sessions", "accord.cli.sessions_command"),
     "doctor": Subcommand("check what works on this machine", "accord.cli.doctor_command"),
+    "completion": Subcommand("print the completion script of a shell", "accord.cli.completion_command"),
 }
 
 

@@ -1,0 +1,575 @@
+# Completion of the command accord. Written by `make commands`; do not edit.
+Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $commands = [ordered]@{
+        'accord' = @{
+            'run' = 'run one turn of any agent, for shells, scripts and CI'
+            'chat' = 'chat with any agent in the terminal'
+            'agent' = 'run the coding agent, ACP on stdio'
+            'serve' = 'serve agents to browsers and the network'
+            'check' = 'test an agent or a client against the protocol'
+            'trace' = 'record, show and replay protocol messages'
+            'agents' = 'list and configure agents, set up editors'
+            'sessions' = 'list, show, export, fork and delete sessions'
+            'doctor' = 'check what works on this machine'
+            'completion' = 'print the completion script of a shell'
+            '-h' = 'list the commands'
+            '--help' = 'list the commands'
+            '-V' = 'print the version, of Python too, and the installed extras'
+            '--version' = 'print the version, of Python too, and the installed extras'
+        }
+        'accord run' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--file' = 'append a file to the prompt; - means stdin'
+            '--attach' = 'attach an image or another file; repeatable'
+            '-a' = 'agent from `accord agents list` (default: the configured default, else accord)'
+            '--agent' = 'agent from `accord agents list` (default: the configured default, else accord)'
+            '--url' = 'address of a remote agent: ws://, wss://, http:// or https://'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--token-file' = 'file with the token for --url (default: ACCORD_TOKEN)'
+            '--continue' = 'continue the newest session of this folder and agent'
+            '--session' = 'continue this session'
+            '--cwd' = 'folder to work in (default: the current one)'
+            '--add-dir' = 'additional folder that the agent may use; repeatable'
+            '--model' = 'model to use, one that the agent lists'
+            '--mode' = 'mode to use, one that the agent lists'
+            '--permissions' = 'what the agent may do: ask (default on a terminal), reads (default without one), all, none'
+            '--format' = 'text (default), json (one event per line) or quiet (only the answer)'
+            '--set' = 'set another option that the agent lists'
+            '--timeout' = 'give up after S seconds without a message (default: 600)'
+            '--deadline' = 'stop the turn S seconds after the prompt (default: no limit)'
+            '--retry' = 'send the prompt again if the agent dies before it did anything'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+            '--strict' = 'reject nonstandard messages instead of repairing them'
+        }
+        'accord chat' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--url' = 'address of a remote agent, for example of `accord serve`'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--token-file' = 'file with the token for --url (default: ACCORD_TOKEN)'
+            '--continue' = 'continue the newest session of this folder and agent'
+            '--session' = 'continue this session'
+            '--cwd' = 'folder to work in (default: the current one)'
+            '--add-dir' = 'additional folder that the agent may use; repeatable'
+            '--model' = 'model to use, one that the agent lists'
+            '--mode' = 'mode to use, one that the agent lists'
+            '--permissions' = 'what the agent may do: ask (default), reads (default without a terminal), all, none'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord agent' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--model' = 'provider:name, a provider alone, or rehearsal'
+            '--mode' = 'what the agent may do without asking: read-only, ask, workspace-write, full-access, plan'
+            '--resume' = 'continue this session, or the newest of the folder, when the client opens its first session'
+            '--store' = 'session store to use instead of the default file'
+            '--log' = 'record all protocol messages in this file'
+            '--strict' = 'reject nonstandard messages instead of repairing them'
+            '--login' = 'store the key of a model provider and exit; without a terminal, read the key from stdin'
+            '--logout' = 'delete the key of a provider, or all keys, and exit'
+        }
+        'accord serve' = @{
+            'token' = 'new, list, revoke'
+            'audit' = 'verify'
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+            '--host' = 'address to listen on (default: 127.0.0.1)'
+            '--port' = 'port to listen on (default: 8765 or the next free one)'
+            '--host-name' = 'additional host name of this server; repeatable'
+            '--allow-origin' = 'additional origin whose pages may connect'
+            '--proxy' = 'reverse proxy whose X-Forwarded headers to trust'
+            '--tls-cert' = 'use TLS with this certificate, a PEM file'
+            '--tls-key' = 'key of the certificate, a PEM file'
+            '--insecure' = 'allow a public address without TLS'
+            '--folder' = 'allow sessions only in this folder; repeatable'
+            '--idle' = 'stop an agent after this time without work (default: 15)'
+            '--stop-wait' = 'how long a stop waits for running turns (default: 30)'
+            '--limit' = 'change a limit; docs/gateway.md lists them'
+            '--log' = 'write the log to this file instead of stderr'
+            '--log-format' = 'text (default) or json, one object per line'
+            '--log-level' = 'lowest level to log (default: info)'
+            '--no-qr' = 'print the link without a QR code'
+        }
+        'accord serve token' = @{
+            'new' = 'create a token and show it once'
+            'list' = 'list the tokens and when each was last used'
+            'revoke' = 'revoke tokens and close their connections'
+        }
+        'accord serve token new' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--name' = 'name of the token in lists and the audit log'
+            '--agent' = 'allow only this agent; repeatable'
+            '--folder' = 'allow only this folder; repeatable'
+            '--read-only' = 'allow only to watch sessions'
+            '--allow-mcp' = 'allow MCP servers of the client, which run as your user'
+            '--expires' = 'lifetime of the token, such as 12h, 30d or 8w'
+            '--url' = 'base of the link (default: the running gateway)'
+            '--no-qr' = 'print the link without a QR code'
+            '--plain' = 'print only the token, for scripts'
+        }
+        'accord serve token list' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--json' = 'print a JSON array with one object per token'
+        }
+        'accord serve token revoke' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+        }
+        'accord serve audit' = @{
+            'verify' = 'check the hashes of the audit log and name the first broken line'
+        }
+        'accord serve audit verify' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--expect' = 'hash that an earlier check printed; must be in the log'
+            '--file' = 'log to check (default: the audit log of the gateway)'
+        }
+        'accord check' = @{
+            'agent' = 'test an agent on stdio; COMMAND starts it'
+            'client' = 'test a client; COMMAND starts it, {agent} becomes an agent''s command, {prompt} the prompt'
+            'rules' = 'list the rules and how each is tested'
+        }
+        'accord check agent' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--only' = 'test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; separated by commas'
+            '--skip' = 'do not test these rules'
+            '--need' = 'count these rules as broken if they could not be tested'
+            '--script' = 'prompts that make the agent act; included: accord, plain'
+            '--json' = 'print the report as JSON'
+            '--junit' = 'also write JUnit XML'
+            '--html' = 'also write a self-contained HTML page'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--slow' = 'multiply all timeouts by X'
+            '--jobs' = 'number of cases that run at the same time (default: 4 to 8, one per processor)'
+            '--verbose' = 'print a line for every rule'
+            '-v' = 'print a line for every rule'
+            '--quiet' = 'print only broken rules and the totals'
+            '-q' = 'print only broken rules and the totals'
+        }
+        'accord check client' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--only' = 'test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; separated by commas'
+            '--skip' = 'do not test these rules'
+            '--need' = 'count these rules as broken if they could not be tested'
+            '--script' = 'arguments that make the client act; included: run, none'
+            '--json' = 'print the report as JSON'
+            '--junit' = 'also write JUnit XML'
+            '--html' = 'also write a self-contained HTML page'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--slow' = 'multiply all timeouts by X'
+            '--jobs' = 'number of cases that run at the same time (default: 4 to 8, one per processor)'
+            '--verbose' = 'print a line for every rule'
+            '-v' = 'print a line for every rule'
+            '--quiet' = 'print only broken rules and the totals'
+            '-q' = 'print only broken rules and the totals'
+        }
+        'accord check rules' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--json' = 'print JSON'
+        }
+        'accord trace' = @{
+            'record' = 'run an agent and record all messages; use it as the agent''s command in a client'
+            'show' = 'show a recording as a timeline'
+            'replay' = 'play the recorded agent to a client or, with --as-client, the recorded client to an agent'
+            'stats' = 'count messages and bytes by method, measure responses and turns'
+        }
+        'accord trace record' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-o' = 'append to this file; only you can read it'
+            '--output' = 'append to this file; only you can read it'
+            '--redact' = 'remove secrets from the recording (default)'
+            '--no-redact' = 'record everything, including secrets'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+        }
+        'accord trace show' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--run' = 'show only the Nth run of the file'
+            '--method' = 'show only this method; * and ? are wildcards; repeatable'
+            '--session' = 'show only this session: its id, or the beginning or end of it; repeatable'
+            '--from' = 'show only messages of this sender; repeatable'
+            '--since' = 'show only later messages: seconds of the run, 14:03:27, or a date'
+            '--until' = 'show only earlier messages'
+            '--faults' = 'show only messages that break a protocol rule'
+            '--full' = 'print every message in full below its line'
+            '--follow' = 'wait for new messages and show them'
+            '-f' = 'wait for new messages and show them'
+            '--width' = 'cut lines to N characters (0: no limit; default: the terminal)'
+            '--json' = 'print one JSON object per line'
+            '--html' = 'write a self-contained HTML page instead (-: stdout)'
+        }
+        'accord trace replay' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--run' = 'replay the Nth run of the file (default: the last)'
+            '--ignore' = 'do not compare members of this name; repeatable'
+            '--report' = 'also write the differences to this file, as JSON'
+            '--speed' = 'as an agent: 1 keeps the recorded pauses, 2 halves them (default: no pauses)'
+            '--patience' = 'as an agent: seconds to wait for a recorded message of the client before continuing without it'
+            '--as-client' = 'play the recorded client and start COMMAND as the agent'
+            '--cwd' = 'as a client: folder for the recorded sessions'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--timeout' = 'as a client: give up after S seconds without a message (default: 60)'
+        }
+        'accord trace stats' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--run' = 'show only the Nth run of the file'
+            '--method' = 'show only this method; * and ? are wildcards; repeatable'
+            '--session' = 'show only this session: its id, or the beginning or end of it; repeatable'
+            '--from' = 'show only messages of this sender; repeatable'
+            '--since' = 'show only later messages: seconds of the run, 14:03:27, or a date'
+            '--until' = 'show only earlier messages'
+            '--faults' = 'show only messages that break a protocol rule'
+            '--json' = 'print one JSON object'
+        }
+        'accord agents' = @{
+            'list' = 'list the configured agents and the known ones'
+            'show' = 'show everything about one agent'
+            'add' = 'add an agent to acp.json'
+            'remove' = 'remove an agent from acp.json'
+            'trust' = 'review and trust the project''s acp.json'
+            'schema' = 'print the JSON Schema of acp.json'
+            'login' = 'sign in to an agent'
+            'logout' = 'sign out of an agent'
+            'setup' = 'configure an editor to run `accord agent`'
+        }
+        'accord agents list' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--json' = 'print a JSON array with one object per agent'
+            '--registry' = 'list the agents of a registry.json instead'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord agents show' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--json' = 'print a JSON object'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord agents add' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--registry' = 'take the agent from a registry.json or agent.json, version pinned'
+            '--env' = 'environment variable of the agent; NAME alone or ${NAME} in VALUE refers to yours; repeatable'
+            '--permissions' = 'what the agent may do: ask, reads, all, none'
+            '--description' = 'description to show in lists'
+            '--timeout-ms' = 'timeout of an ordinary request'
+            '--startup-timeout-ms' = 'timeout of the start'
+            '--max-restarts' = 'how often to restart the agent'
+            '--default' = 'make it the default agent'
+            '--replace' = 'replace an agent of the same name'
+            '--project' = 'change the project''s acp.json instead of yours'
+        }
+        'accord agents remove' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--project' = 'change the project''s acp.json instead of yours'
+        }
+        'accord agents trust' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--forget' = 'stop trusting the file'
+        }
+        'accord agents schema' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+        }
+        'accord agents login' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord agents logout' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord agents setup' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--write' = 'merge the entry into the editor''s settings; keeps a backup'
+            '--remove' = 'remove the entry from the editor''s settings'
+            '--file' = 'settings file, if it is not in its usual place'
+            '--name' = 'name of the agent in the editor'
+            '--plugin' = 'Neovim plugin: codecompanion, avante, agentic'
+        }
+        'accord sessions' = @{
+            'list' = 'list the sessions of a folder'
+            'show' = 'show one session'
+            'export' = 'export one session as Markdown or JSON'
+            'fork' = 'copy a session into a new one and print its id'
+            'delete' = 'delete sessions, at the agent and in the local recordings'
+        }
+        'accord sessions list' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--all' = 'list the sessions of every folder'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions show' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions export' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--format' = 'md for people (default) or json for programs'
+            '-o' = 'file to write (default: stdout)'
+            '--output' = 'file to write (default: stdout)'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions fork' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions delete' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord doctor' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+        }
+        'accord completion' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+        }
+    }
+    $values = @{
+        'accord run --file' = @('<file>')
+        'accord run --attach' = @('<file>')
+        'accord run -a' = @('<agent>')
+        'accord run --agent' = @('<agent>')
+        'accord run --url' = @('<>')
+        'accord run --env' = @('<>')
+        'accord run --token-file' = @('<file>')
+        'accord run --session' = @('<>')
+        'accord run --cwd' = @('<dir>')
+        'accord run --add-dir' = @('<dir>')
+        'accord run --model' = @('<>')
+        'accord run --mode' = @('<>')
+        'accord run --permissions' = @('ask', 'reads', 'all', 'none')
+        'accord run --format' = @('text', 'json', 'quiet')
+        'accord run --set' = @('<>')
+        'accord run --timeout' = @('<>')
+        'accord run --deadline' = @('<>')
+        'accord chat --url' = @('<>')
+        'accord chat --env' = @('<>')
+        'accord chat --token-file' = @('<file>')
+        'accord chat --session' = @('<>')
+        'accord chat --cwd' = @('<dir>')
+        'accord chat --add-dir' = @('<dir>')
+        'accord chat --model' = @('<>')
+        'accord chat --mode' = @('<>')
+        'accord chat --permissions' = @('ask', 'reads', 'all', 'none')
+        'accord chat' = @('<agent>')
+        'accord agent --model' = @('<>')
+        'accord agent --mode' = @('<>')
+        'accord agent --resume' = @('<>')
+        'accord agent --store' = @('<file>')
+        'accord agent --log' = @('<file>')
+        'accord agent --login' = @('<>')
+        'accord agent --logout' = @('<>')
+        'accord serve --cwd' = @('<dir>')
+        'accord serve --host' = @('<>')
+        'accord serve --port' = @('<>')
+        'accord serve --host-name' = @('<>')
+        'accord serve --allow-origin' = @('<>')
+        'accord serve --proxy' = @('<>')
+        'accord serve --tls-cert' = @('<file>')
+        'accord serve --tls-key' = @('<file>')
+        'accord serve --folder' = @('<dir>')
+        'accord serve --idle' = @('<>')
+        'accord serve --stop-wait' = @('<>')
+        'accord serve --limit' = @('<>')
+        'accord serve --log' = @('<file>')
+        'accord serve --log-format' = @('text', 'json')
+        'accord serve --log-level' = @('debug', 'info', 'warning', 'error')
+        'accord serve' = @('<agent>')
+        'accord serve token new --name' = @('<>')
+        'accord serve token new --agent' = @('<>')
+        'accord serve token new --folder' = @('<dir>')
+        'accord serve token new --expires' = @('<>')
+        'accord serve token new --url' = @('<>')
+        'accord serve audit verify --expect' = @('<>')
+        'accord serve audit verify --file' = @('<file>')
+        'accord check agent --only' = @('<>')
+        'accord check agent --skip' = @('<>')
+        'accord check agent --need' = @('<>')
+        'accord check agent --script' = @('<file>')
+        'accord check agent --junit' = @('<file>')
+        'accord check agent --html' = @('<file>')
+        'accord check agent --env' = @('<>')
+        'accord check agent --slow' = @('<>')
+        'accord check agent --jobs' = @('<>')
+        'accord check client --only' = @('<>')
+        'accord check client --skip' = @('<>')
+        'accord check client --need' = @('<>')
+        'accord check client --script' = @('<file>')
+        'accord check client --junit' = @('<file>')
+        'accord check client --html' = @('<file>')
+        'accord check client --env' = @('<>')
+        'accord check client --slow' = @('<>')
+        'accord check client --jobs' = @('<>')
+        'accord check rules' = @('agent', 'client')
+        'accord trace record -o' = @('<file>')
+        'accord trace record --output' = @('<file>')
+        'accord trace record --env' = @('<>')
+        'accord trace show --run' = @('<>')
+        'accord trace show --method' = @('<>')
+        'accord trace show --session' = @('<>')
+        'accord trace show --from' = @('client', 'agent', 'stderr')
+        'accord trace show --since' = @('<>')
+        'accord trace show --until' = @('<>')
+        'accord trace show --width' = @('<>')
+        'accord trace show --html' = @('<file>')
+        'accord trace show' = @('<file>')
+        'accord trace replay --run' = @('<>')
+        'accord trace replay --ignore' = @('<>')
+        'accord trace replay --report' = @('<file>')
+        'accord trace replay --speed' = @('<>')
+        'accord trace replay --patience' = @('<>')
+        'accord trace replay --cwd' = @('<dir>')
+        'accord trace replay --env' = @('<>')
+        'accord trace replay --timeout' = @('<>')
+        'accord trace replay' = @('<file>')
+        'accord trace stats --run' = @('<>')
+        'accord trace stats --method' = @('<>')
+        'accord trace stats --session' = @('<>')
+        'accord trace stats --from' = @('client', 'agent', 'stderr')
+        'accord trace stats --since' = @('<>')
+        'accord trace stats --until' = @('<>')
+        'accord trace stats' = @('<file>')
+        'accord agents list --cwd' = @('<dir>')
+        'accord agents list --registry' = @('<file>')
+        'accord agents show --cwd' = @('<dir>')
+        'accord agents show' = @('<agent>')
+        'accord agents add --cwd' = @('<dir>')
+        'accord agents add --registry' = @('<file>')
+        'accord agents add --env' = @('<>')
+        'accord agents add --permissions' = @('<>')
+        'accord agents add --description' = @('<>')
+        'accord agents add --timeout-ms' = @('<>')
+        'accord agents add --startup-timeout-ms' = @('<>')
+        'accord agents add --max-restarts' = @('<>')
+        'accord agents remove --cwd' = @('<dir>')
+        'accord agents remove' = @('<agent>')
+        'accord agents trust --cwd' = @('<dir>')
+        'accord agents login --cwd' = @('<dir>')
+        'accord agents login' = @('<agent>')
+        'accord agents logout --cwd' = @('<dir>')
+        'accord agents logout' = @('<agent>')
+        'accord agents setup --file' = @('<file>')
+        'accord agents setup --name' = @('<>')
+        'accord agents setup --plugin' = @('<>')
+        'accord sessions list -a' = @('<agent>')
+        'accord sessions list --agent' = @('<agent>')
+        'accord sessions list --cwd' = @('<dir>')
+        'accord sessions list --env' = @('<>')
+        'accord sessions show -a' = @('<agent>')
+        'accord sessions show --agent' = @('<agent>')
+        'accord sessions show --cwd' = @('<dir>')
+        'accord sessions show --env' = @('<>')
+        'accord sessions export --format' = @('md', 'json')
+        'accord sessions export -o' = @('<file>')
+        'accord sessions export --output' = @('<file>')
+        'accord sessions export -a' = @('<agent>')
+        'accord sessions export --agent' = @('<agent>')
+        'accord sessions export --cwd' = @('<dir>')
+        'accord sessions export --env' = @('<>')
+        'accord sessions fork -a' = @('<agent>')
+        'accord sessions fork --agent' = @('<agent>')
+        'accord sessions fork --cwd' = @('<dir>')
+        'accord sessions fork --env' = @('<>')
+        'accord sessions delete -a' = @('<agent>')
+        'accord sessions delete --agent' = @('<agent>')
+        'accord sessions delete --cwd' = @('<dir>')
+        'accord sessions delete --env' = @('<>')
+        'accord completion' = @('bash', 'zsh', 'fish', 'powershell', 'agents')
+    }
+    $at = 'accord'
+    $previous = ''
+    foreach ($element in $commandAst.CommandElements | Select-Object -Skip 1) {
+        if ($element.Extent.EndOffset -ge $cursorPosition -and $wordToComplete) { break }
+        $word = $element.ToString()
+        if ($word -ceq '--') { return }
+        if ($commands.Contains("$at $word")) { $at = "$at $word" }
+        $previous = $word
+    }
+    if ($values.ContainsKey("$at $previous")) {
+        $offers = $values["$at $previous"]
+    } elseif (-not $wordToComplete.StartsWith('-') -and $values.ContainsKey($at)) {
+        $offers = $values[$at]
+    } else {
+        $offers = @()
+    }
+    # Without results PowerShell completes the names of files and folders.
+    foreach ($offer in $offers) {
+        $names = @($offer)
+        if ($offer -ceq '<agent>') { $names = accord completion agents }
+        elseif ($offer[0] -eq '<') { $names = @() }
+        foreach ($name in $names) {
+            if ($name -like "$wordToComplete*") {
+                [System.Management.Automation.CompletionResult]::new($name, $name, 'ParameterValue', $name)
+            }
+        }
+    }
+    if ($values.ContainsKey("$at $previous")) { return }
+    foreach ($entry in $commands[$at].GetEnumerator()) {
+        $name = $entry.Key
+        if ($name -like "$wordToComplete*" -and ($wordToComplete -or $name[0] -ne '-')) {
+            [System.Management.Automation.CompletionResult]::new($name, $name, 'ParameterName', $entry.Value)
+        }
+    }
+}
