@@ -6,7 +6,7 @@ NODE_DIR := tests/node
 # The tests and the conformance check start many programs, which are twice as fast with compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs commands constraints node screens mutants soak clean
+.PHONY: run serve web test test-long check conform bench bench-coder bench-gateway bench-tui docs commands constraints node screens mutants soak clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -47,6 +47,10 @@ serve: $(VENV)/serve.stamp web
 # In some more processes than there are processors; `.venv/bin/python -m pytest tests/wire` runs a part in one.
 test: $(VENV)/dev.stamp node web
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# All repetitions of the tests with random values, of which `make test` runs a part.
+test-long: export LONG_TESTS := 1
+test-long: test
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

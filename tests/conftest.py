@@ -9,11 +9,14 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.repetitions import repetitions
 from tests.rule_coverage import RuleCoverage
 
 # No example has a time limit: a slow one is no failure on a busy machine. CI uses the same examples every
 # time, so that a failure comes from the change. Other runs use new ones.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient", deadline=None, max_examples=repetitions(100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("ci", settings.get_profile("patient"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "patient")
 

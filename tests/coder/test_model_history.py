@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
 
 from accord.coder.model_history import (
     INTERRUPTED,
@@ -195,7 +196,7 @@ def assert_valid(history: Sequence[Message]) -> None:
     assert not pending
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=repetitions(120), deadline=None)
 @given(_HISTORIES)
 def test_any_history_becomes_valid_and_stays_valid(history: list[Message]) -> None:
     repaired = repair(history)
@@ -203,7 +204,7 @@ def test_any_history_becomes_valid_and_stays_valid(history: list[Message]) -> No
     assert repair(repaired) == repaired
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=repetitions(120), deadline=None)
 @given(_HISTORIES)
 def test_repair_keeps_all_text_and_calls_and_invents_no_results(history: list[Message]) -> None:
     repaired = repair(history)

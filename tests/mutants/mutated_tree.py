@@ -58,7 +58,7 @@ class MutatedTree:
             for name, value in os.environ.items()
             if not name.startswith(("ACCORD_", "PYTEST", "PYTHON", "COVERAGE", "XDG_")) and name != "CI"
         }
-        environment |= {"HOME": str(home), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+        environment |= {"HOME": str(home), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1", "LONG_TESTS": "1"}
         environment["PATH"] = f"{self.python.parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
         with output.open("wb") as file:
             process = subprocess.Popen(

@@ -8,13 +8,16 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.policy.project import Project, always, rules
 from tests.policy.shell_line_strategies import composed, damaged, random_fragments
+from tests.repetitions import repetitions
 
 from accord.policy import MODES, Policy
 from accord.policy.request import STRICTNESS
 from accord.policy.rules import KINDS
 
 RUN = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=150
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    max_examples=repetitions(150),
 )
 
 # Each of these is allowed in the tests below, as a read-only command, by a grant or by a rule.
@@ -66,7 +69,7 @@ def all_covered(draw: st.DrawFn) -> str:
     return line
 
 
-@settings(RUN, max_examples=400)
+@settings(RUN, max_examples=repetitions(400))
 @given(line=with_one_uncovered())
 def test_one_uncovered_command_makes_the_line_ask(project: Project, line: str):
     grants = always(project, "npm test")
@@ -194,7 +197,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
             return common | {"category": draw(st.sampled_from(["external", "execute", "write"]))}
 
 
-@settings(RUN, max_examples=400)
+@settings(RUN, max_examples=repetitions(400))
 @given(request=requests(), user=_rules, own=_rules)
 def test_project_rules_never_widen_permissions(
     project: Project, request: dict[str, Any], user: Any, own: Any
@@ -205,7 +208,7 @@ def test_project_rules_never_widen_permissions(
     assert STRICTNESS[together] >= STRICTNESS[alone]
 
 
-@settings(RUN, max_examples=300)
+@settings(RUN, max_examples=repetitions(300))
 @given(request=requests(), user=_rules, more=_rule)
 def test_additional_deny_and_ask_rules_never_widen_permissions(
     project: Project, request: dict[str, Any], user: Any, more: Any
@@ -219,7 +222,7 @@ def test_additional_deny_and_ask_rules_never_widen_permissions(
         assert STRICTNESS[Policy(rules(stricter)).decide(action_request).effect] >= before
 
 
-@settings(RUN, max_examples=300)
+@settings(RUN, max_examples=repetitions(300))
 @given(request=requests(), user=_rules)
 def test_denying_every_kind_and_tool_allows_nothing(project: Project, request: dict[str, Any], user: Any):
     action_request = project.request(**request)
@@ -228,7 +231,7 @@ def test_denying_every_kind_and_tool_allows_nothing(project: Project, request: d
     assert effect == "deny" or (effect == "ask" and not action_request.kind and not action_request.tool)
 
 
-@settings(RUN, max_examples=200)
+@settings(RUN, max_examples=repetitions(200))
 @given(request=requests(), user=_rules)
 def test_only_full_access_or_a_path_rule_allows_paths_outside(
     project: Project, request: dict[str, Any], user: Any
@@ -243,7 +246,7 @@ def test_only_full_access_or_a_path_rule_allows_paths_outside(
     assert Policy(rules(user)).decide(action_request).effect != "allow"
 
 
-@settings(RUN, max_examples=200)
+@settings(RUN, max_examples=repetitions(200))
 @given(
     user=_rules,
     own=_rules,
@@ -259,7 +262,7 @@ def test_never_allowed_commands_are_denied_under_any_rules(
     assert Policy(rules(user), rules(own)).decide(action_request).rule == "floor"
 
 
-@settings(RUN, max_examples=200)
+@settings(RUN, max_examples=repetitions(200))
 @given(
     user=_rules,
     mode=st.sampled_from([*MODES, None]),
@@ -276,7 +279,7 @@ def test_a_line_that_does_not_parse_is_never_allowed(project: Project, user: Any
     assert decision.effect != "allow"
 
 
-@settings(RUN, max_examples=300)
+@settings(RUN, max_examples=repetitions(300))
 @given(text=st.text(max_size=80), mode=st.sampled_from([*MODES, None]))
 def test_any_text_gets_a_decision(project: Project, text: str, mode: Any):
     decision = project.decide(project.run(text, mode=mode))
@@ -284,7 +287,7 @@ def test_any_text_gets_a_decision(project: Project, text: str, mode: Any):
     assert "\n" not in decision.reason
 
 
-@settings(RUN, max_examples=200)
+@settings(RUN, max_examples=repetitions(200))
 @given(
     paths=st.lists(st.text(max_size=60), max_size=3),
     url=st.none() | st.text(max_size=60),

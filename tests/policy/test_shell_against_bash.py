@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from tests.policy.bash_recorder import STUBS, BashRecorder
 from tests.policy.shell_line_strategies import composed, damaged, random_fragments
+from tests.repetitions import repetitions
 
 from accord.policy.programs.executed_commands import ExecutedCommands, executed_commands
 from accord.policy.shell.command_line import parse_line
@@ -53,7 +54,9 @@ def check(recorder: BashRecorder, line: str) -> None:
 
 
 RUN = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=120
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    max_examples=repetitions(120),
 )
 
 
@@ -69,7 +72,7 @@ def test_the_parser_predicts_what_bash_runs_for_damaged_lines(recorder: BashReco
     check(recorder, line)
 
 
-@settings(RUN, max_examples=400)
+@settings(RUN, max_examples=repetitions(400))
 @given(line=random_fragments)
 def test_the_parser_predicts_what_bash_runs_for_random_fragments(recorder: BashRecorder, line: str):
     check(recorder, line)
@@ -187,7 +190,7 @@ def common_line(drawn: random.Random) -> str:
 
 
 @given(text=st.text(max_size=60))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=repetitions(300))
 def test_any_text_is_parsed_without_an_exception(text: str):
     found = executed_commands(parse_line(text))
     assert isinstance(found.parsed, bool)

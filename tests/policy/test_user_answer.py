@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.project import Project, always, granted
+from tests.repetitions import repetitions
 
 from accord.errors import InternalError
 from accord.policy import Decision, Grants, Policy, UserAnswer, options_for, read_answer, remember
@@ -170,7 +171,7 @@ _json = st.recursive(
 
 
 @given(answer=_json, strict=st.booleans())
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=repetitions(400))
 def test_only_an_answer_that_names_an_allow_option_allows(answer: Any, strict: bool):
     # Here only the id "x 1" and the kind `allow_once` allow.
     read = read_answer(ODD, answer, strict=strict)

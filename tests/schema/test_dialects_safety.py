@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
 from tests.schema.repair_checks import method_of
 
 from accord.schema.dialects import DIALECTS, repair_params, repair_result
@@ -105,7 +106,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=repetitions(300))
 @given(st.sampled_from(NAMES), JSON)
 def test_repairs_neither_raise_nor_change_their_input(method: str, value: Any):
     before = copy.deepcopy(value)
@@ -121,7 +122,7 @@ def test_repairs_neither_raise_nor_change_their_input(method: str, value: Any):
         assert params.value is value
 
 
-@settings(max_examples=300)
+@settings(max_examples=repetitions(300))
 @given(st.sampled_from(NAMES), JSON)
 def test_repairs_are_idempotent(method: str, value: Any):
     once = repair_params(method, value)

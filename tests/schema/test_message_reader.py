@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
 from tests.schema.repair_checks import method_of
 from tests.schema.test_dialects_safety import JSON
 
@@ -273,7 +274,7 @@ def test_a_strict_reader_has_no_aliases():
         assert strict.aliases(side, "request") == strict.aliases(side, "notification") == ()
 
 
-@settings(max_examples=200)
+@settings(max_examples=repetitions(200))
 @given(st.sampled_from(METHODS), JSON, st.booleans())
 def test_any_message_is_read_or_rejected(method: Any, value: Any, strict: bool):
     reader = MessageReader(strict=strict, active_session=lambda: "s")

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from tests.repetitions import repetitions
 
 from accord.schema import (
     AgentMessageChunk,
@@ -173,7 +174,7 @@ def test_the_snapshot_of_a_new_session_has_nothing_that_the_agent_did_not_send()
     assert isinstance(opened, SessionOpened)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=repetitions(300), deadline=None)
 @given(st.lists(anything.map(from_wire) | turns, max_size=25))
 def test_any_sequence_is_accepted_and_its_snapshot_restores_the_same_state(items: list[Any]) -> None:
     state = SessionState("s", "/home/me")
@@ -189,7 +190,7 @@ def test_any_sequence_is_accepted_and_its_snapshot_restores_the_same_state(items
     assert (again.usage, again.plan, again.cwd) == (state.usage, state.plan, state.cwd)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(st.lists((chunks | calls | others).map(from_wire), max_size=25))
 def test_no_text_is_lost_duplicated_or_reordered(items: list[Any]) -> None:
     state = SessionState()
@@ -212,7 +213,7 @@ def test_no_text_is_lost_duplicated_or_reordered(items: list[Any]) -> None:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(st.lists(words, max_size=30))
 def test_a_message_is_the_concatenation_of_its_chunks(texts: list[str]) -> None:
     state = SessionState()
@@ -222,7 +223,7 @@ def test_a_message_is_the_concatenation_of_its_chunks(texts: list[str]) -> None:
     assert len(state.messages) == (1 if texts else 0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(
     st.lists(
         calls.map(from_wire) | turns.filter(lambda event: not isinstance(event, ReplayStarted)), max_size=25
@@ -241,7 +242,7 @@ def test_a_finished_tool_call_is_never_reopened(items: list[Any]) -> None:
                 finished.add(call_id)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(st.lists(anything.map(from_wire), max_size=15))
 def test_forwarding_updates_live_or_from_a_snapshot_gives_the_same_history(items: list[Any]) -> None:
     state, live, late = SessionState(), SessionState(), SessionState()

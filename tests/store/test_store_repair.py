@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
 
 from accord.schema import (
     AgentMessageChunk,
@@ -148,7 +149,7 @@ log_events = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(st.lists(log_events, max_size=15))
 def test_any_log_needs_only_one_repair(events: list[Event]) -> None:
     store = MemoryStore()

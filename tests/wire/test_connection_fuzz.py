@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
 from tests.wire.connection_pair import ConnectionPair
 
 from accord.errors import AccordError
@@ -43,7 +44,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 lines = messages | damaged() | st.binary(max_size=60).map(lambda line: line.replace(b"\n", b" "))
 
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=repetitions(1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(lines, max_size=12), st.booleans())
 def test_any_input_raises_only_accord_errors_and_keeps_the_connection_open(
     lines: list[bytes], strict: bool
@@ -76,7 +77,7 @@ steps = st.lists(
 
 
 @pytest.mark.rule("prompt.updates-before-response")
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=repetitions(1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.lists(st.integers(0, 3), min_size=1, max_size=8))
 def test_any_interleaving_of_updates_responses_and_cancels_keeps_the_order(
     script: list[tuple[str, int]], pauses: list[int]

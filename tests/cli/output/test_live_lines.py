@@ -9,6 +9,7 @@ import pyte.modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.output.output_recorder import OutputRecorder, call, message, thought
+from tests.repetitions import repetitions
 
 from accord.cli.output import output_for
 from accord.session import TurnEnded, TurnStarted
@@ -78,7 +79,7 @@ async def final_screen(steps: list[object], *, live: bool) -> list[str]:
     return terminal.lines
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=repetitions(150), deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_live_lines_leave_the_same_screen_as_none(steps: list[object]) -> None:
     assert asyncio.run(final_screen(steps, live=True)) == asyncio.run(final_screen(steps, live=False))

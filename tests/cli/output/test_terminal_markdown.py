@@ -5,6 +5,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.output.output_recorder import OutputRecorder, message, on_pipe, on_terminal, thought
+from tests.repetitions import repetitions
 
 from accord.session import TurnEnded
 
@@ -30,7 +31,7 @@ def write_all(recorder: OutputRecorder, *parts: str) -> str:
     return recorder.text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=repetitions(300), deadline=None)
 @given(MARKDOWN, st.data())
 def test_chunk_boundaries_do_not_change_the_terminal(text: str, data: st.DataObject) -> None:
     assert _merged(write_all(on_terminal(30), *chunks_of(text, data))) == _merged(
@@ -38,14 +39,14 @@ def test_chunk_boundaries_do_not_change_the_terminal(text: str, data: st.DataObj
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=repetitions(100), deadline=None)
 @given(MARKDOWN, st.data())
 def test_chunk_boundaries_do_not_change_text_without_colors(text: str, data: st.DataObject) -> None:
     in_chunks = write_all(on_terminal(30, color=False), *chunks_of(text, data))
     assert in_chunks == write_all(on_terminal(30, color=False), text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(MARKDOWN, st.data())
 def test_chunk_boundaries_do_not_change_a_pipe(text: str, data: st.DataObject) -> None:
     assert write_all(on_pipe(), *chunks_of(text, data)) == write_all(on_pipe(), text)
@@ -55,7 +56,7 @@ def test_chunk_boundaries_do_not_change_a_pipe(text: str, data: st.DataObject) -
     assert recorder.text == again.text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repetitions(200), deadline=None)
 @given(MARKDOWN)
 def test_only_code_and_tables_are_wider_than_the_terminal(text: str) -> None:
     recorder = on_terminal(30, 400)

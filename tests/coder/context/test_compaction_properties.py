@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.scripted_model import SUMMARY, Scripted
+from tests.repetitions import repetitions
 
 from accord.coder.context.context_budget import CompactionInput, CompactionResult, compact
 from accord.coder.context.context_window import estimate
@@ -72,7 +73,7 @@ def compacted(
     return asyncio.run(compact(material, Scripted(*outcome)))
 
 
-@settings(no_deadline, max_examples=150)
+@settings(no_deadline, max_examples=repetitions(150))
 @given(HISTORIES, PLANS, OUTCOMES, SIZES, st.booleans())
 def test_compacted_history_is_valid_smaller_and_keeps_the_essentials(
     history: list[Message],

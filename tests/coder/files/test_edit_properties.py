@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.coder.tools.harness import ToolHarness
+from tests.repetitions import repetitions
 
 from accord.coder.files.text_document import TextEncoding, decode, line_end_of, normalize_line_ends
 from accord.coder.files.text_match import explain_mismatch, find_all, replace_matches
@@ -104,7 +105,7 @@ def test_any_bytes_round_trip_or_are_not_text(data: bytes) -> None:
     assert decoded is None or decoded[1].encode(decoded[0]) == data
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=repetitions(120), deadline=None)
 @given(encodings, mixed, search_texts, texts, st.booleans())
 def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
     encoding: TextEncoding, text: str, old: str, new: str, everywhere: bool

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from tests.coder.process.editor import environment
+from tests.repetitions import repetitions
 from tests.store.store_process import ROOT
 
 from accord.schema.codec import decode
@@ -29,7 +30,7 @@ from accord.session import TurnEnded
 from accord.store.records import EVENT, INTERRUPTED, as_event, event_payload
 from accord.store.sqlite_store import SqliteStore
 
-RUNS = 200
+RUNS = repetitions(200)
 WORKERS = 2
 """Number of parallel runs, each with its own store and folder."""
 RUNS_PER_SESSION = 10
@@ -204,7 +205,7 @@ def run_and_kill(home: Path, place: Path, seed: int) -> Counter[str]:
             if number % (RUNS_PER_SESSION * SESSIONS_PER_STORE) == 0:
                 store = place / f"{number}.db"
             run = AgentRun(agents, store, project)
-            early = random.random() < 0.25
+            early = number % 4 == 3
             if early:
                 run.kill_after(random.choice([0, 1, 2, random.randrange(40)]))
             try:

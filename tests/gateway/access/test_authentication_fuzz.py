@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
 
 from accord.gateway.access.access_tokens import Token, TokenStore
 from accord.gateway.access.authentication import Authenticator, AuthRequest
@@ -51,7 +52,7 @@ def token(folder: Path) -> tuple[Token, str]:
     return TokenStore(folder / "tokens").new()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=repetitions(300), deadline=None)
 @given(
     _headers,
     _queries,

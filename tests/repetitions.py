@@ -1,0 +1,10 @@
+"""How often a test repeats its proof with random values: fully in `make test-long`, else in part."""
+
+import os
+
+ALL = bool(os.environ.get("LONG_TESTS"))
+
+
+def repetitions(number: int) -> int:
+    """This number in a long run, else a quarter of it, but at least 50."""
+    return number if ALL else min(number, max(50, number // 4))
