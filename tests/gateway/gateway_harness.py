@@ -12,13 +12,13 @@ from typing import Any
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
-from accord.gateway.client_connection import OutgoingFrame
+from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
 from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.session_log import SessionLogs
 from accord.store import MemoryStore, SharedMemory, Store
 from accord.testing.raw_peer import RawPeer
-from accord.wire.envelope import Message
+from accord.wire.envelope import Message, parse_envelope
 from accord.wire.memory_transport import MemoryTransport, memory_pair
 from accord.wire.transport import Frame, Transport, TransportEnd
 
@@ -60,7 +60,9 @@ class MemoryClientConnection:
         self.client.on_closed(reason)
 
     def frames(self, frames: list[Frame]) -> None:
-        self.client.on_frames([frame for frame in frames if isinstance(frame, bytes)])
+        self.client.on_frames(
+            [IncomingFrame(frame, parse_envelope(frame)) for frame in frames if isinstance(frame, bytes)]
+        )
 
     def ended(self, end: TransportEnd) -> None:
         self.client.on_closed(end.reason)

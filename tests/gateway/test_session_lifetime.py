@@ -62,7 +62,7 @@ async def test_a_dead_agent_fails_the_turn_and_the_next_prompt_restarts_it(
         await harness.agent.aclose()
         error = (await client.answer_to(turn))["error"]
         assert error["code"] == -32603
-        assert "no answer to session/prompt" in error["message"]
+        assert "session/prompt was not answered" in error["message"]
         assert not harness.gateway.pending_requests
         closed = await client.update()
         assert (closed["toolCallId"], closed["status"]) == ("c1", "failed"), "the running tool call ends too"

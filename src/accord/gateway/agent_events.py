@@ -16,7 +16,7 @@ from accord.gateway.gateway_client import CAPABILITY_GATED, GatewayClient
 from accord.gateway.gateway_workspace import GatewayWorkspace
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.upstream import CANCEL_REQUEST, Upstream, read_untyped
+from accord.gateway.upstream import Upstream, read_untyped
 from accord.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -31,7 +31,8 @@ from accord.schema.methods import Alias, notification, request
 from accord.session import turn_failed
 from accord.session.protocol_v1 import updates_of
 from accord.trace.redaction import redact_command
-from accord.wire.envelope import RequestId
+from accord.wire.connection import CANCEL_REQUEST
+from accord.wire.envelope import Notification, RequestId
 from accord.wire.transport import TransportEnd
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ class AgentEvents:
                 agent.on_problem(f"{method}: {error}")
                 return
             if params is None or body != bytes(params):
-                frame = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), body)
+                frame = encode(Notification(method, Raw(body)))
         session_id = members.get("sessionId")
         session = self._gateway.sessions.find(agent.name, session_id) if isinstance(session_id, str) else None
         if session is not None:
@@ -355,7 +356,7 @@ class AgentEvents:
         clients = tuple(client for client in session.clients if client.extensions.get("terminal"))
         if clients:
             members = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
-            body = b'{"jsonrpc":"2.0","method":"_accord/terminal","params":%s}' % encode(members)
+            body = encode(Notification("_accord/terminal", members))
             self._gateway.post(clients, OutgoingFrame(body), session.id)
 
 

@@ -5,9 +5,10 @@ The HTTP server knows sockets, streams and resumption, but of ACP only the envel
 knows ACP but not sockets: a connection that drops and resumes is one connection to it.
 """
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from accord.gateway.access.access_tokens import TokenRights
+from accord.wire.envelope import Envelope, RequestId
 
 # A WebSocket frame has a length field of 7, 16 or 64 bits.
 _MIN_16_BIT_LENGTH: Final = 126
@@ -16,6 +17,13 @@ _MIN_64_BIT_LENGTH: Final = 1 << 16
 
 MAX_UNSENT_HISTORY: Final = 1 << 20
 """Bytes of a replayed history that may be unsent to a client before the replay pauses."""
+
+
+class IncomingFrame(NamedTuple):
+    """One message of a client. The HTTP server has decoded its envelope."""
+
+    body: bytes
+    envelope: Envelope
 
 
 class OutgoingFrame:
@@ -45,6 +53,17 @@ class OutgoingFrame:
             # A bare CR is whitespace in JSON but ends a line in an event stream.
             encoded = self._event_form = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
         return encoded
+
+
+class CallFrame(OutgoingFrame):
+    """A request to clients, or a response to one."""
+
+    __slots__ = ("id", "is_request")
+
+    def __init__(self, body: bytes, id: RequestId, *, is_request: bool = False) -> None:
+        super().__init__(body)
+        self.id: RequestId = id
+        self.is_request: bool = is_request
 
 
 def _text_frame(body: bytes) -> bytes:
@@ -87,7 +106,7 @@ class ClientConnection(Protocol):
 class ConnectionHandler(Protocol):
     """The gateway's end of a connection."""
 
-    def on_frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[IncomingFrame]) -> None:
         """Handle frames that arrived, in order. Never raises."""
         ...
 

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from logging import getLogger
 from typing import Any, Final, TypeVar
 
+from msgspec import Raw
+
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
 from accord.gateway.access.access_tokens import TokenRights
@@ -27,6 +29,7 @@ from accord.gateway.session_log import SessionLogs
 from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
 from accord.store import iso_time
+from accord.wire.envelope import Notification
 
 LOG = getLogger("accord.gateway")
 T = TypeVar("T")
@@ -356,11 +359,10 @@ class SessionOverview:
         )
         if clients:
             if is_pending:
-                params = b'{"added":%s}' % pending.inbox_item
+                params = {"added": Raw(pending.inbox_item)}
             else:
-                params = encode({"removed": {"id": str(pending.number), "reason": reason}})
-            frame = OutgoingFrame(b'{"jsonrpc":"2.0","method":"_accord/inbox","params":%s}' % params)
-            self._gateway.post(clients, frame, None)
+                params = {"removed": {"id": str(pending.number), "reason": reason}}
+            self._gateway.post(clients, OutgoingFrame(encode(Notification("_accord/inbox", params))), None)
         if pending.session is not None:
             self.notify_changed(pending.session)
 
@@ -405,19 +407,19 @@ class SessionOverview:
             updated = iso_time(summary.updated) if summary is not None else None
             title = session.title or (summary.title if summary is not None else None)
             entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session)
-            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % encode({"changed": entry})
+            body = encode(Notification("_accord/sessions", {"changed": entry}))
             self._gateway.post(clients, OutgoingFrame(body), None)
 
     def notify_removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
         """Tell the clients that subscribed to sessions that one was deleted."""
-        params = encode({"removed": {"agent": agent, "sessionId": session_id}})
         clients = tuple(
             client
             for client in self._gateway.clients
             if client.wants_sessions and client.rights.covers(agent, folders)
         )
         if clients:
-            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % params
+            params = {"removed": {"agent": agent, "sessionId": session_id}}
+            body = encode(Notification("_accord/sessions", params))
             self._gateway.post(clients, OutgoingFrame(body), None)
 
 
@@ -440,5 +442,4 @@ def _session_entry(
 
 
 def _update_frame(session: LiveSession, update: SessionUpdate) -> OutgoingFrame:
-    body = encode(SessionNotification(session.id, update))
-    return OutgoingFrame(b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % body)
+    return OutgoingFrame(encode(Notification("session/update", SessionNotification(session.id, update))))

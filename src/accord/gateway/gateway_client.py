@@ -27,17 +27,10 @@ from accord.errors import (
 from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
 from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.access.resource_limits import LIMIT_REACHED
-from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.upstream import (
-    CANCEL_REQUEST,
-    AgentReply,
-    OfficialMessage,
-    OfficialReader,
-    Upstream,
-    read_untyped,
-)
+from accord.gateway.upstream import AgentReply, OfficialMessage, OfficialReader, Upstream, read_untyped
 from accord.schema import (
     ClientCapabilities,
     CompactionSummaryChunk,
@@ -49,19 +42,20 @@ from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
 from accord.trace.redaction import redact_command
+from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import (
     ABSENT,
-    Envelope,
-    InvalidMessage,
+    Fault,
+    Notification,
     RequestId,
+    RpcCore,
+    Success,
     encode_failure,
-    parse_envelope,
-    read_error,
-    request_number,
 )
 
 if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
+    from accord.gateway.pending_requests import PendingRequest
 
 
 LOG = getLogger("accord.gateway")
@@ -122,17 +116,19 @@ class ClientCall:
     def answer(self, result: bytes) -> None:
         """Send the result, unless the request is already answered."""
         if not self.is_answered:
-            self.is_answered = True
-            self.client.forget_request(self.id)
-            body = b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(self.id), result)
-            self.client.post(OutgoingFrame(body), self._stream)
+            self._respond(encode(Success(self.id, Raw(result))))
 
     def fail(self, error: BaseException) -> None:
         """Send an error response, unless the request is already answered."""
         if not self.is_answered:
-            self.is_answered = True
-            self.client.forget_request(self.id)
-            self.client.post(OutgoingFrame(encode_failure(self.id, rpc_error(error))), self._stream)
+            self._respond(encode_failure(self.id, rpc_error(error)))
+
+    def _respond(self, body: bytes) -> None:
+        self.is_answered = True
+        self.client.forget_request(self.id)
+        # The responses to these open a session, so the client reads the connection's own stream.
+        opens = self.method in ("session/new", "session/load", "session/fork")
+        self.client.post(CallFrame(body, self.id), None if opens else self.session_id)
 
     def answer_value(self, value: Any, body: bytes | None = None) -> None:
         """Send a value as the result, without the options that the client does not support.
@@ -144,25 +140,13 @@ class ClientCall:
 
     def answer_reply(self, upstream: Upstream, reply: AgentReply) -> Any:
         """Forward the agent's reply in official shape. Return the decoded result; None for an error."""
-        if reply.error is not None:
-            self.fail(reply.error)
-            return None
-        assert reply.result is not None
-        entry = self.entry
         try:
-            decoded = (
-                read_untyped(reply.result) if entry is None else upstream.reader.result(entry, reply.result)
-            )
-        except (RpcError, BadAnswer) as error:
+            decoded = upstream.decode_reply(self.entry, reply)
+        except (RpcError, BadAnswer, ConnectionClosed) as error:
             self.fail(error)
             return None
         self.answer_value(decoded.value, decoded.body)
         return decoded.value
-
-    @property
-    def _stream(self) -> str | None:
-        # These open a session, so the client reads the connection's own stream.
-        return None if self.method in ("session/new", "session/load", "session/fork") else self.session_id
 
 
 class GatewayClient:
@@ -186,6 +170,8 @@ class GatewayClient:
         self.wants_inbox: bool = False
         self.wants_sessions: bool = False
         self.connected: bool = True
+        self.core: RpcCore[PendingRequest] = RpcCore()
+        """The requests of agents that this client was shown, by their number."""
         self._forwarded_requests: dict[RequestId, tuple[Upstream, int, ClientCall]] = {}
         """By the client's request id: the agent's connection, the request id there, and the request."""
         self._waiting: dict[Lane, deque[ClientCall]] = {}
@@ -235,8 +221,7 @@ class GatewayClient:
         self.gateway.post((self,), frame, stream)
 
     def notify(self, method: str, params: Any) -> None:
-        body = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), encode(params))
-        self.post(OutgoingFrame(body), None)
+        self.post(OutgoingFrame(encode(Notification(method, params))), None)
 
     def forget_request(self, id: RequestId) -> None:
         """Forget a request that was answered."""
@@ -269,7 +254,7 @@ class GatewayClient:
 
     # -- from the client
 
-    def on_frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[IncomingFrame]) -> None:
         """Handle the frames that arrived."""
         for frame in frames:
             try:
@@ -285,15 +270,14 @@ class GatewayClient:
             task.cancel()
         self.gateway.remove_client(self)
 
-    def _handle_frame(self, frame: bytes) -> None:
-        try:
-            envelope = parse_envelope(frame)
-        except InvalidMessage as problem:
-            error = RpcError.of(problem.code, problem.message, problem.reason)
-            self.post(OutgoingFrame(encode_failure(problem.id, error)), None)
-            return
+    def _handle_frame(self, frame: IncomingFrame) -> None:
+        envelope = frame.envelope
         if envelope.method is UNSET:
-            self._handle_response(envelope)
+            event = self.core.receive_response(envelope, frame.body)
+            if not isinstance(event, Fault):
+                self.gateway.pending_requests.handle_response(self, event)
+            elif event.answer is not None:
+                self.post(OutgoingFrame(event.answer), None)
             return
         params = None if envelope.params is ABSENT else envelope.params
         if envelope.method == CANCEL_REQUEST:
@@ -380,15 +364,6 @@ class GatewayClient:
             code=code,
             **_targets_of(call.params),
         )
-
-    def _handle_response(self, envelope: Envelope) -> None:
-        request_id = request_number(envelope.id)
-        if request_id is None:
-            return
-        has_error = envelope.error is not ABSENT
-        error = read_error(envelope.error) if has_error else None
-        result = None if has_error or envelope.result is ABSENT else envelope.result
-        self.gateway.pending_requests.handle_response(self, request_id, result, error)
 
     def _handle_cancel(self, params: Raw | None) -> None:
         try:

@@ -13,13 +13,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, structs
 
 from accord.errors import BadAnswer, InternalError, MethodNotFound, RequestCancelled, RpcError
 from accord.frontend.policy_handler import tool_call_targets
 from accord.gateway.access.audit_log import AuditValue
-from accord.gateway.client_connection import OutgoingFrame
-from accord.gateway.upstream import CANCEL_REQUEST, Upstream, read_untyped
+from accord.gateway.client_connection import CallFrame, OutgoingFrame
+from accord.gateway.upstream import Upstream, read_untyped
 from accord.policy.audit_log import redacted
 from accord.schema import (
     CancelledOutcome,
@@ -37,7 +37,8 @@ from accord.schema.message_reader import MessageReader
 from accord.schema.methods import AGENTAO_ASK_USER, request
 from accord.session import PermissionAnswered
 from accord.session.protocol_v1 import permission_event
-from accord.wire.envelope import RequestId
+from accord.wire.connection import CANCEL_REQUEST
+from accord.wire.envelope import ABSENT, Notification, Request, RequestId, Response
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import GatewayClient
@@ -78,10 +79,8 @@ class PendingRequest:
         self.params: Any = params
         self.since: str = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.shown_to: list[GatewayClient] = []
-        self.frame: OutgoingFrame = OutgoingFrame(
-            b'{"jsonrpc":"2.0","id":%d,"method":%s%s}'
-            % (number, encode(method), b',"params":' + raw_params if raw_params else b"")
-        )
+        body = encode(Request(number, method, Raw(raw_params) if raw_params else UNSET))
+        self.frame: CallFrame = CallFrame(body, number, is_request=True)
 
     @property
     def stream_session_id(self) -> str | None:
@@ -201,30 +200,27 @@ class PendingRequests:
         """Show it to one more client that can answer it."""
         if client not in pending.shown_to and pending.is_for(client):
             pending.shown_to.append(client)
+            client.core.expect_response(pending.number, pending)
             client.post(pending.frame, pending.stream_session_id)
 
-    def handle_response(
-        self, client: "GatewayClient", number: int, result: Raw | None, error: RpcError | None
-    ) -> None:
-        """Handle the response of a client. Ignores late responses and responses to requests it was not
-        shown.
-        """
-        pending = self._open.get(number)
-        if pending is None or client not in pending.shown_to:
-            return
-        if error is None and result is not None:
+    def handle_response(self, client: "GatewayClient", response: "Response[PendingRequest]") -> None:
+        """Handle the response of a client to a request that it was shown."""
+        pending = response.call
+        pending.shown_to.remove(client)
+        if response.error is None and response.result is not ABSENT:
             try:
-                raw_result, option = read_answer(pending, client.message_reader, result)
+                raw_result, option = read_answer(pending, client.message_reader, response.result)
             except (BadAnswer, RpcError) as invalid:
                 error = InternalError(str(invalid))
             else:
-                pending.shown_to.remove(client)
                 self.answer(pending, raw_result, option, by=client)
                 return
-        pending.shown_to.remove(client)
+        elif isinstance(response.error, RpcError):
+            error = response.error
+        else:
+            error = InternalError("the client's response has neither a result nor an error")
         if not pending.shown_to:
             self._close(pending, "no client could answer")
-            error = error or InternalError("the client's response has neither a result nor an error")
             if pending.method == ELICITATION_METHOD:
                 pending.upstream.refuse(pending.agent_request_id, error)
             else:
@@ -278,8 +274,9 @@ class PendingRequests:
 
     def remove_client(self, client: "GatewayClient", session: "LiveSession | None" = None) -> None:
         """Withdraw requests from a client that disconnected or detached from this session."""
-        for pending in self:
-            if client in pending.shown_to and (session is None or pending.session is session):
+        for pending in tuple(client.core.calls.values()):
+            if session is None or pending.session is session:
+                client.core.close_call(pending.number)
                 pending.shown_to.remove(client)
                 if not pending.shown_to and not pending.can_wait:
                     self._close(pending, "the client disconnected")
@@ -302,11 +299,9 @@ class PendingRequests:
         if pending.session is not None:
             pending.session.pending_requests.pop(pending.number, None)
         if pending.shown_to:
-            cancellation = OutgoingFrame(
-                b'{"jsonrpc":"2.0","method":"%s","params":{"requestId":%d}}'
-                % (CANCEL_REQUEST.encode(), pending.number)
-            )
+            cancellation = OutgoingFrame(encode(Notification(CANCEL_REQUEST, {"requestId": pending.number})))
             for client in pending.shown_to:
+                client.core.close_call(pending.number)
                 client.post(cancellation, None)
             pending.shown_to.clear()
         if pending.method in USER_REQUEST_METHODS:

@@ -7,44 +7,45 @@ transaction.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.errors import BadAnswer, ConnectionClosed, InternalError, InvalidParams, RpcError
+from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, RpcError
 from accord.schema import SessionNotification
 from accord.schema.codec import DECODE_ERRORS, NotJson, decoder, encode, is_utf8, parse_json
 from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader, SplitUpdate
 from accord.schema.methods import Alias, Method, notification, request
+from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import (
     ABSENT,
     Envelope,
-    InvalidMessage,
+    Fault,
+    Notification,
+    Request,
     RequestId,
+    Response,
+    RpcCore,
+    Success,
+    connection_closed,
     encode_failure,
-    id_of_oversized,
-    parse_envelope,
-    read_error,
-    request_number,
 )
-from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
+from accord.wire.transport import Frame, Transport, TransportEnd
 
-CANCEL_REQUEST: Final = "$/cancel_request"
-T = TypeVar("T")
 _UPDATE_METHOD: Final = "session/update"
 _UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 _SESSION_CREATING: Final = ("session/new", "session/fork")
-_MAX_LOGGED_ID: Final = 100
 
 
-class AgentReply(Struct, frozen=True):
-    """The reply to a call: the raw result, or an error."""
+class AgentCall(Struct, frozen=True):
+    """An open call of the gateway to an agent."""
 
-    result: Raw | None = None
-    error: RpcError | ConnectionClosed | None = None
+    method: str
+    on_reply: "Callable[[AgentReply], None]"
 
 
-ReplyCallback = Callable[[AgentReply], None]
+AgentReply: TypeAlias = Response[AgentCall]
+"""The reply to a call: the raw result, or an error."""
 
 
 class UpstreamListener(Protocol):
@@ -135,12 +136,10 @@ class Upstream:
     """The connection to a running agent. Call `start` before anything else."""
 
     def __init__(self, transport: Transport, listener: UpstreamListener, reader: MessageReader) -> None:
-        self.end: TransportEnd | None = None
         self.reader: OfficialReader = OfficialReader(reader)
+        self._core = RpcCore[AgentCall](answer_invalid=False)
         self._transport = transport
         self._listener = listener
-        self._open_requests: dict[int, tuple[str, ReplyCallback]] = {}
-        self._last_id = 0
         update = _known_method(notification("client", _UPDATE_METHOD))
         self._read_official_update = reader.line_reader(update)
         self._read_any_update = reader.params_reader(update)
@@ -154,14 +153,19 @@ class Upstream:
         self._transport.start(self)
 
     @property
+    def end(self) -> TransportEnd | None:
+        """Why the process has ended; None while it runs."""
+        return self._core.end
+
+    @property
     def open_calls(self) -> int:
         """The number of calls without a reply."""
-        return len(self._open_requests)
+        return len(self._core.calls)
 
     @property
     def is_creating_session(self) -> bool:
         """Whether a call that creates a session is open."""
-        return any(method in _SESSION_CREATING for method, _ in self._open_requests.values())
+        return any(call.method in _SESSION_CREATING for call in self._core.calls.values())
 
     @property
     def unsent(self) -> int:
@@ -170,17 +174,15 @@ class Upstream:
 
     # -- to the agent
 
-    def call(self, method: str, params: bytes, on_reply: ReplyCallback) -> int:
+    def call(self, method: str, params: bytes, on_reply: Callable[[AgentReply], None]) -> int:
         """Send a request and return its id. `on_reply` is called exactly once, in the order of the wire."""
-        self._last_id += 1
-        id = self._last_id
-        if self.end is not None:
-            on_reply(AgentReply(error=_closed_error(method, self.end)))
-            return id
-        self._open_requests[id] = (method, on_reply)
-        self._transport.send(
-            _with_params(b'{"jsonrpc":"2.0","id":%d,"method":%s' % (id, encode(method)), params)
-        )
+        call = AgentCall(method, on_reply)
+        id = self._core.open_call(call)
+        if self._core.end is not None:
+            self._core.close_call(id)
+            on_reply(Response(call, error=connection_closed(method, self._core.end)))
+        else:
+            self._transport.send(encode(Request(id, method, _raw(params))))
         return id
 
     async def request(self, method: str, params: Any) -> Any:
@@ -206,24 +208,26 @@ class Upstream:
             self.cancel(id)
             raise
 
-    def decode_reply(self, method: Method, reply: AgentReply) -> OfficialMessage:
-        """Decode a reply. Raises its error, or BadAnswer."""
+    def decode_reply(self, method: Method | None, reply: AgentReply) -> OfficialMessage:
+        """Decode the reply to a known or an unknown method. Raises its error, or BadAnswer."""
+        if isinstance(reply.error, BadAnswer):
+            raise BadAnswer(f"{reply.call.method}: {reply.error}")
         if reply.error is not None:
             raise reply.error
-        assert reply.result is not None
-        return self.reader.result(method, reply.result)
+        result = Raw(b"null") if reply.result is ABSENT else reply.result
+        return read_untyped(result) if method is None else self.reader.result(method, result)
 
     def cancel(self, id: int) -> None:
         """Ask the agent to cancel a request, if it is still open."""
-        if id in self._open_requests:
+        if id in self._core.calls:
             self.notify(CANCEL_REQUEST, encode({"requestId": id}))
 
     def notify(self, method: str, params: bytes) -> None:
-        self._transport.send(_with_params(b'{"jsonrpc":"2.0","method":%s' % encode(method), params))
+        self._transport.send(encode(Notification(method, _raw(params))))
 
     def answer(self, id: RequestId, result: bytes) -> None:
         """Send the result of a request of the agent."""
-        self._transport.send(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(id), result))
+        self._transport.send(encode(Success(id, Raw(result))))
 
     def refuse(self, id: RequestId, error: RpcError) -> None:
         """Send an error response to a request of the agent."""
@@ -240,39 +244,32 @@ class Upstream:
         read_official_update, on_update = self._read_official_update, self._listener.on_update
         try:
             for frame in frames:
-                if isinstance(frame, OversizedFrame):
-                    self._handle_oversized(frame)
-                    continue
-                if frame.startswith(_UPDATE_PREFIX):
+                if isinstance(frame, bytes) and frame.startswith(_UPDATE_PREFIX):
                     params = read_official_update(frame)
                     if params is not None:
                         on_update(params, frame)
                         continue
-                self._handle_frame(frame)
+                event = self._core.receive(frame)
+                if isinstance(event, Response):
+                    self._handle_reply(event)
+                elif isinstance(event, Fault):
+                    self._handle_fault(event)
+                else:
+                    self._handle_call(event, frame)
         finally:
             self._listener.on_batch_end()
 
     def ended(self, end: TransportEnd) -> None:
         """Handle the end of the transport."""
-        self.end = end
-        unanswered, self._open_requests = self._open_requests, {}
-        for method, on_reply in unanswered.values():
-            on_reply(AgentReply(error=_closed_error(method, end)))
+        for call in self._core.close(end):
+            call.on_reply(Response(call, error=connection_closed(call.method, end)))
         self._listener.on_end(self, end)
         self._listener.on_batch_end()
 
-    def _handle_frame(self, frame: bytes) -> None:
-        try:
-            envelope = parse_envelope(frame)
-        except InvalidMessage as problem:
-            self._listener.on_problem(f"ignored a line that is not a message: {problem.reason}")
-            if problem.id is not None:
-                self.refuse(problem.id, RpcError.of(problem.code, problem.message, problem.reason))
-            return
+    def _handle_call(self, envelope: Envelope, frame: Frame) -> None:
         method, id = envelope.method, envelope.id
-        if method is UNSET:
-            self._handle_response(id, envelope)
-            return
+        assert method is not UNSET
+        assert isinstance(frame, bytes)
         params = None if envelope.params is ABSENT else envelope.params
         if id is not UNSET:
             alias = self._aliases.get(method)
@@ -280,10 +277,7 @@ class Upstream:
         elif method in self._update_methods:
             self._handle_repaired_update(params)
         else:
-            try:
-                self._listener.on_notification(method, params, json_on_one_line(Raw(frame)))
-            except DECODE_ERRORS as error:
-                self._listener.on_problem(f"{method}: {error}")
+            self._listener.on_notification(method, params, json_on_one_line(Raw(frame)))
 
     def _handle_repaired_update(self, params: Raw | None) -> None:
         try:
@@ -292,36 +286,22 @@ class Upstream:
             self._listener.on_problem(f"{_UPDATE_METHOD}: {error}")
             return
         for update in updates if isinstance(updates, SplitUpdate) else (updates,):
-            self._listener.on_update(
-                update, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(update)
-            )
+            self._listener.on_update(update, encode(Notification(_UPDATE_METHOD, update)))
 
-    def _handle_response(self, id: Any, envelope: Envelope) -> None:
-        number = request_number(id)
-        call = self._open_requests.pop(number, None) if number is not None else None
-        if call is None:
-            self._listener.on_problem(
-                f"ignored a response to no open request (id {str(id)[:_MAX_LOGGED_ID]!r})"
-            )
-            return
-        if envelope.error is not ABSENT and envelope.result is ABSENT:
-            error = read_error(envelope.error)
-            self._listener.on_failure(call[0], error)
-            call[1](AgentReply(error=error))
-        else:
-            call[1](AgentReply(Raw(b"null") if envelope.result is ABSENT else envelope.result))
+    def _handle_reply(self, reply: AgentReply) -> None:
+        if reply.fault is not None:
+            self._listener.on_problem(reply.fault.detail)
+        if isinstance(reply.error, RpcError):
+            self._listener.on_failure(reply.call.method, reply.error)
+        reply.call.on_reply(reply)
 
-    def _handle_oversized(self, frame: OversizedFrame) -> None:
-        reason = f"message of {frame.size} bytes exceeds the size limit"
-        self._listener.on_problem(reason)
-        id, is_answer = id_of_oversized(frame)
-        if not is_answer:
-            if id is not None:
-                self.refuse(id, RpcError.of(-32600, "Invalid request", reason))
-            return
-        call = self._open_requests.pop(id, None) if (id := request_number(id)) is not None else None
-        if call is not None:
-            call[1](AgentReply(error=InternalError(f"{call[0]}: {reason}")))
+    def _handle_fault(self, fault: Fault) -> None:
+        is_message = fault.kind in ("unmatched", "oversized")
+        self._listener.on_problem(
+            f"ignored {'' if is_message else 'a line that is not a message: '}{fault.detail}"
+        )
+        if fault.answer is not None:
+            self._transport.send(fault.answer)
 
 
 def json_on_one_line(raw: Raw) -> bytes:
@@ -351,12 +331,8 @@ def _contains_any(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
     return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
 
 
-def _with_params(head: bytes, params: bytes) -> bytes:
-    return b'%s,"params":%s}' % (head, params) if params else head + b"}"
-
-
-def _closed_error(method: str, end: TransportEnd) -> ConnectionClosed:
-    return end.error(f"no answer to {method}: {end.reason}")
+def _raw(params: bytes) -> Any:
+    return Raw(params) if params else UNSET
 
 
 def _known_method(method: Method | None) -> Method:

@@ -247,7 +247,7 @@ class Response(Struct, Generic[C], frozen=True):
 
     call: C
     result: Raw = ABSENT
-    error: RpcError | BadAnswer | None = None
+    error: RpcError | BadAnswer | ConnectionClosed | None = None
     fault: Fault | None = None
     """What was wrong with a response that could be used."""
 
@@ -288,6 +288,10 @@ class RpcCore(Generic[C]):
         self._last_id = id = self._last_id + 1
         self.calls[id] = call
         return id
+
+    def expect_response(self, id: RequestId, call: C) -> None:
+        """Keep a call with an id of the caller's choice."""
+        self.calls[id] = call
 
     def close_call(self, id: RequestId) -> C | None:
         """Remove and return a call whose response is not awaited any more; None if it is not open."""

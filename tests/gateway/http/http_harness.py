@@ -15,7 +15,7 @@ from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import Origins
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
-from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
 from accord.gateway.http import HttpServer, ServerConfig, serve_http
 from accord.gateway.metrics import Metrics
 from accord.testing import FakeClock
@@ -46,11 +46,11 @@ class EchoHandler:
         self.reasons: list[str] = []
         self._echo = echo
 
-    def on_frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[IncomingFrame]) -> None:
         assert not self.reasons, "a frame came after the end"
         for frame in frames:
-            self.received_frames.append(frame)
-            said = json.loads(frame)
+            self.received_frames.append(frame.body)
+            said = json.loads(frame.body)
             if "id" in said and "method" in said and said["method"] not in self._echo.silent_on:
                 self.answer(said)
         self._echo.notice()
@@ -64,7 +64,12 @@ class EchoHandler:
 
     def send(self, members: dict[str, Any], stream: str | None = None) -> None:
         """Send a message of the agent."""
-        self.connection.send(OutgoingFrame(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
+        body = json.dumps({"jsonrpc": "2.0", **members}).encode()
+        is_call = "id" in members
+        frame = (
+            CallFrame(body, members["id"], is_request="method" in members) if is_call else OutgoingFrame(body)
+        )
+        self.connection.send(frame, stream)
 
     def on_closed(self, reason: str) -> None:
         self.reasons.append(reason)

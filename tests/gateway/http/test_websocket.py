@@ -163,6 +163,7 @@ async def test_invalid_messages_are_answered_and_the_socket_stays_open(initializ
             (f"[{message(id=1, method='initialize')}]", -32600),
             ('"text"', -32600),
             ('{"id": 1, "method": 5}', -32600),
+            ('{"jsonrpc": "1.5", "id": 1, "method": "initialize"}', -32600),
         ]:
             socket.send_frame(said)
             answer = await socket.receive()

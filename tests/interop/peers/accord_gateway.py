@@ -18,7 +18,7 @@ from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import Origins
 from accord.gateway.access.resource_limits import LimitCounter
-from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
 from accord.gateway.http import ServerConfig, serve_http, tls_context
 from accord.wire.envelope import decode_envelope
 from accord.wire.memory_transport import memory_pair
@@ -58,13 +58,18 @@ class ClientBridge:
                 stream = self._request_streams.pop(None if envelope.id is UNSET else envelope.id, None)
             else:
                 stream = None if envelope.method.startswith("$/") else session_of(envelope.params)
-            self._connection.send(OutgoingFrame(frame), stream)
+            is_request = envelope.method is not UNSET
+            outgoing = (
+                OutgoingFrame(frame)
+                if envelope.id is UNSET
+                else CallFrame(frame, envelope.id, is_request=is_request)
+            )
+            self._connection.send(outgoing, stream)
 
-    def on_frames(self, frames: list[bytes]) -> None:
+    def on_frames(self, frames: list[IncomingFrame]) -> None:
         """Pass frames of the client to the agent."""
-        for frame in frames:
+        for frame, envelope in frames:
             self._to_agent.write(frame + b"\n")
-            envelope = decode_envelope(frame)
             if envelope.method is not UNSET and envelope.id is not UNSET:
                 self._request_streams[envelope.id] = (
                     None if envelope.method in CONNECTION_METHODS else session_of(envelope.params)

@@ -13,7 +13,7 @@ from accord.errors import PARSE_ERROR, NotFound
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
-from accord.gateway.client_connection import OutgoingFrame
+from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
 from accord.gateway.http.frame_stream import FrameStream
 from accord.gateway.http.http_exchange import (
     Headers,
@@ -30,9 +30,9 @@ from accord.gateway.http.resumable_connection import (
     WebSocketClientConnection,
 )
 from accord.gateway.http.server_state import ConnectionT, HttpServerState
-from accord.gateway.http.websocket_server import WebSocket, read_envelope
+from accord.gateway.http.websocket_server import WebSocket
 from accord.schema.methods import notification, request
-from accord.wire.envelope import ABSENT, Envelope, InvalidMessage
+from accord.wire.envelope import ABSENT, Envelope, InvalidMessage, parse_envelope
 
 CONNECTION_HEADER: Final = "Acp-Connection-Id"
 SESSION_HEADER: Final = "acp-session-id"
@@ -162,7 +162,7 @@ class AcpEndpoint:
                 501, "Batches (JSON arrays) are not supported; send one message per request."
             )
         try:
-            envelope = read_envelope(body)
+            envelope = parse_envelope(body)
         except InvalidMessage as error:
             problem = "not JSON" if error.code == PARSE_ERROR else "not a JSON-RPC message"
             raise RequestRefused(400, f"The body is {problem}: {error.reason}.") from None
@@ -182,7 +182,7 @@ class AcpEndpoint:
         else:
             self._check_call(envelope, session)
         connection.mark_active()
-        connection.deliver([body])
+        connection.deliver([IncomingFrame(body, envelope)])
         if envelope.method is UNSET and envelope.id is not UNSET:
             connection.forget_request(envelope.id)
         send_response(self._server_state, exchange, 202)
@@ -257,7 +257,7 @@ class AcpEndpoint:
             NORMAL, "the client left before initialize was answered"
         )
         connection.initialize(None if envelope.id is UNSET else envelope.id, on_answer)
-        connection.deliver([body])
+        connection.deliver([IncomingFrame(body, envelope)])
 
     # DELETE
 

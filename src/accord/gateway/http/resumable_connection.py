@@ -11,14 +11,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-from msgspec import UNSET
-
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitLease
-from accord.gateway.client_connection import ConnectionHandler, OutgoingFrame
+from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
 from accord.gateway.http.frame_stream import FrameOutlet, FrameStream
-from accord.wire.envelope import Envelope, RequestId, decode_envelope
+from accord.wire.envelope import RequestId
 
 if TYPE_CHECKING:
     from accord.gateway.http.server_state import ClientConnections
@@ -85,12 +82,12 @@ class ResumableConnection(ABC):
                 lease.release()
         self._connections.forget(self, reason)
 
-    def deliver(self, frames: list[bytes]) -> None:
+    def deliver(self, frames: list[IncomingFrame]) -> None:
         """Pass messages of the client to the gateway."""
         if self.handler is not None and not self.ended:
             metrics = self._connections.metrics
             metrics.frames_in += len(frames)
-            metrics.bytes_in += sum(map(len, frames))
+            metrics.bytes_in += sum(len(frame.body) for frame in frames)
             self.handler.on_frames(frames)
 
     def flush(self) -> None:
@@ -303,13 +300,12 @@ class HttpStreamConnection(ResumableConnection):
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
         if self.ended:
             return
-        envelope = _decode_envelope(frame.body)
-        if envelope is not None and envelope.id is not UNSET:
-            if envelope.method is not UNSET:
-                self._request_streams[envelope.id] = stream
+        if isinstance(frame, CallFrame):
+            if frame.is_request:
+                self._request_streams[frame.id] = stream
                 if len(self._request_streams) > _MAX_OPEN_REQUESTS:
                     self._request_streams.popitem(last=False)
-            elif self._initialize is not None and envelope.id == self._initialize[0]:
+            elif self._initialize is not None and frame.id == self._initialize[0]:
                 _, on_answer = self._initialize
                 self._initialize = None
                 on_answer(frame.body)
@@ -366,10 +362,3 @@ class HttpStreamConnection(ResumableConnection):
         super()._close(reason)
         if initialize is not None:
             initialize[1](None)
-
-
-def _decode_envelope(body: bytes) -> Envelope | None:
-    try:
-        return decode_envelope(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None

@@ -17,7 +17,7 @@ from websockets.protocol import SERVER, Protocol
 from accord.errors import InvalidParams, InvalidRequest, NotFound, RpcError
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.resource_limits import GatewayLimitReached
-from accord.gateway.client_connection import OutgoingFrame
+from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
 from accord.gateway.http.resumable_connection import NORMAL, POLICY, PROTOCOL_ERROR, WebSocketClientConnection
 from accord.gateway.http.server_state import HttpServerState
 from accord.schema.codec import encode, is_utf8
@@ -28,10 +28,9 @@ from accord.wire.envelope import (
     Notification,
     RequestId,
     Success,
-    decode_envelope,
-    decode_tolerantly,
     encode_failure,
     id_of_call,
+    parse_envelope,
 )
 
 RESUME_METHOD: Final = "_accord/resume"
@@ -72,10 +71,10 @@ class WebSocketMessages:
     def handle(self, messages: list[bytes]) -> None:
         """Handle messages in order. Stops when the connection ends."""
         socket = self._socket
-        acp_messages: list[bytes] = []
+        acp_messages: list[IncomingFrame] = []
         for message in messages:
             try:
-                envelope = read_envelope(message)
+                envelope = parse_envelope(message)
             except InvalidMessage as error:
                 self._count_message(len(message))
                 self._send_error(error.id, RpcError.of(error.code, error.message, error.reason))
@@ -94,7 +93,7 @@ class WebSocketMessages:
             else:
                 socket.connection.initialized = True
                 self._count_message(len(message))
-                acp_messages.append(message)
+                acp_messages.append(IncomingFrame(message, envelope))
             if socket.connection.ended:
                 return
         if acp_messages:
@@ -183,14 +182,6 @@ class WebSocketMessages:
         connection.attach(socket, params.received)
         connections.metrics.resumed += 1
         return {"connectionId": connection.id, "received": connection.received}
-
-
-def read_envelope(message: bytes) -> Envelope:
-    """Decode one message. Raises InvalidMessage."""
-    try:
-        return decode_envelope(message)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return decode_tolerantly(message)
 
 
 _LIBRARY_LOG.setLevel(logging.WARNING)  # on lower levels it reports every closed connection

@@ -26,6 +26,7 @@ from accord.schema.dialects import final_text
 from accord.schema.methods import notification
 from accord.session import TurnCancelling, TurnStarted, turn_failed
 from accord.session.protocol_v1 import turn_ended_event
+from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -132,8 +133,7 @@ def _share_final_text(gateway: "Gateway", session: LiveSession, response: Prompt
 def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[str, object]) -> None:
     others = tuple(other for other in session.clients if other is not client and other.extensions.get("turn"))
     if others:
-        params = encode({"sessionId": session.id, **members})
-        body = b'{"jsonrpc":"2.0","method":"_accord/turn","params":%s}' % params
+        body = encode(Notification("_accord/turn", {"sessionId": session.id, **members}))
         client.gateway.post(others, OutgoingFrame(body), session.id)
 
 

@@ -30,6 +30,7 @@ from accord.schema.methods import request
 from accord.session import SessionOpened
 from accord.session.protocol_v1 import session_opened_event
 from accord.session.tool_calls import without_terminals
+from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
@@ -118,8 +119,7 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
         return 0
     if isinstance(update, ToolCall | ToolCallChange) and not client.extensions.get("terminal"):
         update = without_terminals(update, session.terminal_text)
-    notification = SessionNotification(session.id, update)
-    body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
+    body = encode(Notification("session/update", SessionNotification(session.id, update)))
     client.post(OutgoingFrame(body), session.id)
     return len(body)
 
