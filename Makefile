@@ -19,10 +19,11 @@ $(VENV)/dev.stamp: pyproject.toml $(VENV)/core.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-# The official TypeScript SDK: its JSON Schemas are the reference, its classes the peers of the interop tests.
+# The official TypeScript SDK, whose JSON Schemas are the reference and whose classes are the peers of the interop
+# tests, and a checker for workflows.
 node: $(VENV)/dev.stamp
 	@if command -v npm >/dev/null; then \
-	  test -d $(NODE_DIR)/node_modules/@agentclientprotocol/sdk || (cd $(NODE_DIR) && npm ci --silent --no-audit --no-fund); \
+	  cd $(NODE_DIR) && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --silent --no-audit --no-fund; }; \
 	else echo "npm not found: tests that need Node are skipped"; fi
 
 # The main job, from nothing to a finished turn: the client, the coding agent and the model inside the package.
