@@ -6,7 +6,9 @@ NODE_DIR := tests/node
 # The tests and the conformance check start many programs, which are twice as fast with compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve web test test-long check conform bench bench-coder bench-gateway bench-tui docs commands constraints node screens mutants soak clean
+.PHONY: run serve web node docs commands constraints screens clean
+.PHONY: test test-long mutants soak bench bench-coder bench-gateway bench-tui
+.PHONY: check check-types check-lint check-imports check-public-types conform conform-agent conform-client
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -53,13 +55,23 @@ test: $(VENV)/dev.stamp node web
 test-long: export LONG_TESTS := 1
 test-long: test
 
+# The longest part goes first; the others run beside it.
 check: $(VENV)/dev.stamp
+	@$(MAKE) --no-print-directory -j2 check-types check-lint check-imports check-public-types
+
+check-types: $(VENV)/dev.stamp
+	$(BIN)/pyright
+
+check-lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+
+check-imports: $(VENV)/dev.stamp
+	$(BIN)/lint-imports
+
+check-public-types: $(VENV)/dev.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright --verifytypes accord --ignoreexternal \
 	  >$(VENV)/types.txt || { grep -B1 'error:' $(VENV)/types.txt; exit 1; }
-	$(BIN)/lint-imports
 
 # 400 small changes of the source, each of which must make a test fail. Continues where it was stopped.
 mutants: $(VENV)/dev.stamp
@@ -72,7 +84,12 @@ soak: $(VENV)/dev.stamp
 
 # What the package says of itself: its agent and its client follow the protocol. Long waits, for a machine that is busy.
 conform: $(VENV)/core.stamp
+	@$(MAKE) --no-print-directory -j2 conform-agent conform-client
+
+conform-agent: $(VENV)/core.stamp
 	$(BIN)/accord check agent --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord agent
+
+conform-client: $(VENV)/core.stamp
 	$(BIN)/accord check client --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord run {prompt} -- {agent}
 
 # The pictures of docs/chat.md and docs/page.md.
