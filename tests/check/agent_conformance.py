@@ -61,7 +61,7 @@ class ConfirmedFinding(Struct, frozen=True):
     def confirms(self, checked: CheckedProgram, finding: Finding) -> bool:
         """Whether it is about this finding."""
         return (
-            finding.rule.id == self.rule
+            finding.rule.slug == self.rule
             and checked.findings in self.programs
             and finding.why.startswith(self.observed)
         )
@@ -78,7 +78,7 @@ def confirmation(checked: CheckedProgram, finding: Finding) -> ConfirmedFinding 
 def unconfirmed(reports: "Sequence[tuple[CheckedProgram, CheckReport]]") -> list[str]:
     """The findings that nothing in the specification confirms, as texts."""
     return [
-        f"{checked.name}: {finding.rule.id} {finding.verdict}: {finding.why}"
+        f"{checked.name}: {finding.rule.slug} {finding.verdict}: {finding.why}"
         for checked, report in reports
         for finding in report.of("fail", "warn")
         if confirmation(checked, finding) is None
@@ -206,10 +206,10 @@ def page(head: str, kind: str, reports: list[tuple[CheckedProgram, CheckReport]]
         else:
             lines += ["| rule | verdict | text | observed |", "|---|---|---|---|"]
         for one, source in zip(broken, confirmed, strict=True):
-            cells = [one.rule.id, one.verdict, one.rule.text, one.why.split("; ")[0][:180]]
+            cells = [one.rule.label, one.verdict, one.rule.text, one.why.split("; ")[0][:180]]
             cells += [f"{source.says} ({source.source})"] if source else []
             lines.append(f"| {' | '.join(cell.replace('|', ESCAPED_BAR) for cell in cells)} |")
-        unseen = ", ".join(one.rule.id for one in report.of("not shown"))
+        unseen = ", ".join(one.rule.label for one in report.of("not shown"))
         lines += ["", f"Not shown: {unseen}."]
     return "\n".join(lines) + "\n"
 

@@ -7,7 +7,8 @@ import pytest
 from tests.check.commands import MODEL, ODD_AGENT, model_script, printed_report, verdicts
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
-from accord.check.check_run import CheckOptions, agent_cases, agent_run, check_agent
+from accord.check.check_fixture import ProgramTraits
+from accord.check.check_run import AGENTS, CheckOptions, agent_run, check_agent
 from accord.check.check_script import AGENT_ACTIONS, AgentCheckScript, shipped_script
 from accord.check.checked_connection import CheckTimeouts
 from accord.check.findings import Finding, RuleId
@@ -19,12 +20,12 @@ async def findings(behavior: str, *rules: RuleId, turn: float = 100.0) -> dict[s
     timeouts = CheckTimeouts(answer=100.0, turn=turn, soon=turn, exit=0.2)
     launcher = AgentProcessLauncher((*ODD_AGENT, behavior), exit_timeout=timeouts.exit)
     report = await check_agent(launcher, rules, CheckOptions(timeouts=timeouts))
-    return {one.rule.id: one for one in report.findings}
+    return {one.rule.slug: one for one in report.findings}
 
 
 def test_a_broken_should_rule_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--only", "17", "--json", "--script", model_script(tmp_path)]
-    assert main(["check", "agent", *arguments, "--", *MODEL, "17"]) == 0
+    assert main(["check", "agent", *arguments, "--", *MODEL, "framing.agent-unknown-extension"]) == 0
     report = printed_report(capsys)
     assert report["counts"]["warn"] == 1
     (rule,) = report["rules"]
@@ -46,10 +47,10 @@ def test_an_agent_that_crashes_is_restarted(capsys: pytest.CaptureFixture[str]) 
 
 
 async def test_an_agent_that_hangs_is_abandoned_and_ended() -> None:
-    found = await findings("hangs", 15, 143, "fault-dies", turn=0.5)
-    assert found["15"].verdict == "pass"
-    assert found["143"].verdict == "fail"
-    assert "session/prompt was not answered within 0.5 seconds" in found["143"].why
+    found = await findings("hangs", "framing.agent-unknown-method", "prompt.answered", "fault-dies", turn=0.5)
+    assert found["framing.agent-unknown-method"].verdict == "pass"
+    assert found["prompt.answered"].verdict == "fail"
+    assert "session/prompt was not answered within 0.5 seconds" in found["prompt.answered"].why
     assert found["fault-dies"].verdict == "fail"
     assert "it still ran 0.2 seconds after its input was closed" in found["fault-dies"].why
 
@@ -59,11 +60,11 @@ async def test_an_agent_that_hangs_in_every_turn_does_not_keep_the_check_busy(tm
     timeouts = CheckTimeouts(answer=100.0, turn=0.5, soon=0.25, exit=0.2)
     launcher = AgentProcessLauncher((*ODD_AGENT, "hangs"), exit_timeout=timeouts.exit)
     options = CheckOptions[AgentCheckScript](timeouts=timeouts, jobs=1)
-    run = agent_run(launcher, tmp_path, shipped_script("plain", AgentCheckScript), {}, options)
+    run = agent_run(launcher, tmp_path, shipped_script("plain", AgentCheckScript), ProgramTraits(), options)
     names = ["a plain turn"] * 3 + ["cancel without a turn"]
-    cases = {case.name: case for case in agent_cases()}
+    cases = {case.name: case for case in AGENTS.cases}
     notes = await run.run_cases([cases[name] for name in names])
-    limits = [note.reason.rpartition(" within ")[2] for note in notes.for_rule(143)]
+    limits = [note.reason.rpartition(" within ")[2] for note in notes.for_rule("prompt.answered")]
     assert limits == ["0.5 seconds"] * 3 + ["0.25 seconds"]
 
 
@@ -79,10 +80,12 @@ async def test_an_agent_that_does_not_read_lines_fails() -> None:
 
 @pytest.mark.parametrize("behavior", ["floods", "floods_requests"])
 async def test_a_flood_of_messages_ends_in_a_verdict(behavior: str) -> None:
-    found = await findings(behavior, "schema", 9, 15)
-    assert found["9"].verdict == "fail"
-    assert re.search(r"_check/id was not answered in a flood: \d+ lines, \d+ bytes", found["9"].why)
-    assert found["15"].verdict == "not shown"
+    found = await findings(behavior, "schema", "framing.agent-returns-id", "framing.agent-unknown-method")
+    assert found["framing.agent-returns-id"].verdict == "fail"
+    assert re.search(
+        r"_check/id was not answered in a flood: \d+ lines, \d+ bytes", found["framing.agent-returns-id"].why
+    )
+    assert found["framing.agent-unknown-method"].verdict == "not shown"
     assert found["schema"].verdict == "not shown"
 
 
@@ -94,50 +97,66 @@ async def test_a_flood_of_messages_ends_in_a_verdict(behavior: str) -> None:
     ],
 )
 async def test_a_message_that_is_too_big_is_not_judged(behavior: str, reason: str) -> None:
-    found = await findings(behavior, "schema", 9, 29)
-    assert found["29"].verdict == "pass"
-    assert {found[id].verdict for id in ("schema", "9")} == {"not shown"}
+    found = await findings(behavior, "schema", "framing.agent-returns-id", "framing.agent-no-batch")
+    assert found["framing.agent-no-batch"].verdict == "pass"
+    assert {found[id].verdict for id in ("schema", "framing.agent-returns-id")} == {"not shown"}
     assert reason in found["schema"].why
-    assert reason in found["9"].why
+    assert reason in found["framing.agent-returns-id"].why
 
 
 async def test_an_error_without_an_id_counts_as_the_answer() -> None:
     """The report shows what the agent answered, and the check does not wait for another answer."""
-    found = await findings("answers_without_id", 9, 392)
-    assert found["9"].verdict == "fail"
-    assert found["9"].why == "the id -7 gave error -32700: Parse error, without the id"
-    assert [frame.sender for frame in found["9"].frames] == ["client", "agent"]
-    assert found["392"].why == "half of a surrogate pair gave error -32700: Parse error"
+    found = await findings("answers_without_id", "framing.agent-returns-id", "accord.agent-lone-surrogate")
+    assert found["framing.agent-returns-id"].verdict == "fail"
+    assert found["framing.agent-returns-id"].why == "the id -7 gave error -32700: Parse error, without the id"
+    assert [frame.sender for frame in found["framing.agent-returns-id"].frames] == ["client", "agent"]
+    assert (
+        found["accord.agent-lone-surrogate"].why == "half of a surrogate pair gave error -32700: Parse error"
+    )
 
 
 async def test_an_array_may_answer_a_batch_and_nothing_else() -> None:
-    found = await findings("answers_batches", 9, 29, 31)
-    assert {id: one.verdict for id, one in found.items()} == {"9": "pass", "29": "pass", "31": "pass"}
-    found = await findings("sends_batches", 29, 31)
-    assert (found["29"].verdict, found["29"].why) == ("fail", "an array of messages")
-    assert found["31"].verdict == "pass"
+    found = await findings(
+        "answers_batches", "framing.agent-returns-id", "framing.agent-no-batch", "framing.survives-batch"
+    )
+    assert {id: one.verdict for id, one in found.items()} == dict.fromkeys(found, "pass")
+    found = await findings("sends_batches", "framing.agent-no-batch", "framing.survives-batch")
+    assert (found["framing.agent-no-batch"].verdict, found["framing.agent-no-batch"].why) == (
+        "fail",
+        "an array of messages",
+    )
+    assert found["framing.survives-batch"].verdict == "pass"
 
 
 async def test_a_second_prompt_is_judged_only_while_the_first_turn_runs() -> None:
-    found = await findings("ends_busy_turns", 385)
-    assert found["385"].verdict == "not shown"
-    assert "the busy turn ended by itself" in found["385"].why
+    found = await findings("ends_busy_turns", "accord.second-prompt")
+    assert found["accord.second-prompt"].verdict == "not shown"
+    assert "the busy turn ended by itself" in found["accord.second-prompt"].why
 
 
 async def test_a_warning_of_the_agent_need_not_be_replayed() -> None:
-    found = await findings("warns", 104)
-    assert (found["104"].verdict, found["104"].why) == ("pass", "the whole conversation is replayed")
-    found = await findings("loses_text", 104)
-    assert (found["104"].verdict, found["104"].why) == ("fail", "the text of the agent is not replayed")
+    found = await findings("warns", "session.load-replays")
+    assert (found["session.load-replays"].verdict, found["session.load-replays"].why) == (
+        "pass",
+        "the whole conversation is replayed",
+    )
+    found = await findings("loses_text", "session.load-replays")
+    assert (found["session.load-replays"].verdict, found["session.load-replays"].why) == (
+        "fail",
+        "the text of the agent is not replayed",
+    )
 
 
 async def test_members_that_were_official_for_a_while_are_not_custom() -> None:
-    found = await findings("names_variables", 42)
-    assert found["42"].verdict == "pass"
-    assert "$.authMethods[0].vars was official in releases 0.15 to 1.3" in found["42"].why
-    found = await findings("names_passwords", 42)
-    assert found["42"].verdict == "fail"
-    assert "$.authMethods[0].type: unknown member" in found["42"].why
+    found = await findings("names_variables", "extension.agent-no-custom-members")
+    assert found["extension.agent-no-custom-members"].verdict == "pass"
+    assert (
+        "$.authMethods[0].vars was official in releases 0.15 to 1.3"
+        in found["extension.agent-no-custom-members"].why
+    )
+    found = await findings("names_passwords", "extension.agent-no-custom-members")
+    assert found["extension.agent-no-custom-members"].verdict == "fail"
+    assert "$.authMethods[0].type: unknown member" in found["extension.agent-no-custom-members"].why
 
 
 def test_the_schema_rule_alone_is_checked_in_all_cases(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,14 +171,14 @@ def test_the_schema_rule_alone_is_checked_in_all_cases(capsys: pytest.CaptureFix
 
 def test_selected_rules_that_were_not_shown_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "agent", "--only", "205", "--", *ODD_AGENT, "rejects"]) == 0
-    assert "?    205  not shown" in capsys.readouterr().out
+    assert "? plan.entry-members (205)  not shown" in capsys.readouterr().out
 
 
 def test_a_needed_rule_that_was_not_shown_fails(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["check", "agent", "--only", "15,205", "--need", "205"]
     assert main([*arguments, "--", *ODD_AGENT, "rejects"]) == 1
     output = capsys.readouterr().out
-    assert "x    205  fail" in output
+    assert "x plan.entry-members (205)  fail" in output
     assert "required, but not shown: " in output
     assert main(["check", "agent", "--need", "2", "--", *ODD_AGENT, "rejects"]) == 2
 

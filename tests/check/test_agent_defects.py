@@ -13,26 +13,18 @@ from tests.check.model_agent.launcher import SCRIPT, ModelLauncher
 from tests.check.model_agent.state import Message, Session
 from tests.check.model_agent.state import options as model_options
 
-from accord.check.check_run import (
-    AGENT_UNTESTED,
-    CheckOptions,
-    agent_cases,
-    agent_rules,
-    agent_run,
-    check_agent,
-    initialize_agent,
-)
+from accord.check.check_run import AGENTS, CheckOptions, agent_run, check_agent, initialize_agent
 from accord.check.checked_connection import CheckTimeouts
 from accord.check.findings import RuleNotes, make_findings
 from accord.clock import SYSTEM_CLOCK
 
-LACKS = {66: ("session/status",)}
+LACKS = {"initialize.unadvertised-methods": ("session/status",)}
 """Capabilities that the model agent must lack to show a rule."""
-WITH_REAL_PROCESSES = (95, 96)
+WITH_REAL_PROCESSES = ("session.stdio-mcp-server", "session.every-mcp-server")
 TIMEOUTS = CheckTimeouts(answer=100.0, turn=100.0, soon=1.0)
 """With real time: long for what must come, short for what must not come."""
-CANNOT_FAIL = {124: "a page of any size may be a bounded one"}
-FALLIBLE = [rule for rule in agent_rules() if rule not in AGENT_UNTESTED and rule not in CANNOT_FAIL]
+CANNOT_FAIL = {"session.list-page-size": "a page of any size may be a bounded one"}
+FALLIBLE = [rule for rule in AGENTS.rules if rule not in AGENTS.untested and rule not in CANNOT_FAIL]
 
 
 async def notes_of(rule: Any, folder: Path, cases_of: Any = None, *, ours: bool = True) -> RuleNotes:
@@ -47,9 +39,9 @@ async def notes_of(rule: Any, folder: Path, cases_of: Any = None, *, ours: bool 
             clock=clock,
             timeouts=TIMEOUTS if rule in WITH_REAL_PROCESSES else CheckTimeouts(),
         )
-        initialize_result = await initialize_agent(launcher, folder / "first", options)
-        run = agent_run(launcher, folder, script, initialize_result, options)
-        return await run.run_cases([case for case in agent_cases() if (cases_of or rule) in case.rules])
+        traits = await initialize_agent(launcher, folder / "first", options)
+        run = agent_run(launcher, folder, script, traits, options)
+        return await run.run_cases([case for case in AGENTS.cases if (cases_of or rule) in case.rules])
 
 
 async def broken_rules(rule: Any, folder: Path, *, ours: bool = True) -> set[Any]:
@@ -63,31 +55,50 @@ async def test_an_agent_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, 
     assert await broken_rules(rule, tmp_path) == {rule}
 
 
-@pytest.mark.parametrize("rule", [383, 385, 386, 387])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "accord.agent-unknown-session",
+        "accord.second-prompt",
+        "accord.request-before-initialize",
+        "accord.unknown-value",
+    ],
+)
 async def test_other_agents_may_use_any_code_where_the_protocol_names_none(rule: int, tmp_path: Path) -> None:
     assert await broken_rules(rule, tmp_path, ours=False) == set()
 
 
 async def test_an_agent_that_ignores_capabilities_is_not_said_to_misread_them(tmp_path: Path) -> None:
     """It reads files without any capability, which another rule is about."""
-    notes = await notes_of(236, tmp_path, cases_of=70)
-    findings = {one.rule.id: one for one in make_findings(notes, [70, 236], ours=True)}
-    assert findings["70"].verdict == "not shown"
-    assert "without any capability" in findings["70"].why
-    assert findings["236"].verdict == "fail"
+    notes = await notes_of(
+        "file.read-needs-capability", tmp_path, cases_of="initialize.agent-malformed-capability"
+    )
+    findings = {
+        one.rule.slug: one
+        for one in make_findings(
+            notes, ["initialize.agent-malformed-capability", "file.read-needs-capability"], ours=True
+        )
+    }
+    assert findings["initialize.agent-malformed-capability"].verdict == "not shown"
+    assert "without any capability" in findings["initialize.agent-malformed-capability"].why
+    assert findings["file.read-needs-capability"].verdict == "fail"
 
 
 async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
     options = CheckOptions(script=SCRIPT, jobs=1, timeouts=CheckTimeouts().scaled(5))
     report = await check_agent(ModelLauncher(), options=options)
-    others = {finding.rule.id: finding.why for finding in report.findings if finding.verdict != "pass"}
-    # Rule 66 is about a missing capability, so it is shown by an agent that lacks one.
-    assert set(others) == {"66", *map(str, AGENT_UNTESTED)}, others
-    report = await check_agent(ModelLauncher(lacks=LACKS[66]), [66], CheckOptions(script=SCRIPT, jobs=1))
+    others = {finding.rule.slug: finding.why for finding in report.findings if finding.verdict != "pass"}
+    # This rule is about a missing capability, so it is shown by an agent that lacks one.
+    assert set(others) == {"initialize.unadvertised-methods", *AGENTS.untested}, others
+    report = await check_agent(
+        ModelLauncher(lacks=LACKS["initialize.unadvertised-methods"]),
+        ["initialize.unadvertised-methods"],
+        CheckOptions(script=SCRIPT, jobs=1),
+    )
     assert [finding.verdict for finding in report.findings] == ["pass"]
 
 
-@pytest.mark.parametrize("rule", [None, 215, 217])
+@pytest.mark.parametrize("rule", [None, "option.set-returns-all", "option.boolean-needs-capability"])
 async def test_an_agent_with_only_boolean_options_is_checked(
     rule: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,27 +110,38 @@ async def test_an_agent_with_only_boolean_options_is_checked(
     async with idle_clock() as clock:
         launcher = ModelLauncher(rule)
         check_options = CheckOptions(script=SCRIPT, jobs=1, clock=clock)
-        initialize_result = await initialize_agent(launcher, tmp_path / "first", check_options)
-        run = agent_run(launcher, tmp_path, SCRIPT, initialize_result, check_options)
-        notes = await run.run_cases([case for case in agent_cases() if case.name == "options"])
+        traits = await initialize_agent(launcher, tmp_path / "first", check_options)
+        run = agent_run(launcher, tmp_path, SCRIPT, traits, check_options)
+        notes = await run.run_cases([case for case in AGENTS.cases if case.name == "options"])
     outcomes = {note.rule: note.outcome for note in notes.entries}
-    expected: dict[Any, str] = dict.fromkeys((212, 215, 217, 220), "pass")
-    expected |= dict.fromkeys((213, 214, 219), "not applicable")
+    expected: dict[Any, str] = dict.fromkeys(
+        (
+            "option.current-value",
+            "option.set-returns-all",
+            "option.boolean-needs-capability",
+            "option.unknown-refused",
+        ),
+        "pass",
+    )
+    expected |= dict.fromkeys(
+        ("option.current-value-listed", "option.flat-or-grouped", "option.select-without-type"),
+        "not applicable",
+    )
     if rule is not None:
         expected[rule] = "fail"
     assert {id: outcomes.get(id) for id in expected} == expected
 
 
 def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
-    shown = {rule for case in agent_cases() for rule in case.rules}
-    assert set(agent_rules()) - shown == set(AGENT_UNTESTED)
-    assert not shown & set(AGENT_UNTESTED)
+    shown = {rule for case in AGENTS.cases for rule in case.rules}
+    assert set(AGENTS.rules) - shown == set(AGENTS.untested)
+    assert not shown & set(AGENTS.untested)
 
 
 async def test_a_repeated_message_is_shown_twice_as_evidence(tmp_path: Path) -> None:
     """The same tool call id twice in a session: both messages are needed to see it."""
-    notes = await notes_of(174, tmp_path)
-    (finding,) = make_findings(notes, [174], ours=True)
+    notes = await notes_of("tool-call.unique-id", tmp_path)
+    (finding,) = make_findings(notes, ["tool-call.unique-id"], ours=True)
     first, second = finding.frames[:2]
     assert first.connection == second.connection
     assert first.number < second.number

@@ -29,6 +29,7 @@ class Kind(NamedTuple):
     good_command: tuple[str, ...]
     broken_command: tuple[str, ...]
     rule: str
+    slug: str
     other_rule: str
     head: str
     frames: tuple[str, str]
@@ -38,8 +39,9 @@ class Kind(NamedTuple):
 AGENT = Kind(
     name="agent",
     good_command=MODEL,
-    broken_command=(*MODEL, "15"),
+    broken_command=(*MODEL, "framing.agent-unknown-method"),
     rule="15",
+    slug="framing.agent-unknown-method",
     other_rule="17",
     head="model 1.0, with the script: ",
     frames=('"method": "nope/nope"', '"code": -32603'),
@@ -50,6 +52,7 @@ CLIENT = Kind(
     good_command=(*SIMPLE_CLIENT, "good", *PLACEHOLDERS),
     broken_command=(*SIMPLE_CLIENT, "wrong", *PLACEHOLDERS),
     rule="16",
+    slug="framing.client-unknown-method",
     other_rule="58",
     head="simple 1, with the script: ",
     frames=('"method": "nope/nope"', '"code": -32000'),
@@ -69,7 +72,7 @@ def check(kind: Kind, arguments: list[str], command: tuple[str, ...], folder: Pa
 
 
 def test_a_conforming_program_passes(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--only", kind.rule, "--only", f"{kind.other_rule}, schema", "--skip", "schema"]
+    arguments = ["--only", kind.slug, "--only", f"{kind.other_rule}, schema", "--skip", "schema"]
     assert main(check(kind, arguments, kind.good_command, tmp_path)) == 0
     output = capsys.readouterr().out
     assert output.startswith(kind.head)
@@ -81,7 +84,7 @@ def test_a_broken_rule_is_printed_with_its_frames_and_exits_with_1(
 ) -> None:
     assert main(check(kind, ["--only", kind.rule], kind.broken_command, tmp_path)) == 1
     output = capsys.readouterr().out
-    assert f"x     {kind.rule}  fail  Unknown request method" in output
+    assert f"x {kind.slug} ({kind.rule})  fail  Unknown request method" in output
     assert all(frame in output for frame in kind.frames)
 
 
@@ -92,7 +95,7 @@ def test_quiet_prints_only_the_totals_and_broken_rules(
     name = kind.head.partition(",")[0]
     assert capsys.readouterr().out == f"{name}: 1 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n"
     assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.broken_command, tmp_path)) == 1
-    assert capsys.readouterr().out.startswith(f"  x     {kind.rule}  fail  ")
+    assert capsys.readouterr().out.startswith(f"  x {kind.slug} ({kind.rule})  fail  ")
 
 
 def test_reports_as_json_junit_and_html(
@@ -113,7 +116,8 @@ def test_reports_as_json_junit_and_html(
     assert report["checked"] == kind.name
     assert (report["counts"]["pass"], report["counts"]["fail"]) == (1, 1)
     broken = report["rules"][0]
-    assert (broken["id"], broken["verdict"], broken["level"]) == (kind.rule, "fail", "MUST")
+    assert (broken["id"], broken["slug"], broken["verdict"]) == (kind.rule, kind.slug, "fail")
+    assert broken["level"] == "MUST"
     assert (broken["source"], bool(broken["how"])) == ("JSON-RPC 2.0", True)
     assert {frame["from"] for frame in broken["frames"]} == {"agent", "client"}
     suites = list(ElementTree.parse(junit).getroot())

@@ -8,7 +8,7 @@ import pytest
 from tests.check.silent_peers import receive, silent_agent
 
 from accord.check.agent.client_responder import Reply
-from accord.check.checked_connection import WireLine
+from accord.trace.wire_line import WireLine
 
 
 async def answers(folder: Path, method: str, **params: Any) -> dict[str, Any]:

@@ -30,9 +30,11 @@ async def test_an_agent_that_keeps_every_rule_has_no_finding(number: int, tmp_pa
     script = read_script(checked.script, AgentCheckScript) if checked.script else None
     options = CheckOptions(script=script, timeouts=CheckTimeouts().scaled(5))
     report = await check_agent(AgentProcessLauncher(checked.command, exit_timeout=40.0), options=options)
-    assert {one.rule.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
-    passed = {one.rule.id for one in report.of("pass")}
-    assert {"95", "96", "97"} <= passed, "it attaches real MCP servers"
+    assert {one.rule.slug: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
+    passed = {one.rule.slug for one in report.of("pass")}
+    assert {"session.stdio-mcp-server", "session.every-mcp-server", "session.broken-mcp-server"} <= passed, (
+        "it attaches real MCP servers"
+    )
     assert len(passed) >= 60
 
 
@@ -40,11 +42,10 @@ def page_findings() -> list[tuple[str, str, str, str]]:
     """The findings about agents on the page: program, rule, what was observed, the specification."""
     found: list[tuple[str, str, str, str]] = []
     for part in PAGE.read_text("utf-8").partition("\n# Clients\n")[0].split("\n## ")[1:]:
-        for row in re.findall(r"^\| (\S+) \| (?:fail|warn) \| .*$", part, re.MULTILINE):
-            line = re.search(rf"^\| {re.escape(row)} \| .*$", part, re.MULTILINE)
-            assert line is not None
-            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line[0])[1:-1]]
-            found.append((PROGRAMS.get(part.splitlines()[0], ""), row, cells[3], cells[4]))
+        for line in re.findall(r"^\| \S+(?: \(\d+\))? \| (?:fail|warn) \| .*$", part, re.MULTILINE):
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            slug = cells[0].split()[0]
+            found.append((PROGRAMS.get(part.splitlines()[0], ""), slug, cells[3], cells[4]))
     return found
 
 
@@ -66,7 +67,7 @@ def test_every_finding_on_the_page_is_confirmed_by_the_specification() -> None:
 
 def test_a_confirmation_names_a_rule_and_a_place_in_the_specification() -> None:
     for one in CONFIRMED:
-        assert one.rule.startswith("fault-") or int(one.rule) in RULES
+        assert one.rule.startswith("fault-") or one.rule in RULES.by_slug
         assert re.match(r"(docs, [A-Z]|schema, [A-Z]|JSON-RPC 2\.0, [A-Z])", one.source), one
         assert one.says
         assert one.observed
@@ -76,12 +77,16 @@ def test_an_unconfirmed_finding_is_named() -> None:
     """The generator ends with these texts and does not write the page."""
     checked = CheckedProgram("an agent", "its SDK", (), findings="python")
     findings = [
-        Finding(checked_rule("21"), "warn", "after {oops the agent did not answer; expected -32700"),
-        Finding(checked_rule("21"), "warn", "the agent ended"),
-        Finding(checked_rule("15"), "fail", "it gave a result"),
+        Finding(
+            checked_rule("framing.agent-survives-invalid-json"),
+            "warn",
+            "after {oops the agent did not answer; expected -32700",
+        ),
+        Finding(checked_rule("framing.agent-survives-invalid-json"), "warn", "the agent ended"),
+        Finding(checked_rule("framing.agent-unknown-method"), "fail", "it gave a result"),
     ]
     report = CheckReport("agent", "x", "1", "s", findings)
     assert unconfirmed([(checked, report)]) == [
-        "an agent: 21 warn: the agent ended",
-        "an agent: 15 fail: it gave a result",
+        "an agent: framing.agent-survives-invalid-json warn: the agent ended",
+        "an agent: framing.agent-unknown-method fail: it gave a result",
     ]

@@ -43,7 +43,7 @@ def test_the_unanswered_prompt_of_the_crash_is_the_only_violation(recording: Pat
         [*TRACE, "show", str(recording), "--faults"], capture_output=True, text=True, check=True
     )
     assert [line.split("!")[1].strip() for line in done.stdout.splitlines() if "!" in line] == [
-        "session/prompt was never answered (rule 11)"
+        "session/prompt was never answered (rule framing.agent-one-answer, 11)"
     ]
 
 

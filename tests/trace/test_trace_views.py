@@ -126,8 +126,9 @@ def test_an_unanswered_request_is_shown_in_every_format(tmp_path: Path):
     builder = TraceBuilder().opened("s1")
     builder.prompt("s1", "go")
     file = builder.write(tmp_path / "t")
-    assert "session/prompt was never answered (rule 11)" in trace("show", file).stdout
-    assert "session/prompt was never answered (rule 11)" in trace("show", file, "--html", "-").stdout
+    text = "session/prompt was never answered (rule framing.agent-one-answer, 11)"
+    assert text in trace("show", file).stdout
+    assert text in trace("show", file, "--html", "-").stdout
     step = json.loads(trace("show", file, "--json", "--faults").stdout)
     assert step == {
         "run": 1,
@@ -138,7 +139,9 @@ def test_an_unanswered_request_is_shown_in_every_format(tmp_path: Path):
         "id": 3,
         "session": "s1",
         "kind": "unanswered",
-        "faults": [{"rule": 11, "text": "session/prompt was never answered"}],
+        "faults": [
+            {"rule": 11, "slug": "framing.agent-one-answer", "text": "session/prompt was never answered"}
+        ],
     }
 
 
@@ -249,25 +252,28 @@ def test_rule_violations_are_marked(tmp_path: Path):
     shown = trace("show", file, "--width", "0").stdout
     faults = [line.strip() for line in shown.splitlines() if re.match(r"\s+(\d+\.\d+\s+)?!", line)]
     assert [re.sub(r"^(\d+\.\d+\s+)?!\s+", "", fault) for fault in faults] == [
-        "session/new before initialize (rule 58)",
-        "a line that is not a message (rule 1)",
-        "an array; messages must be sent one by one (rule 29)",
-        "a response to 99, which was not requested (rule 9)",
-        "the client does not offer clientCapabilities.fs.readTextFile (rule 68)",
-        "custom/thing is not a method of a client (rule 44)",
-        "tool call never was never announced (rule 181)",
-        "a prompt while a turn is running (rule 171)",
-        "'zzz' was not offered (rule 197)",
-        "$.extra: unknown member (rule 42)",
-        "a canceled turn ends with 'end_turn' (rule 161)",
-        "a second response to 4 (rule 11)",
-        "session/new was never answered (rule 11)",
-        "fs/read_text_file was never answered (rule 12)",
-        "session/prompt was never answered (rule 11)",
+        "the first call is session/new (rule initialize.first, 58)",
+        "a line is not a message (rule framing.agent-only-messages, 1)",
+        "an array of messages (rule framing.agent-no-batch, 29)",
+        "an answer to the id 99, which no request has (rule framing.agent-returns-id, 9)",
+        "the client does not offer clientCapabilities.fs.readTextFile "
+        "(rule initialize.missing-client-capability, 68)",
+        "custom/thing is not a notification of the protocol (rule extension.agent-known-methods, 44)",
+        "an update of never, which was never announced (rule tool-call.announced, 181)",
+        "a prompt while a turn is running (rule cancel.waits-before-next-prompt, 171)",
+        "the option 'zzz' was not offered (rule permission.offered-option, 197)",
+        "session/prompt: $.extra: unknown member (rule extension.agent-no-custom-members, 42)",
+        "a canceled turn ends with 'end_turn' (rule cancel.stop-reason, 161)",
+        "2 answers to one request (rule framing.agent-one-answer, 11)",
+        "session/new was never answered (rule framing.agent-one-answer, 11)",
+        "fs/read_text_file was never answered (rule framing.client-one-answer, 12)",
+        "session/prompt was never answered (rule framing.agent-one-answer, 11)",
     ]
     only = [json.loads(line) for line in trace("show", file, "--json", "--faults").stdout.splitlines()]
     assert len(only) == 14
-    assert only[1]["faults"] == [{"rule": 1, "text": "a line that is not a message"}]
+    assert only[1]["faults"] == [
+        {"rule": 1, "slug": "framing.agent-only-messages", "text": "a line is not a message"}
+    ]
 
 
 def test_a_cancelled_turn_with_another_stop_reason_is_marked(tmp_path: Path):
@@ -275,7 +281,7 @@ def test_a_cancelled_turn_with_another_stop_reason_is_marked(tmp_path: Path):
     prompt = builder.prompt("s1", "hi")
     builder.notify("client", "session/cancel", {"sessionId": "s1"})
     builder.answer("agent", prompt, {"stopReason": "end_turn"})
-    assert "! a canceled turn ends with 'end_turn' (rule 161)" in re.sub(
+    assert "! a canceled turn ends with 'end_turn' (rule cancel.stop-reason, 161)" in re.sub(
         " +", " ", trace("show", builder.write(tmp_path / "t")).stdout
     )
 

@@ -5,28 +5,22 @@ Each case has its own fixture. A case that crashes or hangs the program under te
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
-from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCase, AgentFixture, TurnTally
+from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentFixture, TurnTally
 from accord.check.agent.agent_under_test import AgentLauncher
-from accord.check.check_script import (
-    AgentCheckScript,
-    CheckScript,
-    ClientCheckScript,
-    ScriptT,
-    script_for_agent,
-    script_for_client,
-)
-from accord.check.checked_connection import CheckTimeouts, ConnectionOver, WireLine, has_capability
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, ClientTraits, tail
+from accord.check.check_fixture import CheckFixture, ProgramTraits
+from accord.check.check_script import AgentCheckScript, ClientCheckScript, ScriptT, script_for
+from accord.check.checked_connection import CheckTimeouts, ConnectionOver, has_capability
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientFixture, tail
 from accord.check.client.client_process import ClientLauncher
 from accord.check.findings import (
     CHAPTERS,
@@ -35,7 +29,6 @@ from accord.check.findings import (
     CaseUnavailable,
     CheckCase,
     CheckReport,
-    Fault,
     RuleId,
     RuleNotes,
     checked_rule,
@@ -43,8 +36,10 @@ from accord.check.findings import (
 )
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, UsageError
-from accord.schema.conformance_rules import find_rules
+from accord.schema.conformance_rules import RuleSide, find_rules
+from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import WireLine
 
 Progress = Callable[[int, int, Sequence[str]], None]
 """Called when a case starts or ends: the number of finished cases, of all cases, and the running ones."""
@@ -71,21 +66,7 @@ class CheckOptions(Struct, Generic[ScriptT], frozen=True, kw_only=True):
     """Set it to end the run early; the report then has the results of the finished cases."""
 
 
-class CaseFixture(Protocol):
-    """The fixture of a case, for agents or clients."""
-
-    root: Path
-
-    def output_tail(self) -> str:
-        """The end of the program's output, if it may explain why a case ended early; else empty."""
-        ...
-
-    async def aclose(self) -> None:
-        """End all processes and check the recorded messages."""
-        ...
-
-
-FixtureT = TypeVar("FixtureT", bound=CaseFixture)
+FixtureT = TypeVar("FixtureT", bound=CheckFixture[Any])
 
 
 class CheckRun(Generic[FixtureT]):
@@ -181,19 +162,13 @@ class CheckRun(Generic[FixtureT]):
         shutil.rmtree(fixture.root, ignore_errors=True)
 
 
-def select_cases(cases: Sequence[CheckCase[FixtureT]], rules: Sequence[RuleId]) -> list[CheckCase[FixtureT]]:
-    """The cases that test one of these rules. For `schema` alone, all cases."""
-    if list(rules) == [SCHEMA]:
-        return list(cases)
-    return [case for case in cases if set(case.rules) & set(rules)]
-
-
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """A temporary folder for the run."""
     return tempfile.TemporaryDirectory(prefix="accord-check-", ignore_cleanup_errors=True)
 
 
 WorkT = TypeVar("WorkT")
+LauncherT = TypeVar("LauncherT")
 
 
 async def until_stopped(work: Coroutine[Any, Any, WorkT], stop: asyncio.Event | None) -> WorkT:
@@ -212,29 +187,6 @@ async def until_stopped(work: Coroutine[Any, Any, WorkT], stop: asyncio.Event | 
     return task.result()
 
 
-def make_report(
-    kind: str,
-    info: Any,
-    script: CheckScript,
-    notes: RuleNotes,
-    rules: Sequence[RuleId],
-    untested: Mapping[int, str],
-    *,
-    interrupted: str = "",
-) -> CheckReport:
-    """The findings on these rules. `info` is the program's `agentInfo` or `clientInfo`."""
-    for number, reason in untested.items():
-        notes.add_not_shown(number, f"not tested: {reason}")
-    return CheckReport(
-        kind=kind,
-        name=str(at(info, "name") or "unknown"),
-        version=str(at(info, "version") or ""),
-        script=script.name,
-        findings=make_findings(notes, rules, ours=script.ours),
-        interrupted=interrupted,
-    )
-
-
 def select_rules(rules: Sequence[RuleId], only: Sequence[str], skip: Sequence[str]) -> list[RuleId]:
     """The rules named by `only`, or all, without those named by `skip`."""
     included = _find_rules(rules, only) if only else set(rules)
@@ -247,10 +199,10 @@ def select_rules(rules: Sequence[RuleId], only: Sequence[str], skip: Sequence[st
 
 def require_rules(report: CheckReport, rules: Sequence[RuleId], needed_names: Sequence[str]) -> CheckReport:
     """A copy of the report in which "not shown" is "fail" for the needed rules."""
-    needed = {str(rule) for rule in _find_rules(rules, needed_names)}
+    needed = _find_rules(rules, needed_names)
     findings = [
         structs.replace(finding, verdict="fail", why=f"required, but not shown: {finding.why}")
-        if finding.verdict == "not shown" and finding.rule.id in needed
+        if finding.verdict == "not shown" and finding.rule.slug in needed
         else finding
         for finding in report.findings
     ]
@@ -267,69 +219,129 @@ def _find_rules(rules: Sequence[RuleId], lists: Sequence[str]) -> set[RuleId]:
 
 
 def _rules_of_name(rules: Sequence[RuleId], name: str) -> set[RuleId]:
-    """The rules of a chapter, a level, a stability, an id, or a range of numbers."""
+    """The rules of a chapter, a level, a stability, a slug, a number, or a range of numbers."""
+    checked = [checked_rule(rule) for rule in rules]
+    named: set[RuleId] = set()
     if name in CHAPTERS:
-        return {rule for rule in rules if checked_rule(str(rule)).chapter == name}
-    if name in ("must", "should"):
-        return {rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).level == name.upper()}
-    if name in ("stable", "unstable"):
-        return {
-            rule for rule in rules if rule != SCHEMA and checked_rule(str(rule)).stable == (name == "stable")
-        }
-    named: set[RuleId] = {rule for rule in rules if rule == name}
-    if named:
+        named = {rule.slug for rule in checked if rule.chapter == name}
+    elif name in ("must", "should"):
+        named = {rule.slug for rule in checked if rule.slug != SCHEMA and rule.level == name.upper()}
+    elif name in ("stable", "unstable"):
+        named = {rule.slug for rule in checked if rule.slug != SCHEMA and rule.stable == (name == "stable")}
+    elif name in rules:
+        named = {name}
+    elif numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", name):
+        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+        named = {rule.slug for rule in checked if rule.id.isdecimal() and first <= int(rule.id) <= last}
+    if named or name in (*CHAPTERS, "must", "should", "stable", "unstable"):
         return named
-    first, dash, last = name.partition("-")
-    if first.isdecimal() and (not dash or last.isdecimal()):
-        first_number, last_number = int(first), int(last if dash else first)
-        known: set[RuleId] = {
-            rule for rule in rules if isinstance(rule, int) and first_number <= rule <= last_number
-        }
-        if known:
-            return known
     raise UsageError(
-        f"unknown rule {name!r}; use numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
-        f"{', '.join(CHAPTERS)}"
+        f"unknown rule {name!r}; use slugs (prompt.text-block), numbers (15 or 15-20), `schema`, `must`, "
+        f"`should`, or a chapter: {', '.join(CHAPTERS)}"
     )
 
 
-_AGENT_MODULES: Final = (
-    "connection_cases",
-    "session_setup_cases",
-    "session_resume_cases",
-    "session_list_cases",
-    "turn_cases",
-    "permission_cases",
-    "option_cases",
-    "client_fault_cases",
+class CheckKind(NamedTuple, Generic[FixtureT, ScriptT]):
+    """How programs of one kind are checked."""
+
+    side: Side
+    script_type: type[ScriptT]
+    modules: tuple[str, ...]
+    """The modules of its cases, in the order in which they run."""
+    faults: tuple[RuleId, ...]
+    """The faults of the other side that it is tested with."""
+    untested: Mapping[RuleId, str]
+    """Rules without a case, each with the reason."""
+
+    @property
+    def cases(self) -> list[CheckCase[FixtureT]]:
+        """All cases."""
+        modules = [import_module(f"accord.check.{self.side}.{name}") for name in self.modules]
+        return [case for module in modules for case in module.case.cases]
+
+    @property
+    def rules(self) -> list[RuleId]:
+        """All rules, in order."""
+        side: RuleSide = "AGENT" if self.side == "agent" else "CLIENT"
+        return [SCHEMA, *(rule.slug for rule in find_rules(side=side)), *self.faults]
+
+    def cases_for(self, rules: Sequence[RuleId]) -> list[CheckCase[FixtureT]]:
+        """The cases that test one of these rules. For `schema` alone, all cases."""
+        if list(rules) == [SCHEMA]:
+            return self.cases
+        return [case for case in self.cases if set(case.rules) & set(rules)]
+
+    def report(
+        self,
+        traits: ProgramTraits,
+        script: ScriptT,
+        notes: RuleNotes,
+        rules: Sequence[RuleId],
+        interrupted: str = "",
+    ) -> CheckReport:
+        """The findings on these rules."""
+        for rule, reason in self.untested.items():
+            notes.add_not_shown(rule, f"not tested: {reason}")
+        return CheckReport(
+            kind=self.side,
+            name=str(at(traits.info, "name") or "unknown"),
+            version=str(at(traits.info, "version") or ""),
+            script=script.name,
+            findings=make_findings(notes, rules, ours=script.ours),
+            interrupted=interrupted,
+        )
+
+
+AGENTS: Final = CheckKind[AgentFixture, AgentCheckScript](
+    "agent",
+    AgentCheckScript,
+    (
+        *("connection_cases", "session_setup_cases", "session_resume_cases", "session_list_cases"),
+        *("turn_cases", "permission_cases", "option_cases", "client_fault_cases"),
+    ),
+    tuple(fault for fault in FAULTS if fault != "dialects"),
+    {
+        "cancel-request.agent-own-abort": "the connection does not show why the agent ended a request",
+        "auth.terminal-login-exits": "a login at a terminal needs a user",
+        "elicitation.no-secrets-without-url": "needs an agent that asks for a login during a turn",
+        "system-prompt.precedence": "the input of the model is not on this connection",
+        "mcp.result-counts": "needs an agent that reads a reply with both members",
+    },
 )
 
-AGENT_UNTESTED: Final[dict[int, str]] = {
-    54: "the connection does not show why the agent ended a request",
-    89: "a login at a terminal needs a user",
-    266: "needs an agent that asks for a login during a turn",
-    354: "the input of the model is not on this connection",
-    366: "needs an agent that reads a reply with both members",
-}
-"""Rules without a case, each with the reason."""
-
-
-@cache
-def agent_cases() -> tuple[AgentCase, ...]:
-    """All cases, in the order in which they run."""
-    found: list[AgentCase] = []
-    for name in _AGENT_MODULES:
-        found += import_module(f"accord.check.agent.{name}").CASES
-    return tuple(found)
-
-
-_CLIENT_FAULTS: Final[tuple[Fault, ...]] = tuple(fault for fault in FAULTS if fault != "dialects")
-"""The client faults that agents are tested with."""
-
-
-def agent_rules() -> list[RuleId]:
-    """All rules for agents, in order."""
-    return [SCHEMA, *(rule.id for rule in find_rules(side="AGENT")), *_CLIENT_FAULTS]
+_SCREEN_ONLY: Final = (
+    "session.load-shown-as-history prompt.message-id-starts-message prompt.text-as-markdown "
+    "cancel.open-tool-calls-marked tool-call.default-kind-and-status tool-call.omitted-members-stay "
+    "tool-call.arrays-replace tool-call.terminal-shown-live tool-call.terminal-kept plan.replaced "
+    "mode.mode-id-spelling option.order-kept command.list-replaced session-info.patch "
+    "elicitation.form-review plan.by-id compaction.patch tool-call.name-kept compaction.chunk-creates "
+    "compaction.unknown-status usage.unknown-unit subagent.patch subagent.unknown-state "
+    "subagent.message-by-id"
+)
+CLIENTS: Final = CheckKind[ClientFixture, ClientCheckScript](
+    "client",
+    ClientCheckScript,
+    (
+        *("agent_fault_cases", "handshake_cases", "update_cases"),
+        *("user_decision_cases", "workspace_cases", "session_cases"),
+    ),
+    tuple(FAULTS),
+    {
+        "auth.terminal-capability": "the connection does not show whether a login is possible",
+        "session.roots-not-merged": "the connection does not show what the client stores",
+        "cancel.waits-before-next-prompt": "needs a prompt right after a cancel",
+        "file.unsaved-buffers": "needs an editor with an unsaved buffer",
+        "elicitation.dismissal": "needs a user who dismisses a form",
+        "elicitation.validated": "needs a user who fills in a form",
+        "notice.not-stored": "needs a client that is restarted",
+        "archive.unarchives-before-load": "needs a user who opens an archived session",
+        "status.unknown-value": "needs a client that asks for the status of sessions",
+        "title.shown": "needs a user who sets a title",
+        "system-prompt.sent-again": "needs a client that sends a system prompt",
+        "subagent.own-capabilities": "needs a user who stops a sub-agent",
+        **dict.fromkeys(_SCREEN_ONLY.split(), "only the client's screen shows it"),
+    },
+)
 
 
 async def check_agent(
@@ -341,26 +353,46 @@ async def check_agent(
 
     Raises `NeverStarted` or `HandshakeFailed` if the agent cannot be started or initialized.
     """
-    options = CheckOptions() if options is None else options
-    selected = agent_rules() if rules is None else list(rules)
+    return await _check(AGENTS, launcher, initialize_agent, agent_run, rules, options or CheckOptions())
+
+
+async def check_client(
+    launcher: ClientLauncher,
+    rules: Sequence[RuleId] | None = None,
+    options: CheckOptions[ClientCheckScript] | None = None,
+) -> CheckReport:
+    """Check a client against these rules, or all.
+
+    Raises `NeverStarted` or `HandshakeFailed` if the client cannot be started or sends no prompt.
+    """
+    return await _check(CLIENTS, launcher, observe_client, client_run, rules, options or CheckOptions())
+
+
+async def _check(
+    kind: CheckKind[FixtureT, ScriptT],
+    launcher: LauncherT,
+    observe: Callable[[LauncherT, Path, CheckOptions[ScriptT]], Coroutine[Any, Any, ProgramTraits]],
+    make_run: Callable[[LauncherT, Path, ScriptT, ProgramTraits, CheckOptions[ScriptT]], CheckRun[FixtureT]],
+    rules: Sequence[RuleId] | None,
+    options: CheckOptions[ScriptT],
+) -> CheckReport:
+    selected = kind.rules if rules is None else list(rules)
     with temporary_folder() as folder:
-        first = initialize_agent(launcher, Path(folder, "first"), options)
-        initialize_result = await until_stopped(first, options.stop)
-        script = options.script or script_for_agent(initialize_result.get("agentInfo"))
-        run = agent_run(launcher, Path(folder), script, initialize_result, options)
-        notes = await run.run_cases(select_cases(agent_cases(), selected))
-    info = initialize_result.get("agentInfo")
-    return make_report("agent", info, script, notes, selected, AGENT_UNTESTED, interrupted=run.interrupted)
+        traits = await until_stopped(observe(launcher, Path(folder, "first"), options), options.stop)
+        script = options.script or script_for(traits.info, kind.script_type)
+        run = make_run(launcher, Path(folder), script, traits, options)
+        notes = await run.run_cases(kind.cases_for(selected))
+    return kind.report(traits, script, notes, selected, run.interrupted)
 
 
 def agent_run(
     launcher: AgentLauncher,
     root: Path,
     script: AgentCheckScript,
-    initialize_result: dict[str, Any],
+    traits: ProgramTraits,
     options: CheckOptions[AgentCheckScript],
 ) -> CheckRun[AgentFixture]:
-    """A run with an agent whose `initialize` result is known."""
+    """A run with an agent whose traits are known."""
     tally = TurnTally()
 
     def make_fixture(folder: Path, notes: RuleNotes) -> AgentFixture:
@@ -369,13 +401,13 @@ def agent_run(
             folder, launcher, script, notes, timeouts=timeouts, clock=options.clock, tally=tally
         )
 
-    return CheckRun(root, make_fixture, initialize_result.get("agentCapabilities"), options)
+    return CheckRun(root, make_fixture, traits.capabilities, options)
 
 
 async def initialize_agent(
     launcher: AgentLauncher, root: Path, options: CheckOptions[AgentCheckScript]
-) -> dict[str, Any]:
-    """Start the agent once and return its `initialize` result."""
+) -> ProgramTraits:
+    """Start the agent once and return what its `initialize` result says."""
     fixture = AgentFixture(
         root, launcher, AgentCheckScript(""), RuleNotes(), timeouts=options.timeouts, clock=options.clock
     )
@@ -393,86 +425,18 @@ async def initialize_agent(
             raise HandshakeFailed(f"the agent did not answer initialize: {over}") from None
         if not answer.ok:
             raise HandshakeFailed(f"the agent did not answer initialize: it returned {answer.summary}")
-        return agent.initialize_result
+        result = agent.initialize_result
+        return ProgramTraits(result.get("agentInfo"), result.get("agentCapabilities"))
     finally:
         for agent in fixture.agents:
             await agent.close()
-
-
-_CLIENT_MODULES: Final = (
-    "agent_fault_cases",
-    "handshake_cases",
-    "update_cases",
-    "user_decision_cases",
-    "workspace_cases",
-    "session_cases",
-)
-_SCREEN_ONLY: Final = "only the client's screen shows it"
-
-CLIENT_UNTESTED: Final[dict[int, str]] = {
-    78: "the connection does not show whether a login is possible",
-    135: "the connection does not show what the client stores",
-    171: "needs a prompt right after a cancel",
-    240: "needs an editor with an unsaved buffer",
-    272: "needs a user who dismisses a form",
-    273: "needs a user who fills in a form",
-    315: "needs a client that is restarted",
-    340: "needs a user who opens an archived session",
-    345: "needs a client that asks for the status of sessions",
-    350: "needs a user who sets a title",
-    356: "needs a client that sends a system prompt",
-    379: "needs a user who stops a sub-agent",
-    **dict.fromkeys(
-        (
-            *(108, 149, 150, 166, 184, 185, 186, 191, 192, 204, 211, 223, 228, 231, 279, 286, 294, 311, 317),
-            *(319, 321, 377, 380, 382),
-        ),
-        _SCREEN_ONLY,
-    ),
-}
-"""Rules without a case, each with the reason."""
-
-
-@cache
-def client_cases() -> tuple[ClientCase, ...]:
-    """All cases, in the order in which they run."""
-    found: list[ClientCase] = []
-    for name in _CLIENT_MODULES:
-        found += import_module(f"accord.check.client.{name}").CASES
-    return tuple(found)
-
-
-def client_rules() -> list[RuleId]:
-    """All rules for clients, in order."""
-    return [SCHEMA, *(rule.id for rule in find_rules(side="CLIENT")), *FAULTS]
-
-
-async def check_client(
-    launcher: ClientLauncher,
-    rules: Sequence[RuleId] | None = None,
-    options: CheckOptions[ClientCheckScript] | None = None,
-) -> CheckReport:
-    """Check a client against these rules, or all.
-
-    Raises `NeverStarted` or `HandshakeFailed` if the client cannot be started or sends no prompt.
-    """
-    options = CheckOptions() if options is None else options
-    selected = client_rules() if rules is None else list(rules)
-    with temporary_folder() as folder:
-        traits = await until_stopped(observe_client(launcher, Path(folder, "first"), options), options.stop)
-        script = options.script or script_for_client(traits.info)
-        run = client_run(launcher, Path(folder), script, traits, options)
-        notes = await run.run_cases(select_cases(client_cases(), selected))
-    return make_report(
-        "client", traits.info, script, notes, selected, CLIENT_UNTESTED, interrupted=run.interrupted
-    )
 
 
 def client_run(
     launcher: ClientLauncher,
     root: Path,
     script: ClientCheckScript,
-    traits: ClientTraits,
+    traits: ProgramTraits,
     options: CheckOptions[ClientCheckScript],
 ) -> CheckRun[ClientFixture]:
     """A run with a client whose traits are known."""
@@ -487,7 +451,7 @@ def client_run(
 
 async def observe_client(
     launcher: ClientLauncher, root: Path, options: CheckOptions[ClientCheckScript]
-) -> ClientTraits:
+) -> ProgramTraits:
     """Run one plain turn to learn the client's traits. Raises `HandshakeFailed` if it sends no prompt."""
     script = options.script or ClientCheckScript("")
     fixture = ClientFixture(
@@ -506,7 +470,7 @@ async def observe_client(
         exits_after_turn = await fixture.process.wait(options.timeouts.exit)
         prints_messages = ANSWER_TEXT in fixture.process.stdout
         request = next(line for line in turn.client.lines if _is_opening_call(line))
-        return ClientTraits(
+        return ProgramTraits(
             at(request.params, "clientInfo"),
             turn.client.client_capabilities,
             prints_messages,

@@ -17,11 +17,18 @@ class CheckScript(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     """A script. `ACTIONS` says what each action makes the program do; the JSON member is `acts`."""
 
     ACTIONS: ClassVar[Mapping[str, str]] = {}
+    SHIPPED: ClassVar[tuple[str, str]] = ("", "")
+    """The scripts that ship: for Accord's own program, and for others."""
 
     name: str
     ours: bool = False
     """Whether the program belongs to Accord, so that Accord's own choices apply to it."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The names (`agentInfo.name`, `clientInfo.name`) of the programs it is for."""
+        return ()
 
     def accepts_code(self, code: Any, accords: int) -> bool:
         """Whether an error has an acceptable code, where the protocol names none.
@@ -54,6 +61,13 @@ def shipped_script(name: str, script_type: type[ScriptT]) -> ScriptT:
     """A script that ships with Accord."""
     file = f"{name}.json"
     return _parse_script(files("accord.check").joinpath("scripts", file).read_bytes(), file, script_type)
+
+
+def script_for(info: Any, script_type: type[ScriptT]) -> ScriptT:
+    """The shipped script for a program's name, or the one for other programs."""
+    own, others = script_type.SHIPPED
+    script = shipped_script(own, script_type)
+    return script if at(info, "name") in script.programs else shipped_script(others, script_type)
 
 
 def _parse_script(data: bytes, source: str, script_type: type[ScriptT]) -> ScriptT:
@@ -120,6 +134,7 @@ class AgentCheckScript(CheckScript, frozen=True, rename="camel"):
     """A script for an agent; docs/check.md describes the format."""
 
     ACTIONS: ClassVar[Mapping[str, str]] = AGENT_ACTIONS
+    SHIPPED: ClassVar[tuple[str, str]] = ("accord", "plain")
 
     agents: tuple[str, ...] = ()
     """The names (`agentInfo.name`) of the agents it is for."""
@@ -133,16 +148,14 @@ class AgentCheckScript(CheckScript, frozen=True, rename="camel"):
     """A folder that the agent refuses as an additional root."""
     acts: dict[str, str | ScriptedPrompt] = field(default_factory=dict[str, str | ScriptedPrompt])
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return self.agents
+
     def action(self, name: str) -> ScriptedPrompt | None:
         """The action with this name, or None."""
         action = self.acts.get(name)
         return ScriptedPrompt(action) if isinstance(action, str) else action
-
-
-def script_for_agent(agent_info: Any) -> AgentCheckScript:
-    """The shipped script for the agent's name; `plain.json` for unknown names."""
-    script = shipped_script("accord", AgentCheckScript)
-    return script if at(agent_info, "name") in script.agents else shipped_script("plain", AgentCheckScript)
 
 
 CLIENT_ACTIONS: Final = {
@@ -182,12 +195,17 @@ class ClientCheckScript(CheckScript, frozen=True, rename="camel"):
     """A script for a client; docs/check.md describes the format."""
 
     ACTIONS: ClassVar[Mapping[str, str]] = CLIENT_ACTIONS
+    SHIPPED: ClassVar[tuple[str, str]] = ("run", "none")
 
     clients: tuple[str, ...] = ()
     """The names (`clientInfo.name`) of the clients it is for."""
     cancels: bool = False
     """Whether an interrupt (Ctrl-C) cancels the turn."""
     acts: dict[str, tuple[str, ...] | ScriptedCommand] = field(default_factory=dict[str, Any])
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return self.clients
 
     def action(self, name: str) -> ScriptedCommand | None:
         """The action with this name, or None."""
@@ -202,9 +220,3 @@ def write_files(action: ScriptedCommand, values: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = content if isinstance(content, str) else msgspec.json.encode(content).decode()
         path.write_text(fill_placeholders(data, values), "utf-8")
-
-
-def script_for_client(client_info: Any) -> ClientCheckScript:
-    """The shipped script for the client's name; `none.json` for unknown names."""
-    script = shipped_script("run", ClientCheckScript)
-    return script if at(client_info, "name") in script.clients else shipped_script("none", ClientCheckScript)

@@ -6,151 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import count
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from accord.check.findings import Evidence, RuleId, RuleNotes
+from accord.check.findings import RuleId, RuleNotes
 from accord.clock import Clock, within
-from accord.schema.codec import NotJson, parse_json
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import Evidence, WireLine, count_values, read_wire_line
 from accord.wire.envelope import Message, id_key
-from accord.wire.transport import DEFAULT_LIMIT, Frame, TransportEnd
-
-MAX_VALUES_PER_MESSAGE: Final = 200_000
-"""Lines with more values are not judged; validating them would take minutes."""
-MAX_DEPTH: Final = 100
-"""Lines with deeper nesting are not judged; validation is recursive."""
-
-_HEAD_BYTES: Final = 4096
-
-
-class WireLine(NamedTuple):
-    """One line of a connection.
-
-    `message` is None if the line is not a JSON object, or too big to be judged; then `skip_reason` says why.
-    """
-
-    connection: str
-    number: int
-    sender: Side
-    data: bytes
-    message: Message | None
-    skip_reason: str = ""
-
-    @property
-    def evidence(self) -> Evidence:
-        """The line as evidence for a verdict."""
-        return Evidence(self.connection, self.number, self.sender, self.data)
-
-    @property
-    def method(self) -> str:
-        """The method; empty for answers and invalid lines."""
-        found = (self.message or {}).get("method")
-        return found if isinstance(found, str) else ""
-
-    @property
-    def params(self) -> Any:
-        """The params, or None."""
-        return (self.message or {}).get("params")
-
-    @property
-    def id(self) -> Any:
-        """The id, or None."""
-        return (self.message or {}).get("id")
-
-    @property
-    def is_request(self) -> bool:
-        """Whether it is a request."""
-        return bool(self.method) and "id" in (self.message or {})
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether it is an answer, valid or not."""
-        message = self.message or {}
-        return bool(message) and "method" not in message and ("result" in message or "error" in message)
-
-    @property
-    def may_answer(self) -> bool:
-        """Whether it was skipped and may be an answer: its start has no `method`."""
-        return bool(self.skip_reason) and b'"method"' not in self.data[:_HEAD_BYTES]
-
-    @property
-    def is_malformed(self) -> bool:
-        """Whether it is no message; a peer may answer it with an error without an id."""
-        return bool(self.data.strip()) and not self.method and not self.is_answer
-
-    @property
-    def batch(self) -> list[Message]:
-        """The messages of a batch; empty if the line is not an array of objects."""
-        if self.message is not None or self.skip_reason or self.data.lstrip()[:1] != b"[":
-            return []
-        try:
-            items = parse_json(self.data)
-        except NotJson:
-            return []
-        return (
-            cast(list[Message], items)
-            if isinstance(items, list) and all(isinstance(item, dict) for item in cast(list[Any], items))
-            else []
-        )
-
-    @property
-    def update(self) -> Message:
-        """The session update, or an empty dict."""
-        update = at(self.params, "update") if self.method == "session/update" else None
-        return cast(Message, update) if isinstance(update, dict) else {}
-
-    @property
-    def kind(self) -> str:
-        """The kind of the session update, or empty."""
-        found = self.update.get("sessionUpdate")
-        return found if isinstance(found, str) else ""
-
-    @property
-    def session(self) -> str:
-        """The session id, or empty."""
-        found = at(self.params, "sessionId")
-        return found if isinstance(found, str) else ""
-
-
-def parse_line(connection: str, number: int, sender: Side, frame: Frame) -> WireLine:
-    """Parse a received or sent frame."""
-    if not isinstance(frame, bytes):
-        reason = f"a message of {frame.size} bytes, over the limit of {DEFAULT_LIMIT // 1024 // 1024} MiB"
-        return WireLine(connection, number, sender, frame.head, None, reason)
-    if count_values(frame) > MAX_VALUES_PER_MESSAGE:
-        reason = f"a message with more than {MAX_VALUES_PER_MESSAGE} values"
-        return WireLine(connection, number, sender, frame, None, reason)
-    try:
-        value = parse_json(frame)
-        deep = frame.count(b"[") + frame.count(b"{") > MAX_DEPTH and _is_deep(value)
-    except NotJson as error:
-        value, deep = None, isinstance(error.__context__, RecursionError)
-    if deep:
-        return WireLine(connection, number, sender, frame, None, f"a message nested over {MAX_DEPTH} levels")
-    message = cast(Message, value) if isinstance(value, dict) else None
-    return WireLine(connection, number, sender, frame, message)
-
-
-def count_values(data: bytes) -> int:
-    """An upper bound for the number of JSON values in a line."""
-    return data.count(b",") + data.count(b"[") + data.count(b"{") + 1
-
-
-def _is_deep(value: Any) -> bool:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner += cast(Message, item).values()
-            elif isinstance(item, list):
-                inner += cast(list[Any], item)
-        level = inner
-    return bool(level)
-
+from accord.wire.transport import Frame, TransportEnd
 
 Reply: TypeAlias = Message | None
 """`{"result": ...}` or `{"error": ...}`; None leaves the request unanswered."""
@@ -189,26 +55,6 @@ def remove_capabilities(capabilities: Mapping[str, Any], paths: Sequence[str]) -
             inner = inner[parent]
         inner.pop(last, None)
     return copy
-
-
-class CallRecord(NamedTuple):
-    """A request of one side with its answers; there should be exactly one."""
-
-    request: WireLine
-    answers: list[WireLine]
-
-
-def pair_calls(lines: list[WireLine], sender: Side) -> list[CallRecord]:
-    """The requests of one side, each with its answers. A reused id starts a new request."""
-    calls: list[CallRecord] = []
-    last_calls: dict[str, CallRecord] = {}
-    for line in lines:
-        if line.sender == sender and line.is_request:
-            calls.append(CallRecord(line, []))
-            last_calls[id_key(line.id)] = calls[-1]
-        elif line.sender != sender and line.is_answer and id_key(line.id) in last_calls:
-            last_calls[id_key(line.id)].answers.append(line)
-    return calls
 
 
 class CheckTimeouts(Struct, frozen=True):
@@ -273,7 +119,7 @@ class CallAnswer(NamedTuple):
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """Request and answer as evidence."""
-        return (self.request.evidence, self.line.evidence)
+        return (*self.request.evidence, *self.line.evidence)
 
 
 class CheckedConnection(ABC):
@@ -353,7 +199,7 @@ class CheckedConnection(ABC):
             self.stop_reading()
 
     def _record_line(self, sender: Side, frame: Frame) -> WireLine:
-        line = parse_line(self.name, len(self.lines) + 1, sender, frame)
+        line = read_wire_line(self.name, len(self.lines) + 1, sender, frame)
         self.lines.append(line)
         return line
 
@@ -464,7 +310,7 @@ class CheckedConnection(ABC):
         skipped = next((line for line in self.lines[request.number :] if line.may_answer), None)
         if skipped is not None:
             reason = f"{skipped.skip_reason}, which may be the answer to {request_name}"
-            self.notes.add_unjudged(rule, reason, (request.evidence, skipped.evidence))
+            self.notes.add_unjudged(rule, reason, request, skipped)
             return ConnectionOver(reason)
         if self.flood:
             reason = f"{request_name} was not answered in {self.flood}"
@@ -474,7 +320,7 @@ class CheckedConnection(ABC):
             reason += f"; stderr: {stderr_line[:200]}" if stderr_line else ""
         else:
             reason = f"{request_name} was not answered within {seconds:g} seconds"
-        self.notes.add_fail(rule, reason, (request.evidence,))
+        self.notes.add_fail(rule, reason, request)
         return ConnectionOver(reason)
 
     async def call(

@@ -2,34 +2,23 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from accord.schema.conformance_rules import RULES, ConformanceRule
-from accord.trace.redaction import redact_frame
-from accord.trace.text_redaction import redact_text
+from accord.schema.conformance_rules import RULES
+from accord.trace.wire_line import Evidence
 
 Verdict: TypeAlias = Literal["pass", "fail", "warn", "not applicable", "not shown"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("pass", "fail", "warn", "not applicable", "not shown")
 
-SCHEMA: Final[Literal["schema"]] = "schema"
-"""The id of the check that every message matches the schema, where no numbered rule says so."""
+SCHEMA: Final = "schema"
+"""The id of the check that every message matches the schema, where no other rule says so."""
 
-Fault: TypeAlias = Literal[
-    "fault-dies",
-    "fault-stalls",
-    "fault-twice",
-    "fault-unknown-ids",
-    "fault-types",
-    "fault-huge",
-    "fault-noise",
-    "fault-slow",
-    "fault-pieces",
-    "fault-reordered",
-    "dialects",
-]
-FAULTS: Final[dict[Fault, tuple[str, str]]] = {
+RuleId: TypeAlias = str
+"""The slug of a conformance rule, `schema`, or a fault."""
+
+FAULTS: Final[dict[RuleId, tuple[str, str]]] = {
     "fault-dies": ("Ends clearly when the other side dies, in any phase", "Die in each phase"),
     "fault-stalls": ("Continues, or ends clearly, when the other side does not answer", "Answer nothing"),
     "fault-twice": ("A second answer changes nothing", "Answer twice, the second time differently"),
@@ -49,41 +38,33 @@ FAULTS: Final[dict[Fault, tuple[str, str]]] = {
 CHAPTERS: Final[dict[str, str]] = {**RULES.chapters, "faults": "When the other side misbehaves"}
 """The chapters of a report: key to title."""
 
-_MAX_TEXT_CHARACTERS: Final = 1200
-_MAX_REDACTED_BYTES: Final = 1024 * 1024
 
-
-class Evidence(Struct, frozen=True):
-    """One line of a connection, as evidence for a verdict."""
-
-    connection: str
-    number: int
-    sender: str
-    data: bytes
+class HasEvidence(Protocol):
+    """Something that lines of a connection show: a line, a call with its answer, a turn."""
 
     @property
-    def text(self) -> str:
-        """The line as text for reports, without secrets and shortened."""
-        head = self.data if len(self.data) <= _MAX_REDACTED_BYTES else self.data[:_MAX_REDACTED_BYTES]
-        try:
-            text = redact_frame(head).decode()
-        except UnicodeDecodeError:
-            text = redact_text(head.decode("utf-8", "backslashreplace"))
-        if len(text) > _MAX_TEXT_CHARACTERS:
-            text = f"{text[:_MAX_TEXT_CHARACTERS]}... ({len(self.data)} bytes)"
-        return text
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The lines."""
+        ...
 
 
 class CheckedRule(Struct, frozen=True):
     """A rule of the protocol, `schema`, or a fault."""
 
+    slug: str
     id: str
+    """Its number, if it has one; otherwise the slug."""
     chapter: str
     level: str
     basis: str
     stable: bool
     text: str
     how: str
+
+    @property
+    def label(self) -> str:
+        """The slug with the number, as reports show it."""
+        return self.slug if self.id == self.slug else f"{self.slug} ({self.id})"
 
 
 class Finding(Struct, frozen=True):
@@ -96,10 +77,11 @@ class Finding(Struct, frozen=True):
     frames: tuple[Evidence, ...] = ()
 
 
-def checked_rule(id: str) -> CheckedRule:
-    """The rule with this id."""
-    if id == SCHEMA:
+def checked_rule(rule: RuleId) -> CheckedRule:
+    """The rule with this slug."""
+    if rule == SCHEMA:
         return CheckedRule(
+            slug=SCHEMA,
             id=SCHEMA,
             chapter="framing",
             level="MUST",
@@ -108,23 +90,20 @@ def checked_rule(id: str) -> CheckedRule:
             text="Every message it sends matches the schema, also where no other rule says so",
             how="Strict validation of every message",
         )
-    if id in FAULTS:
-        text, how = FAULTS[id]
-        level = "SHOULD" if id == "dialects" else "MUST"
-        basis = "Accord" if id == "dialects" else "I"
-        return CheckedRule(id=id, chapter="faults", level=level, basis=basis, stable=True, text=text, how=how)
-    return _from_conformance_rule(RULES[int(id)])
-
-
-def _from_conformance_rule(rule: ConformanceRule) -> CheckedRule:
+    if rule in FAULTS:
+        text, how = FAULTS[rule]
+        level, basis = ("SHOULD", "Accord") if rule == "dialects" else ("MUST", "I")
+        return CheckedRule(rule, rule, "faults", level, basis, stable=True, text=text, how=how)
+    found = RULES.by_slug[rule]
     return CheckedRule(
-        id=str(rule.id),
-        chapter=rule.chapter,
-        level=rule.level or "",
-        basis=rule.basis,
-        stable=rule.status == "stable",
-        text=rule.text,
-        how=rule.how,
+        slug=rule,
+        id=str(found.id),
+        chapter=found.chapter,
+        level=found.level or "",
+        basis=found.basis,
+        stable=found.status == "stable",
+        text=found.text,
+        how=found.how,
     )
 
 
@@ -135,8 +114,6 @@ def failure_verdict(checked: CheckedRule, *, ours: bool) -> Verdict:
     return "fail"
 
 
-RuleId: TypeAlias = int | Literal["schema"] | Fault
-"""The number of a conformance rule, `schema`, or a fault."""
 Outcome: TypeAlias = Literal["fail", "unjudged", "pass", "not applicable", "not shown"]
 
 _DECISIVE_ORDER: Final[tuple[Outcome, ...]] = ("fail", "unjudged", "pass", "not applicable", "not shown")
@@ -167,19 +144,17 @@ class RuleNotes:
         self._repeats: Counter[tuple[RuleId, Outcome, str]] = Counter()
         self._counts: Counter[tuple[RuleId, Outcome]] = Counter()
 
-    def add_pass(self, rule: RuleId, reason: str, frames: Iterable[Evidence] = ()) -> None:
+    def add_pass(self, rule: RuleId, reason: str, *shown: HasEvidence) -> None:
         """The rule was tested and kept."""
-        self._add(rule, "pass", reason, frames)
+        self._add(rule, "pass", reason, shown)
 
-    def add_fail(
-        self, rule: RuleId, reason: str, frames: Iterable[Evidence] = (), *, from_schema: bool = False
-    ) -> None:
+    def add_fail(self, rule: RuleId, reason: str, *shown: HasEvidence, from_schema: bool = False) -> None:
         """The rule was broken. `from_schema`: schema validation found it."""
-        self._add(rule, "fail", reason, frames, from_schema=from_schema)
+        self._add(rule, "fail", reason, shown, from_schema=from_schema)
 
-    def add_unjudged(self, rule: RuleId, reason: str, frames: Iterable[Evidence] = ()) -> None:
+    def add_unjudged(self, rule: RuleId, reason: str, *shown: HasEvidence) -> None:
         """A message could not be judged: the rule is "not shown" even if it was kept elsewhere."""
-        self._add(rule, "unjudged", reason, frames)
+        self._add(rule, "unjudged", reason, shown)
 
     def add_not_applicable(self, rule: RuleId, reason: str) -> None:
         """The rule does not apply: the program does not support the feature."""
@@ -201,13 +176,13 @@ class RuleNotes:
         passed: bool,
         pass_reason: str,
         fail_reason: str,
-        evidence: Iterable[Evidence] = (),
+        *shown: HasEvidence,
     ) -> bool:
         """Note a pass or a failure, each with its reason; returns `passed`."""
         if passed:
-            self.add_pass(rule, pass_reason, evidence)
+            self.add_pass(rule, pass_reason, *shown)
         else:
-            self.add_fail(rule, fail_reason, evidence)
+            self.add_fail(rule, fail_reason, *shown)
         return passed
 
     def for_rule(self, rule: RuleId) -> list[RuleNote]:
@@ -223,7 +198,7 @@ class RuleNotes:
         rule: RuleId,
         outcome: Outcome,
         reason: str,
-        frames: Iterable[Evidence],
+        shown: Iterable[HasEvidence],
         *,
         from_schema: bool = False,
     ) -> None:
@@ -231,7 +206,8 @@ class RuleNotes:
         if self._repeats[rule, outcome, reason] < _MAX_FRAMES and self._counts[rule, outcome] < _MAX_NOTES:
             self._repeats[rule, outcome, reason] += 1
             self._counts[rule, outcome] += 1
-            self.entries.append(RuleNote(rule, outcome, reason, tuple(frames), self.case, from_schema))
+            frames = tuple(frame for one in shown for frame in one.evidence)
+            self.entries.append(RuleNote(rule, outcome, reason, frames, self.case, from_schema))
 
 
 def make_findings(notes: RuleNotes, rules: Sequence[RuleId], *, ours: bool) -> list[Finding]:
@@ -246,7 +222,7 @@ def make_findings(notes: RuleNotes, rules: Sequence[RuleId], *, ours: bool) -> l
 
 
 def _make_finding(rule: RuleId, notes: list[RuleNote], ours: bool) -> Finding:
-    checked = checked_rule(str(rule))
+    checked = checked_rule(rule)
     noted: list[Outcome] = sorted((note.outcome for note in notes), key=_DECISIVE_ORDER.index)
     outcome: Outcome = noted[0] if noted else "not shown"
     decisive = [note for note in notes if note.outcome == outcome]
@@ -311,6 +287,7 @@ class CheckReport(Struct, frozen=True):
 
 
 FixtureT = TypeVar("FixtureT")
+CaseFunction: TypeAlias = Callable[[FixtureT], Awaitable[None]]
 
 
 class CaseUnavailable(Exception):
@@ -326,5 +303,23 @@ class CheckCase(NamedTuple, Generic[FixtureT]):
     name: str
     about: str
     rules: tuple[RuleId, ...]
-    run: Callable[[FixtureT], Awaitable[None]]
+    run: CaseFunction[FixtureT]
     capability: str = ""
+
+
+class CaseList(Generic[FixtureT]):
+    """The cases of a module, in order. A case is added by calling the list as a decorator."""
+
+    def __init__(self) -> None:
+        self.cases: list[CheckCase[FixtureT]] = []
+
+    def __call__(
+        self, name: str, about: str, rules: str, capability: str = ""
+    ) -> Callable[[CaseFunction[FixtureT]], CaseFunction[FixtureT]]:
+        """Add the decorated function as a case. `rules` are separated by spaces."""
+
+        def add(run: CaseFunction[FixtureT]) -> CaseFunction[FixtureT]:
+            self.cases.append(CheckCase(name, about, tuple(rules.split()), run, capability))
+            return run
+
+        return add

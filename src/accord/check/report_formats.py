@@ -33,6 +33,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
     return {
         "id": rule.id,
+        "slug": rule.slug,
         "chapter": rule.chapter,
         "level": rule.level,
         "stable": rule.stable,
@@ -89,7 +90,7 @@ def report_junit(report: CheckReport) -> bytes:
 
 def _add_junit_case(suite: ElementTree.Element, chapter: str, finding: Finding) -> None:
     rule = finding.rule
-    name = f"{rule.id} {_xml_text(rule.text)}"
+    name = f"{rule.label} {_xml_text(rule.text)}"
     case = ElementTree.SubElement(suite, "testcase", classname=f"acp.{chapter}", name=name)
     frames = "\n".join(f"{frame.sender} {frame.number}: {frame.text}" for frame in finding.frames)
     match finding.verdict:
@@ -118,16 +119,16 @@ h1 { font-size: 1.3rem; margin-bottom: .2rem } h2 { font-size: 1.05rem; margin: 
 form { position: sticky; top: 0; background: Canvas; padding: .5rem 0;
   display: flex; gap: 1rem; flex-wrap: wrap; align-items: center }
 details { border-top: 1px solid var(--line) }
-summary { display: grid; grid-template-columns: 4rem 8rem 1fr 9rem; gap: .6rem;
+summary { display: grid; grid-template-columns: 18rem 8rem 1fr 9rem; gap: .6rem;
   cursor: pointer; list-style: none; padding: .2rem 0 }
-.id { text-align: right; opacity: .7 } .level { opacity: .7; text-align: right }
+.id { opacity: .7 } .level { opacity: .7; text-align: right }
 .pass .verdict { color: var(--pass) } .fail .verdict { color: var(--fail); font-weight: 600 }
 .warn .verdict { color: var(--warn); font-weight: 600 }
 .not-applicable .verdict, .not-shown .verdict { color: var(--none) }
-p { margin: .2rem 0 .2rem 4.6rem }
-pre { margin: .2rem 0 .4rem 4.6rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px }
+p { margin: .2rem 0 .2rem 1rem }
+pre { margin: .2rem 0 .4rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px }
 [hidden] { display: none }
-@media (max-width: 45rem) { summary { grid-template-columns: 3rem 6rem 1fr } .level { display: none } }
+@media (max-width: 45rem) { summary { grid-template-columns: 8rem 6rem 1fr } .level { display: none } }
 </style></head><body>
 """
 _HTML_TAIL: Final = """<script>
@@ -168,7 +169,7 @@ def report_html(report: CheckReport, *, date: str) -> Iterator[str]:
 def _html_row(finding: Finding) -> str:
     rule = finding.rule
     cells = (
-        f'<span class="id">{rule.id}</span><span class="verdict">{finding.verdict}</span>'
+        f'<span class="id">{rule.label}</span><span class="verdict">{finding.verdict}</span>'
         f"<span>{_html_text(rule.text)}</span>"
         f'<span class="level">{rule.level}{"" if rule.stable else " · unstable"}</span>'
     )
@@ -229,7 +230,7 @@ def report_text(report: CheckReport, *, verbose: bool = False, quiet: bool = Fal
                 yield from _finding_lines(finding)
     if "not shown" not in printed_verdicts:
         yield ""
-        ids = ", ".join(finding.rule.id for finding in not_shown)
+        ids = ", ".join(finding.rule.label for finding in not_shown)
         yield f"Not shown: {ids} (use --verbose for the reasons)"
     yield ""
     if report.interrupted:
@@ -245,15 +246,15 @@ def totals_line(report: CheckReport) -> str:
 def _finding_lines(finding: Finding) -> Iterator[str]:
     rule = finding.rule
     level = f"{rule.level}{'' if rule.stable else ', unstable'}"
-    yield f"  {_SIGNS[finding.verdict]} {rule.id:>6}  {finding.verdict}  {rule.text} [{level}; {rule.basis}]"
+    yield f"  {_SIGNS[finding.verdict]} {rule.label}  {finding.verdict}  {rule.text} [{level}; {rule.basis}]"
     if finding.why:
-        yield f"            {_shorten(finding.why, 400)}"
+        yield f"      {_shorten(finding.why, 400)}"
     if finding.verdict in ("fail", "warn"):
         basis = BASES[rule.basis]  # pyright: ignore[reportArgumentType]
-        yield f"            source: {basis}; cases: {', '.join(finding.cases[:4])}"
+        yield f"      source: {basis}; cases: {', '.join(finding.cases[:4])}"
         for frame in finding.frames:
             arrow = "->" if frame.sender == "client" else "<-"
-            yield f"            {arrow} {frame.number:>4}  {_shorten(frame.text, _MAX_FRAME_WIDTH)}"
+            yield f"      {arrow} {frame.number:>4}  {_shorten(frame.text, _MAX_FRAME_WIDTH)}"
 
 
 def _shorten(text: str, width: int) -> str:

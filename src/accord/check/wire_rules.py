@@ -1,25 +1,18 @@
-"""Rules checked on the recorded lines of either side: envelopes, ids, and the messages to validate."""
+"""The record of a connection with either side, and the rules for all of its messages."""
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from accord.check.checked_connection import (
-    CallRecord,
-    CheckedConnection,
-    WireLine,
-    has_capability,
-    pair_calls,
-)
-from accord.check.findings import SCHEMA, RuleId, RuleNotes
-from accord.schema.codec import NotJson, is_utf8, parse_json
-from accord.schema.methods import notification, request
+from accord.check.checked_connection import CheckedConnection, has_capability
+from accord.check.findings import SCHEMA, RuleNotes
+from accord.trace.message_judge import MessageJudge
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
-from accord.wire.envelope import Message, id_key
+from accord.trace.wire_line import CallRecord, WireLine, pair_calls
+from accord.wire.envelope import Message
 
 
 class ConnectionRecord:
@@ -37,6 +30,7 @@ class ConnectionRecord:
         """The client capabilities as sent (any value), or `ABSENT`."""
         self.initialize_result = initialize_result
         """The result of `initialize`."""
+        self.judge = MessageJudge(self.side, passes=True)
 
     @cached_property
     def sent(self) -> list[WireLine]:
@@ -57,22 +51,6 @@ class ConnectionRecord:
     def agent_requests(self) -> list[CallRecord]:
         """The agent's requests with the client's answers."""
         return pair_calls(self.lines, "agent")
-
-    @cached_property
-    def batch_ids(self) -> set[str]:
-        """The ids of the requests that the side under test received in batches."""
-        return {
-            id_key(item["id"])
-            for line in self.lines
-            if line.sender != self.side
-            for item in line.batch
-            if "id" in item
-        }
-
-    @property
-    def received_requests(self) -> list[CallRecord]:
-        """The requests that the side under test must answer."""
-        return self.client_requests if self.side == "agent" else self.agent_requests
 
     def results(self, *methods: str) -> list[tuple[WireLine, Any]]:
         """The agent's results of these methods, each with its line."""
@@ -108,7 +86,7 @@ async def check_record(record: RecordT, notes: RuleNotes, rules: "Sequence[Recor
     """Run all rule functions on a record. Yields to the event loop between them."""
     for line in record.sent:
         if line.skip_reason:
-            notes.add_unjudged(SCHEMA, f"not judged: {line.skip_reason}", [line.evidence])
+            notes.add_unjudged(SCHEMA, f"not judged: {line.skip_reason}", line)
     if record.flood:
         notes.add_unjudged(SCHEMA, f"only the start was judged of {record.flood}")
     for check_rule in rules:
@@ -119,116 +97,40 @@ async def check_record(record: RecordT, notes: RuleNotes, rules: "Sequence[Recor
             notes.add_fail(SCHEMA, f"a message that cannot be judged ({type(error).__name__})")
 
 
-_EVERY_LINE: Final = "in every line"
-
-
-class EnvelopeRules(NamedTuple):
-    """The numbers of the envelope rules for one side."""
-
-    only_messages: int
-    no_newline_in_message: int
-    utf8: int
-    jsonrpc_version: int
-    answer_id: int
-    one_answer: int
-    error_members: int
-    no_batch: int
-    known_method: int
-    announced_extension: int
-
-
-AGENT_ENVELOPE_RULES: Final = EnvelopeRules(
-    only_messages=1,
-    no_newline_in_message=3,
-    utf8=5,
-    jsonrpc_version=7,
-    answer_id=9,
-    one_answer=11,
-    error_members=27,
-    no_batch=29,
-    known_method=44,
-    announced_extension=46,
+ACTIVELY_TESTED: Final = (
+    *("cancel.stop-reason", "cancel.no-error", "cancel.waits-before-next-prompt"),
+    *("initialize.missing-client-capability", "initialize.missing-agent-capability"),
 )
-CLIENT_ENVELOPE_RULES: Final = EnvelopeRules(
-    only_messages=2,
-    no_newline_in_message=4,
-    utf8=6,
-    jsonrpc_version=8,
-    answer_id=10,
-    one_answer=12,
-    error_members=28,
-    no_batch=30,
-    known_method=45,
-    announced_extension=47,
-)
+"""Rules that cases test, or that other rule functions judge more precisely."""
 
 
-def check_envelopes(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    """Check lines and envelopes: JSON, UTF-8, `jsonrpc`, ids, one answer each, errors, methods."""
-    messages = [line for line in record.sent if line.message is not None]
-    _check_invalid_lines(record, notes, rules)
-    for line in messages:
-        has_version = (line.message or {}).get("jsonrpc") == "2.0"
-        frames = [] if has_version else [line.evidence]
-        notes.judge(rules.jsonrpc_version, has_version, _EVERY_LINE, 'no `jsonrpc: "2.0"`', frames)
-    if messages:
-        for rule in (rules.only_messages, rules.no_batch):
-            notes.add_pass(rule, _EVERY_LINE)
-    _check_answers(record, notes, rules)
-    _check_errors(messages, notes, rules)
-    _check_methods(record, notes, rules)
+def check_messages(record: ConnectionRecord, notes: RuleNotes) -> None:
+    """Check envelopes, ids, schema and the order of every message."""
+    skipped: set[int] = set()
+    for group in _spread_messages(record.sent):
+        notes.add_fail(f"framing.{record.side}-one-line", "a message is spread over several lines", *group)
+        skipped.update(line.number for line in group)
+    for line in record.lines:
+        for one in record.judge.judge(line) if line.number not in skipped else ():
+            rule = SCHEMA if one.rule is None else one.rule
+            if one.passed:
+                notes.add_pass(rule, one.reason, *one.lines)
+            elif rule not in ACTIVELY_TESTED:
+                notes.add_fail(rule, one.reason, *one.lines, from_schema=one.from_schema)
+    _check_extensions(record, notes)
 
 
-def _check_invalid_lines(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    """Check each group of consecutive lines that are not messages."""
+def _spread_messages(lines: list[WireLine]) -> Iterator[list[WireLine]]:
+    """Groups of consecutive lines that are a message only together."""
     group: list[WireLine] = []
-    for line in [*record.sent, None]:
+    for line in [*lines, None]:
         if line is not None and line.message is None and not line.skip_reason and line.data.strip():
             group.append(line)
             continue
-        if group:
-            _check_line_group(group, record.batch_ids, notes, rules)
-            group = []
-
-
-def _check_line_group(
-    lines: list[WireLine], batch_ids: set[str], notes: RuleNotes, rules: EnvelopeRules
-) -> None:
-    if len(lines) > 1 and _is_json_object("\n".join(line.data.decode("utf-8", "replace") for line in lines)):
-        notes.add_fail(
-            rules.no_newline_in_message,
-            "a message is spread over several lines",
-            [line.evidence for line in lines],
-        )
-        return
-    for line in lines:
-        if not is_utf8(line.data):
-            notes.add_fail(rules.utf8, "a line is not UTF-8", [line.evidence])
-        elif _answers_a_batch(line, batch_ids):
-            notes.add_pass(rules.no_batch, "an array only answers a batch", [line.evidence])
-        elif line.data.lstrip()[:1] == b"[" and _is_json(line.data):
-            notes.add_fail(rules.no_batch, "an array of messages", [line.evidence])
-        else:
-            notes.add_fail(rules.only_messages, "a line is not a message", [line.evidence])
-
-
-def _answers_a_batch(line: WireLine, batch_ids: set[str]) -> bool:
-    """Whether the line is an array of answers to requests of a batch, as JSON-RPC wants them."""
-    items = line.batch
-    return bool(batch_ids and items) and all(
-        "method" not in item
-        and ("result" in item) != ("error" in item)
-        and (id_key(item.get("id")) in batch_ids or ("error" in item and item.get("id") is None))
-        for item in items
-    )
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        parse_json(data)
-    except NotJson:
-        return False
-    return True
+        text = "\n".join(one.data.decode("utf-8", "replace") for one in group)
+        if len(group) > 1 and _is_json_object(text):
+            yield group
+        group = []
 
 
 def _is_json_object(text: str) -> bool:
@@ -238,115 +140,15 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def _check_answers(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    request_ids = {id_key(call.request.id) for call in record.received_requests} | record.batch_ids
-    for line in record.sent:
-        if line.is_answer and line.id is not None and id_key(line.id) not in request_ids:
-            failure = f"an answer to the id {line.id!r}, which no request has"
-            notes.add_fail(rules.answer_id, failure, [line.evidence])
-        elif line.message and "method" not in line.message and not line.is_answer:
-            notes.add_fail(SCHEMA, "neither a call nor an answer", [line.evidence])
-    for call in record.received_requests:
-        for answer in call.answers:
-            message = answer.message or {}
-            if "result" in message and "error" in message:
-                notes.add_fail(rules.one_answer, "an answer with a result and an error", [answer.evidence])
-        if len(call.answers) > 1:
-            frames = [call.request.evidence, *(answer.evidence for answer in call.answers)]
-            notes.add_fail(rules.one_answer, f"{len(call.answers)} answers to one request", frames)
-        elif call.answers:
-            notes.add_pass(rules.one_answer, "every request has one answer")
-
-
-def _check_errors(lines: list[WireLine], notes: RuleNotes, rules: EnvelopeRules) -> None:
-    for line in lines:
-        message = line.message or {}
-        if "error" not in message or "method" in message:
-            continue
-        code, text = at(message, "error", "code"), at(message, "error", "message")
-        valid = isinstance(code, int) and not isinstance(code, bool) and isinstance(text, str)
-        pass_reason, failure = "errors have a code and a message", "an error without a code and a message"
-        notes.judge(rules.error_members, valid, pass_reason, failure, [line.evidence])
-
-
-def _check_methods(record: ConnectionRecord, notes: RuleNotes, rules: EnvelopeRules) -> None:
-    receiver: Side = "client" if record.side == "agent" else "agent"
-    for line in record.calls:
-        find_method = request if line.is_request else notification
-        known = find_method(receiver, line.method) is not None or line.method.startswith(("_", "$/"))
-        pass_reason = "its methods are in the protocol, or start with `_`"
-        failure = f"{line.method} is not a {'request' if line.is_request else 'notification'} of the protocol"
-        if line.method != "session/cancel":  # another rule is about it
-            notes.judge(rules.known_method, known, pass_reason, failure, [line.evidence])
-    extensions = [line for line in record.calls if line.method.startswith("_")]
-    if extensions:
-        announced = '"_meta"' in json.dumps(_extension_announcements(record))
-        failure = f"{extensions[0].method} is used, but not announced in a `_meta` of the capabilities"
-        notes.judge(
-            rules.announced_extension,
-            announced,
-            "its extensions are announced",
-            failure,
-            [extensions[0].evidence],
-        )
-
-
-def _extension_announcements(record: ConnectionRecord) -> Any:
-    """The values that may announce extensions: an agent's capabilities, or a client's `initialize` params."""
-    if record.side == "agent":
-        return at(record.initialize_result, "agentCapabilities")
-    return [line.params for line in record.calls if line.method == "initialize"]
-
-
-MAX_VIOLATIONS: Final = 100
-"""The number of violations that are reported per message."""
-
-
-class ViolationRule(NamedTuple):
-    """Maps schema violations to the rule they break.
-
-    A message kind is a kind of session update, a method, or `method=` for the result of a method.
-    """
-
-    message_kinds: tuple[str, ...]
-    pattern: str
-    """A regular expression for the text of the violation."""
-    rule: RuleId
-
-    def matches(self, message_kind: str, violation: str) -> bool:
-        """Whether a violation in such a message breaks the rule."""
-        return message_kind in self.message_kinds and re.search(self.pattern, violation) is not None
-
-
-def find_violated_rule(rules: Sequence[ViolationRule], message_kind: str, violation: str) -> RuleId:
-    """The first rule that a violation in such a message breaks, or `schema`."""
-    for rule in rules:
-        if rule.matches(message_kind, violation):
-            return rule.rule
-    return SCHEMA
-
-
-class SentMessage(NamedTuple):
-    """Params or a result with a type in the schema. `message_kind` is as in `ViolationRule`."""
-
-    line: WireLine
-    message_kind: str
-    type: Any
-    value: Any
-
-
-def sent_messages(record: ConnectionRecord) -> Iterator[SentMessage]:
-    """All params and results of the side under test that have a type in the schema."""
-    receiver: Side = "client" if record.side == "agent" else "agent"
-    for line in record.calls:
-        find_method = request if line.is_request else notification
-        entry = find_method(receiver, line.method)
-        if entry is not None:
-            params: Any = {} if line.params is None else line.params
-            yield SentMessage(line, line.kind or line.method, entry.params, params)
-    for call in record.received_requests:
-        entry = request(record.side, call.request.method)
-        for answer in call.answers[:1]:
-            message = answer.message or {}
-            if entry is not None and "result" in message:
-                yield SentMessage(answer, f"{call.request.method}=", entry.result, message["result"])
+def _check_extensions(record: ConnectionRecord, notes: RuleNotes) -> None:
+    extension = next((line for line in record.calls if line.method.startswith("_")), None)
+    if extension is None:
+        return
+    # An agent's capabilities, or a client's `initialize` params, may announce extensions.
+    announcements: Any = at(record.initialize_result, "agentCapabilities")
+    if record.side == "client":
+        announcements = [line.params for line in record.calls if line.method == "initialize"]
+    announced = '"_meta"' in json.dumps(announcements)
+    failure = f"{extension.method} is used, but not announced in a `_meta` of the capabilities"
+    rule = f"extension.{record.side}-announced"
+    notes.judge(rule, announced, "its extensions are announced", failure, extension)

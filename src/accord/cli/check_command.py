@@ -91,23 +91,25 @@ def _rules(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(words)
 
+    from accord.check.check_run import AGENTS, CLIENTS
     from accord.check.findings import checked_rule
     from accord.schema.conformance_rules import BASES
 
-    rules, cases, untested = _rules_and_cases(options.kind)
+    kind = AGENTS if options.kind == "agent" else CLIENTS
     rows: list[dict[str, Any]] = []
-    for rule in rules:
-        checked = checked_rule(str(rule))
+    for rule in kind.rules:
+        checked = checked_rule(rule)
         row = {
             "id": checked.id,
+            "slug": checked.slug,
             "level": checked.level,
             "stable": checked.stable,
             "source": BASES[checked.basis],  # pyright: ignore[reportArgumentType]
             "rule": checked.text,
             "how": checked.how,
-            "scenes": [f"{case.name}: {case.about}" for case in cases if rule in case.rules],
+            "scenes": [f"{case.name}: {case.about}" for case in kind.cases if rule in case.rules],
         }
-        rows.append(row | ({"untried": untested[rule]} if rule in untested else {}))
+        rows.append(row | ({"untried": kind.untested[rule]} if rule in kind.untested else {}))
     if options.json:
         import json
 
@@ -115,24 +117,15 @@ def _rules(words: list[str]) -> int:
         return 0
     for row in rows:
         cases_text = "; ".join(row["scenes"]) or f"not tested: {row['untried']}"
-        print(f"{row['id']:>6}  {row['level']:<6}  {row['rule']}")
-        print(f"{'':16}by {row['source']}\n{'':16}{cases_text}")
+        print(f"{checked_rule(row['slug']).label}  {row['level']}  {row['rule']}")
+        print(f"{'':8}by {row['source']}\n{'':8}{cases_text}")
     return 0
-
-
-def _rules_and_cases(kind: str) -> tuple[Sequence[Any], Sequence[Any], dict[Any, str]]:
-    """Return the rules, the check cases, and the reasons why some rules are not tested."""
-    from accord.check import check_run
-
-    if kind == "agent":
-        return check_run.agent_rules(), check_run.agent_cases(), dict(check_run.AGENT_UNTESTED)
-    return check_run.client_rules(), check_run.client_cases(), dict(check_run.CLIENT_UNTESTED)
 
 
 def run_check(kind: str, words: list[str]) -> int:
     """Check one agent or client and return the exit code."""
     options, command = _parse(kind, words)
-    rules, check = (_check_agent if kind == "agent" else _check_client)(command, options)
+    rules, check = _check(kind, command, options)
     from accord.check.check_run import CheckInterrupted
 
     progress, clear_progress = _progress(quiet=options.quiet)
@@ -186,8 +179,8 @@ def _parser(kind: str) -> Parser:
         metavar="RULES",
         action="append",
         default=[],
-        help="test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as "
-        "tool-calls; separated by commas",
+        help="test only these rules: prompt.text-block, 15, 15-20, schema, must, should, stable, or a "
+        "chapter such as tool-calls; separated by commas",
     )
     add("--skip", metavar="RULES", action="append", default=[], help="do not test these rules")
     add(
@@ -215,53 +208,40 @@ def _parser(kind: str) -> Parser:
     return parser
 
 
-def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
-    from accord.check.agent.agent_under_test import AgentProcessLauncher
-    from accord.check.check_run import DEFAULT_JOBS, CheckOptions, agent_rules, check_agent, select_rules
-    from accord.check.check_script import AgentCheckScript
+def _check(kind: str, command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
+    from accord.check import check_run
+    from accord.check.check_run import AGENTS, CLIENTS
     from accord.check.checked_connection import CheckTimeouts
 
-    timeouts = CheckTimeouts().scaled(options.slow)
-    rules = agent_rules()
-    selected = select_rules(rules, options.only, options.skip)
-    select_rules(rules, options.need, ())
-    script = _find_script(options.script, ("accord", "plain"), AgentCheckScript)
-    launcher = AgentProcessLauncher(command, env=read_env(options.env), exit_timeout=timeouts.exit)
-    jobs = options.jobs or DEFAULT_JOBS
-    return rules, lambda progress, stop: check_agent(
-        launcher,
-        selected,
-        CheckOptions(script=script, timeouts=timeouts, jobs=jobs, progress=progress, stop=stop),
-    )
+    timeouts, env = CheckTimeouts().scaled(options.slow), read_env(options.env)
+    rules = (AGENTS if kind == "agent" else CLIENTS).rules
+    selected = check_run.select_rules(rules, options.only, options.skip)
+    check_run.select_rules(rules, options.need, ())
+    more: dict[str, Any] = {"timeouts": timeouts, "jobs": options.jobs or check_run.DEFAULT_JOBS}
+    if kind == "agent":
+        from accord.check.agent.agent_under_test import AgentProcessLauncher
 
-
-def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
-    from accord.check.check_run import DEFAULT_JOBS, CheckOptions, check_client, client_rules, select_rules
-    from accord.check.check_script import ClientCheckScript
-    from accord.check.checked_connection import CheckTimeouts
+        more["script"] = _find_script(options.script, AGENTS.script_type)
+        launcher = AgentProcessLauncher(command, env=env, exit_timeout=timeouts.exit)
+        return rules, lambda progress, stop: check_run.check_agent(
+            launcher, selected, check_run.CheckOptions(progress=progress, stop=stop, **more)
+        )
     from accord.check.client.client_process import ClientProcessLauncher, check_template
 
     check_template(command)
-    timeouts = CheckTimeouts().scaled(options.slow)
-    rules = client_rules()
-    selected = select_rules(rules, options.only, options.skip)
-    select_rules(rules, options.need, ())
-    script = _find_script(options.script, ("run", "none"), ClientCheckScript)
-    launcher = ClientProcessLauncher(command, env=read_env(options.env))
-    jobs = options.jobs or DEFAULT_JOBS
-    return rules, lambda progress, stop: check_client(
-        launcher,
-        selected,
-        CheckOptions(script=script, timeouts=timeouts, jobs=jobs, progress=progress, stop=stop),
+    more["script"] = _find_script(options.script, CLIENTS.script_type)
+    client_launcher = ClientProcessLauncher(command, env=env)
+    return rules, lambda progress, stop: check_run.check_client(
+        client_launcher, selected, check_run.CheckOptions(progress=progress, stop=stop, **more)
     )
 
 
-def _find_script(name: str | None, included: tuple[str, ...], kind: "type[ScriptT]") -> "ScriptT | None":
+def _find_script(name: str | None, kind: "type[ScriptT]") -> "ScriptT | None":
     from accord.check.check_script import read_script, shipped_script
 
     if name is None:
         return None
-    return shipped_script(name, kind) if name in included else read_script(Path(name), kind)
+    return shipped_script(name, kind) if name in kind.SHIPPED else read_script(Path(name), kind)
 
 
 async def _run_until_signal(

@@ -4,6 +4,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct, field
 
+from accord.schema.conformance_rules import RULES
 from accord.trace.trace_format import Side, TraceEntry
 from accord.wire.envelope import id_key
 
@@ -13,16 +14,22 @@ StepKind = Literal[
 
 
 class TraceFault(Struct, frozen=True):
-    """A violation of the protocol.
-
-    `rule` is its number in `accord.schema.conformance_rules`, if it has one.
-    """
+    """A violation of the protocol. `slug` names its conformance rule, if it has one."""
 
     text: str
-    rule: int | None = None
+    slug: str | None = None
+
+    @property
+    def rule(self) -> int | None:
+        """The number of the rule."""
+        return None if self.slug is None else RULES.by_slug[self.slug].id
 
     def __str__(self) -> str:
-        return self.text if self.rule is None else f"{self.text} (rule {self.rule})"
+        return self.text if self.slug is None else f"{self.text} (rule {self.slug}, {self.rule})"
+
+    def as_json(self) -> dict[str, Any]:
+        """The fault as JSON values."""
+        return {"rule": self.rule, "slug": self.slug, "text": self.text}
 
 
 class TraceStep(Struct, eq=False):

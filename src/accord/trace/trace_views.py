@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from accord.text_width import cut_to_width
+from accord.trace.message_judge import MessageJudge
 from accord.trace.step_summary import (
     escape_controls,
     escape_lines,
@@ -21,9 +22,11 @@ from accord.trace.step_summary import (
 from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart
 from accord.trace.trace_reader import StepFilter, start_time
 from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep
-from accord.trace.violations import ViolationFinder
+from accord.trace.wire_line import WireLine
 
 _MAX_NAMES: Final = 50
+_MAX_FAULTS: Final = 5
+"""Faults shown per message."""
 _ARROWS: Final = {"client": "→", "agent": "←", "stderr": "·"}
 _COLORS: Final = {
     "client": "36",
@@ -56,8 +59,23 @@ class _RunState:
     def __init__(self, number: int, start: TraceStart | None) -> None:
         self.number = number
         self.start = start
-        self.tracker = CallTracker()
-        self.violations = ViolationFinder()
+        self._tracker = CallTracker()
+        self._judge = MessageJudge("client", "agent")
+
+    def add(self, entry: TraceEntry) -> TraceStep:
+        """Turn the next entry into a step, with its faults."""
+        step = self._tracker.add(entry)
+        if step.side is not None and entry.kind == "frame":
+            line = WireLine("", step.number, step.side, entry.data, step.message)
+            judgments = self._judge.judge(line)[:_MAX_FAULTS]
+            step.faults = [TraceFault(one.reason, one.rule) for one in judgments]
+        return step
+
+    def unanswered(self) -> Iterator[tuple[TraceStep, TraceFault]]:
+        """Yield the requests without a response at the end of the run."""
+        for step in self._tracker.unanswered():
+            receiver = "agent" if step.side == "client" else "client"
+            yield step, TraceFault(f"{step.method} was never answered", f"framing.{receiver}-one-answer")
 
 
 class Timeline:
@@ -97,7 +115,7 @@ class Timeline:
                 run.start = line
                 yield run.number, line
                 continue
-            step = run.violations.check(run.tracker.add(line))
+            step = run.add(line)
             self.faults += len(step.faults)
             self._total += 1
             for known_names, name in ((self._methods, step.method), (self._sessions, step.session)):
@@ -111,7 +129,7 @@ class Timeline:
         """Return the requests without a response, with their run numbers. Call it after the last step."""
         unanswered: list[tuple[int, TraceStep, TraceFault]] = []
         for run in self._runs.values():
-            for step, fault in run.violations.finish(run.tracker):
+            for step, fault in run.unanswered():
                 step.faults.append(fault)
                 if self.filter.accepts(step, run.start):
                     unanswered.append((run.number, step, fault))
@@ -211,7 +229,7 @@ def step_as_json(number: int, step: TraceStep) -> dict[str, Any]:
         "message": step.message,
         "text": entry.text if step.message is None and entry.kind in ("frame", "cut", "stderr") else None,
         "summary": summarize_step(step) if step.kind in ("closed", "exit", "lost") else None,
-        "faults": [{"rule": fault.rule, "text": fault.text} for fault in step.faults] or None,
+        "faults": [fault.as_json() for fault in step.faults] or None,
     }
     return {name: value for name, value in members.items() if value is not None}
 
@@ -224,7 +242,7 @@ def unanswered_as_json(number: int, step: TraceStep, fault: TraceFault) -> dict[
         for name in ("run", "step", "t", "from", "method", "id", "session")
         if name in members
     }
-    return {**common, "kind": "unanswered", "faults": [{"rule": fault.rule, "text": fault.text}]}
+    return {**common, "kind": "unanswered", "faults": [fault.as_json()]}
 
 
 def _step_name(step: TraceStep) -> str:

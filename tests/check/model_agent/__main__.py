@@ -8,7 +8,7 @@ from tests.check.model_agent.agent import ModelAgent
 from accord.wire.stdio import StdioTransport
 
 
-async def serve(broken: int | str | None) -> None:
+async def serve(broken: str | None) -> None:
     """Serve until the client disconnects."""
     agent = ModelAgent(StdioTransport(), broken, strict="--strict" in sys.argv)
     agent.start()
@@ -16,4 +16,4 @@ async def serve(broken: int | str | None) -> None:
 
 
 words = [word for word in sys.argv[1:] if not word.startswith("-")]
-asyncio.run(serve((int(words[0]) if words[0].isdigit() else words[0]) if words else None))
+asyncio.run(serve(words[0] if words else None))

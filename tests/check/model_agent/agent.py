@@ -64,19 +64,21 @@ class ModelAgent(Connection):
         if method == "initialize":
             return self.initialize(params)
         if method.startswith("_"):
-            if self.breaks(17) and method == "_test/x":
+            if self.breaks("framing.agent-unknown-extension") and method == "_test/x":
                 return {}
             raise ErrorResponse(-32601)
-        if self.client is None and not (self.breaks(73) and method == "session/new"):
-            raise ErrorResponse(-32602 if self.breaks(386) else -32600)
-        if method == "sessions/list" and (not self.strict or self.breaks(390)):
+        if self.client is None and not (
+            self.breaks("initialize.refuses-earlier-requests") and method == "session/new"
+        ):
+            raise ErrorResponse(-32602 if self.breaks("accord.request-before-initialize") else -32600)
+        if method == "sessions/list" and (not self.strict or self.breaks("accord.agent-strict-mode")):
             method = "session/list"
-        if self.breaks(11) and method == "nope/nope":
+        if self.breaks("framing.agent-one-answer") and method == "nope/nope":
             self.error(id, -32601)
-        if method.startswith("proxy/") and self.breaks(373):
+        if method.startswith("proxy/") and self.breaks("proxy.refused-by-agents"):
             return {}
         if method in self.lacks:
-            if self.breaks(66):
+            if self.breaks("initialize.unadvertised-methods"):
                 return {"status": "saved"}
             raise ErrorResponse(-32601)
         served = {
@@ -89,31 +91,37 @@ class ModelAgent(Connection):
             **self.sessions.served,
         }.get(method)
         if served is None:
-            raise ErrorResponse(-32603 if self.breaks(15) and method == "nope/nope" else -32601)
+            raise ErrorResponse(
+                -32603 if self.breaks("framing.agent-unknown-method") and method == "nope/nope" else -32601
+            )
         if params is None:
-            if self.breaks(26) and method == "session/list":
+            if self.breaks("framing.absent-params") and method == "session/list":
                 raise ErrorResponse(-32602)
             params = {}
         self.check_meta(method, params)
         return await served(params)
 
     def check_meta(self, method: str, params: Message) -> None:
-        if self.breaks(38) and method == "session/prompt" and "_meta" in params:
+        if self.breaks("extension.agent-accepts-meta") and method == "session/prompt" and "_meta" in params:
             raise ErrorResponse(-32602)
-        if self.breaks(40) and isinstance(params.get("_meta"), str):
+        if self.breaks("extension.agent-malformed-meta") and isinstance(params.get("_meta"), str):
             raise ErrorResponse(-32602)
-        if self.breaks(32) and "zzz" in params:
+        if self.breaks("framing.agent-extra-members") and "zzz" in params:
             raise ErrorResponse(-32602)
 
     def handle_notification(self, method: str, params: Any) -> None:
         if method == "session/cancel":
             self.sessions.cancel(params)
         elif method == "$/cancel_request":
-            if not self.turns.cancel_request(params.get("requestId")) and self.breaks(52):
+            if not self.turns.cancel_request(params.get("requestId")) and self.breaks(
+                "cancel-request.agent-unknown-id"
+            ):
                 self.error(None, -32601)
-        elif (self.breaks(19) and method == "_test/n") or (self.breaks(56) and method == "$/progress"):
+        elif (self.breaks("framing.agent-unknown-notification") and method == "_test/n") or (
+            self.breaks("cancel-request.agent-other-notification") and method == "$/progress"
+        ):
             self.stop_answering()
-        elif self.breaks(13) and method == "_x/ping":
+        elif self.breaks("framing.agent-silent-on-notification") and method == "_x/ping":
             self.error(None, -32601)
 
     # -- handshake
@@ -121,22 +129,22 @@ class ModelAgent(Connection):
     def initialize(self, params: Message) -> Message:
         version = params.get("protocolVersion")
         wrong = not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 65536
-        if wrong and not (self.breaks(72) and version == "1"):
+        if wrong and not (self.breaks("initialize.invalid-version") and version == "1"):
             raise ErrorResponse(-32602)
-        if self.breaks(63) and version != 1:
+        if self.breaks("initialize.version-offered") and version != 1:
             raise ErrorResponse(-32602)
-        if self.breaks(74) and "clientCapabilities" not in params:
+        if self.breaks("initialize.minimal-client") and "clientCapabilities" not in params:
             raise ErrorResponse(-32602)
         capabilities = params.get("clientCapabilities")
-        if self.breaks(70) and capabilities is False:
+        if self.breaks("initialize.agent-malformed-capability") and capabilities is False:
             raise ErrorResponse(-32602)
         self.client = capabilities if isinstance(capabilities, dict) else {}
         self.no_capabilities = not isinstance(capabilities, dict)
-        if self.breaks(1):
+        if self.breaks("framing.agent-only-messages"):
             self.send_raw(b"model agent 1.0 starting")
-        if self.breaks(44):
+        if self.breaks("extension.agent-known-methods"):
             self.notify("model/hello", {})
-        if self.breaks(360):
+        if self.breaks("auth-status.update-advertised"):
             self.notify("auth/status_update", {"state": "unauthenticated"})
         sessions: Message = {name: {} for name in SESSION_CAPABILITIES if f"session/{name}" not in self.lacks}
         sessions["systemPrompt"] = {"mode": {"override": {}}}
@@ -161,37 +169,39 @@ class ModelAgent(Connection):
 
     async def authenticate(self, params: Message) -> Any:
         if params.get("methodId") != "key":
-            if self.breaks(85):
+            if self.breaks("auth.unknown-method"):
                 return {}
-            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
-        self.set_signed_in(not self.breaks(82))
+            raise ErrorResponse(-32603 if self.breaks("accord.unknown-value") else -32602)
+        self.set_signed_in(not self.breaks("auth.authenticate"))
         return {}
 
     async def logout(self, params: Message) -> Any:
-        if not self.breaks(87):
+        if not self.breaks("auth.logout-requires-login"):
             self.set_signed_in(False)
         return {}
 
     def set_signed_in(self, signed: bool) -> None:
-        if signed != self.signed_in or self.breaks(361):
+        if signed != self.signed_in or self.breaks("auth-status.update-only-changes"):
             self.signed_in = signed
             self.was_signed_in = self.was_signed_in or signed
-            if not self.breaks(360):
+            if not self.breaks("auth-status.update-advertised"):
                 self.notify("auth/status_update", self.status())
-            if self.breaks(361):
+            if self.breaks("auth-status.update-only-changes"):
                 self.notify("auth/status_update", self.status())
 
     def status(self) -> Message:
         return {"state": "authenticated" if self.signed_in else "unauthenticated"}
 
     async def auth_status(self, params: Message) -> Any:
-        if self.breaks(358):
+        if self.breaks("auth-status.changes-nothing"):
             raise ErrorResponse(-32000)
         return self.status()
 
     def require_login(self) -> None:
         if not self.signed_in and self.client is not None:
-            raise ErrorResponse(-32603 if self.breaks(83) and not self.was_signed_in else -32000)
+            raise ErrorResponse(
+                -32603 if self.breaks("auth.required-error") and not self.was_signed_in else -32000
+            )
 
     # -- providers
 
@@ -204,18 +214,18 @@ class ModelAgent(Connection):
         }
 
     async def set_provider(self, params: Message) -> Any:
-        if params["providerId"] not in self.providers and not self.breaks(299):
+        if params["providerId"] not in self.providers and not self.breaks("provider.unknown-refused"):
             raise ErrorResponse(-32602)
         self.providers[params["providerId"]] = {"apiType": params["apiType"], "baseUrl": params["baseUrl"]}
         return {}
 
     async def disable_provider(self, params: Message) -> Any:
         id = params["providerId"]
-        if id == "main" and not self.breaks(297):
+        if id == "main" and not self.breaks("provider.required-stays"):
             raise ErrorResponse(-32602)
         if id not in self.providers:
-            if self.breaks(298):
+            if self.breaks("provider.unknown-disabled"):
                 raise ErrorResponse(-32602)
-        elif not self.breaks(296):
+        elif not self.breaks("provider.disabled-not-current"):
             self.providers[id] = None
         return {}

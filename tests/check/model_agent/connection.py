@@ -96,16 +96,16 @@ class Connection:
         try:
             message = json.loads(data)
         except (ValueError, RecursionError):
-            if not self.breaks(21):
+            if not self.breaks("framing.agent-survives-invalid-json"):
                 self.error(None, -32700)
             return
         if isinstance(message, list):
-            if self.breaks(31):
+            if self.breaks("framing.survives-batch"):
                 self.stop_answering()
             else:
                 self.error(None, -32600)
         elif not isinstance(message, dict) or ("method" not in message and "id" not in message):
-            if not self.breaks(23):
+            if not self.breaks("framing.survives-invalid-request"):
                 self.error(None, -32600)
         elif "method" not in message:
             future = self._pending_answers.get(message["id"])

@@ -93,94 +93,114 @@ _TERMINAL = {"type": "terminal", "id": "term", "name": "Terminal", "args": ["log
 
 MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     "schema": _result("agentInfo", lambda result: result["agentInfo"].update(version=5)),
-    7: _no_version,
-    9: _text_id,
-    27: _bad_error,
-    42: _update("agent_message_chunk", _set(mine=1)),
-    46: _result("agentCapabilities", lambda result: result["agentCapabilities"].pop("_meta")),
-    48: _update("agent_message_chunk", _set(_meta={"traceparent": "abc"})),
-    62: _result("protocolVersion", _set(protocolVersion=0)),
-    67: _result("agentInfo", _drop("agentInfo")),
-    76: _result("authMethods", lambda result: result["authMethods"].append(result["authMethods"][0])),
-    77: _result("authMethods", lambda result: result["authMethods"].append(_TERMINAL)),
-    120: _result(
+    "framing.agent-jsonrpc-member": _no_version,
+    "framing.agent-returns-id": _text_id,
+    "framing.agent-error-members": _bad_error,
+    "extension.agent-no-custom-members": _update("agent_message_chunk", _set(mine=1)),
+    "extension.agent-announced": _result(
+        "agentCapabilities", lambda result: result["agentCapabilities"].pop("_meta")
+    ),
+    "extension.trace-context": _update("agent_message_chunk", _set(_meta={"traceparent": "abc"})),
+    "initialize.version-returned": _result("protocolVersion", _set(protocolVersion=0)),
+    "initialize.agent-info": _result("agentInfo", _drop("agentInfo")),
+    "auth.method-ids": _result(
+        "authMethods", lambda result: result["authMethods"].append(result["authMethods"][0])
+    ),
+    "auth.terminal-method-needs-capability": _result(
+        "authMethods", lambda result: result["authMethods"].append(_TERMINAL)
+    ),
+    "session.list-entry-members": _result(
         "sessions",
         lambda result: [
             one.update(cwd="extra") for one in result["sessions"] if one["cwd"].endswith("extra")
         ],
     ),
-    117: _result("sessions", _set(sessions={})),
-    142: _result("stopReason", _set(stopReason="done")),
-    145: _update("agent_message_chunk", _drop("sessionUpdate")),
-    146: _update("agent_message_chunk", _set(content="hello")),
-    147: _update("agent_message_chunk", _set(messageId="always")),
-    173: _update("tool_call", _drop("title")),
-    174: lambda message: message,
-    175: _update("tool_call", _set(kind="zzz")),
-    176: _update("tool_call", _set(status="waiting")),
-    177: _update(
+    "session.list-first-page": _result("sessions", _set(sessions={})),
+    "prompt.stop-reason": _result("stopReason", _set(stopReason="done")),
+    "prompt.update-members": _update("agent_message_chunk", _drop("sessionUpdate")),
+    "prompt.chunk-content": _update("agent_message_chunk", _set(content="hello")),
+    "prompt.message-id-constant": _update("agent_message_chunk", _set(messageId="always")),
+    "tool-call.members": _update("tool_call", _drop("title")),
+    "tool-call.unique-id": lambda message: message,
+    "tool-call.kind": _update("tool_call", _set(kind="zzz")),
+    "tool-call.status": _update("tool_call", _set(status="waiting")),
+    "tool-call.content": _update(
         "tool_call_update",
         lambda update: "content" in update and update.update(content=[{"type": "text", "text": "x"}]),
     ),
-    178: _update("tool_call", lambda update: update.update(locations=[{"path": "notes.txt"}])),
-    180: _update("tool_call", lambda update: [place.update(line=0) for place in update.get("locations", [])]),
-    193: _params("session/request_permission", lambda params: params["toolCall"].pop("toolCallId")),
-    194: _params("session/request_permission", lambda params: params["options"][-1].update(kind="no")),
-    195: _params("session/request_permission", lambda params: params["options"][-1].update(optionId="allow")),
-    205: _update("plan", lambda update: update["entries"][0].pop("priority")),
-    206: _result("modes", lambda result: result["modes"].update(currentModeId="zzz")),
-    212: _level(currentValue=None),
-    213: _level(currentValue="zzz"),
-    214: _level(options=_MIXED),
-    215: _result(
+    "tool-call.absolute-paths": _update(
+        "tool_call", lambda update: update.update(locations=[{"path": "notes.txt"}])
+    ),
+    "tool-call.line-number": _update(
+        "tool_call", lambda update: [place.update(line=0) for place in update.get("locations", [])]
+    ),
+    "permission.request-members": _params(
+        "session/request_permission", lambda params: params["toolCall"].pop("toolCallId")
+    ),
+    "permission.option-members": _params(
+        "session/request_permission", lambda params: params["options"][-1].update(kind="no")
+    ),
+    "permission.option-ids": _params(
+        "session/request_permission", lambda params: params["options"][-1].update(optionId="allow")
+    ),
+    "plan.entry-members": _update("plan", lambda update: update["entries"][0].pop("priority")),
+    "mode.current-is-available": _result("modes", lambda result: result["modes"].update(currentModeId="zzz")),
+    "option.current-value": _level(currentValue=None),
+    "option.current-value-listed": _level(currentValue="zzz"),
+    "option.flat-or-grouped": _level(options=_MIXED),
+    "option.set-returns-all": _result(
         "configOptions",
         lambda result: "sessionId" not in result and result.update(configOptions=result["configOptions"][:1]),
     ),
-    216: _update(
+    "option.update-has-all": _update(
         "config_option_update", lambda update: update.update(configOptions=update["configOptions"][:1])
     ),
-    227: _update(
+    "command.members": _update(
         "available_commands_update", lambda update: update["availableCommands"][0].pop("description")
     ),
-    232: _update("session_info_update", _set(cwd="/tmp")),
-    233: _update("usage_update", _set(used="many")),
-    235: _update("usage_update", _set(size=0)),
-    238: _params("fs/read_text_file", _set(path="notes.txt")),
-    258: _params("terminal/create", _set(cwd="here")),
-    262: _params("elicitation/create", _drop("message")),
-    263: _params("elicitation/create", _set(requestId=1)),
-    264: _params(
+    "session-info.members": _update("session_info_update", _set(cwd="/tmp")),
+    "usage.members": _update("usage_update", _set(used="many")),
+    "usage.size": _update("usage_update", _set(size=0)),
+    "file.absolute-paths": _params("fs/read_text_file", _set(path="notes.txt")),
+    "terminal.absolute-cwd": _params("terminal/create", _set(cwd="here")),
+    "elicitation.members": _params("elicitation/create", _drop("message")),
+    "elicitation.one-scope": _params("elicitation/create", _set(requestId=1)),
+    "elicitation.flat-schema": _params(
         "elicitation/create",
         lambda params: (
             "requestedSchema" in params
             and params["requestedSchema"]["properties"].update(more={"type": "object"})
         ),
     ),
-    265: _params(
+    "elicitation.no-secrets": _params(
         "elicitation/create",
         lambda params: (
             "requestedSchema" in params
             and params["requestedSchema"]["properties"].update(password={"type": "string"})
         ),
     ),
-    267: _params("elicitation/create", lambda params: "url" in params and params.update(elicitationId="one")),
-    268: _params(
+    "elicitation.unique-id": _params(
+        "elicitation/create", lambda params: "url" in params and params.update(elicitationId="one")
+    ),
+    "elicitation.url": _params(
         "elicitation/create",
         lambda params: "url" in params and params.update(url="https://example.com/?token=abc"),
     ),
-    269: _params("elicitation/complete", _set(elicitationId="another")),
-    287: _update("notice", _drop("title")),
-    300: _result(
+    "elicitation.own-completions": _params("elicitation/complete", _set(elicitationId="another")),
+    "notice.members": _update("notice", _drop("title")),
+    "provider.headers-secret": _result(
         "providers", lambda result: result["providers"][1].update(_meta={"seen": "a-secret-of-the-check"})
     ),
-    310: _result("usage", lambda result: result["usage"].pop("totalTokens")),
-    320: _update("usage_update", lambda update: update["cost"].update(currency=5)),
-    331: _result(
+    "usage.prompt-result": _result("usage", lambda result: result["usage"].pop("totalTokens")),
+    "usage.cost": _update("usage_update", lambda update: update["cost"].update(currency=5)),
+    "archive.needs-list": _result(
         "agentCapabilities", lambda result: result["agentCapabilities"]["sessionCapabilities"].pop("list")
     ),
-    338: _result("sessions", lambda result: [one.pop("archived") for one in result["sessions"]]),
-    359: _result("state", _drop("state")),
-    364: _params("mcp/message", _set(serverId="another")),
-    376: _update("subagent_update", _set(cwd="here")),
+    "archive.member-in-list": _result(
+        "sessions", lambda result: [one.pop("archived") for one in result["sessions"]]
+    ),
+    "auth-status.members": _result("state", _drop("state")),
+    "mcp.declared-server": _params("mcp/message", _set(serverId="another")),
+    "subagent.absolute-paths": _update("subagent_update", _set(cwd="here")),
 }
 """Functions that damage a message, by the rule they break."""

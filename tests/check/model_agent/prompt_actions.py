@@ -17,7 +17,7 @@ Action = Callable[["Turns", Session, str], Coroutine[Any, Any, None]]
 
 
 async def say(turns: "Turns", session: Session, rest: str) -> None:
-    if session.values.get("broken") and turns.breaks(97):
+    if session.values.get("broken") and turns.breaks("session.broken-mcp-server"):
         raise ErrorResponse(-32603)
     turns.update(
         session,
@@ -28,13 +28,17 @@ async def say(turns: "Turns", session: Session, rest: str) -> None:
     turns.say(
         session,
         "world. "
-        + (SYSTEM_PROMPT_WORD if SYSTEM_PROMPT_WORD in session.system and not turns.breaks(352) else ""),
+        + (
+            SYSTEM_PROMPT_WORD
+            if SYSTEM_PROMPT_WORD in session.system and not turns.breaks("system-prompt.applied")
+            else ""
+        ),
         fresh=False,
     )
 
 
 async def lines(turns: "Turns", session: Session, rest: str) -> None:
-    if turns.breaks(3):
+    if turns.breaks("framing.agent-one-line"):
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "one two"}}
         turns.send_over_several_lines(
             {"method": "session/update", "params": {"sessionId": session.id, "update": update}}
@@ -45,9 +49,9 @@ async def lines(turns: "Turns", session: Session, rest: str) -> None:
 
 async def echo(turns: "Turns", session: Session, rest: str) -> None:
     other = [one for one in turns.agent.sessions.open.values() if one is not session]
-    if turns.breaks(138) and other:
+    if turns.breaks("session.independent") and other:
         turns.say(other[0], rest)
-    if turns.breaks(5):
+    if turns.breaks("framing.agent-utf8"):
         turns.agent.send_raw(b'{"jsonrpc":"2.0","method":"_model/ready","params":{"name":"na\xefve"}}')
     turns.say(session, rest)
 
@@ -65,13 +69,16 @@ async def plan(turns: "Turns", session: Session, rest: str) -> None:
             {"content": step, "priority": "medium", "status": "completed" if place < done else "pending"}
             for place, step in enumerate(steps)
         ]
-        if newer or turns.breaks(284):
+        if newer or turns.breaks("plan.update-needs-capability"):
             plan = {"type": "items", "planId": "p", "entries": entries}
             turns.update(session, {"sessionUpdate": "plan_update", "plan": plan})
-        if not turns.breaks(285):
+        if not turns.breaks("plan.fallback"):
             turns.update(
                 session,
-                {"sessionUpdate": "plan", "entries": entries[1:2] if done and turns.breaks(203) else entries},
+                {
+                    "sessionUpdate": "plan",
+                    "entries": entries[1:2] if done and turns.breaks("plan.complete") else entries,
+                },
             )
 
 
@@ -81,50 +88,52 @@ class ToolCall:
     def __init__(self, turns: "Turns", session: Session, title: str, kind: str, path: str) -> None:
         self.turns, self.session = turns, session
         turns.calls += 1
-        self.id = "call" if turns.breaks(174) else f"call-{session.id}-{turns.calls}"
-        if turns.breaks(172):
+        self.id = "call" if turns.breaks("tool-call.unique-id") else f"call-{session.id}-{turns.calls}"
+        if turns.breaks("tool-call.reported"):
             return
         places = [{"path": path, "line": 1}] if absolute(path) else []
         call = {"toolCallId": self.id, "title": title, "kind": kind, "status": "pending", "locations": places}
-        if not turns.breaks(181):
+        if not turns.breaks("tool-call.announced"):
             turns.update(session, {"sessionUpdate": "tool_call", **call})
 
     def change(self, **members: Any) -> None:
-        if not self.turns.breaks(172):
+        if not self.turns.breaks("tool-call.reported"):
             self.turns.update(
                 self.session, {"sessionUpdate": "tool_call_update", "toolCallId": self.id, **members}
             )
 
     def begin(self) -> None:
-        if not self.turns.breaks(182):
+        if not self.turns.breaks("tool-call.in-progress"):
             self.change(status="in_progress")
 
     def end(self, text: str = "", status: str = "completed", content: list[Any] | None = None) -> None:
         content = (
             [{"type": "content", "content": {"type": "text", "text": text}}] if content is None else content
         )
-        if not self.turns.breaks(183):
+        if not self.turns.breaks("tool-call.final-status"):
             self.change(status=status, content=content)
 
 
 async def read(turns: "Turns", session: Session, rest: str) -> None:
     agent, path = turns.agent, Path(session.cwd) / rest
-    if turns.breaks(136) and session.roots and not absolute(rest):
+    if turns.breaks("session.relative-paths-in-cwd") and session.roots and not absolute(rest):
         path = Path(session.roots[0]) / rest
-    if turns.breaks(94) and not absolute(rest):
+    if turns.breaks("session.works-in-cwd") and not absolute(rest):
         path = Path(agent.start_folder) / rest
     call = ToolCall(turns, session, f"Read {rest}", "read", str(path))
     call.begin()
     inside = any(path.is_relative_to(root) for root in [session.cwd, *session.roots])
-    if not inside and not (turns.breaks(137) or turns.breaks(94)):
+    if not inside and not (
+        turns.breaks("session.files-inside-roots") or turns.breaks("session.works-in-cwd")
+    ):
         call.end("outside", "failed")
         turns.say(session, "That is outside.")
         return
     through_client = agent.offers("fs", "readTextFile")
     through_client = (
         through_client
-        or (turns.breaks(236) and not agent.no_capabilities)
-        or (turns.breaks(68) and agent.no_capabilities)
+        or (turns.breaks("file.read-needs-capability") and not agent.no_capabilities)
+        or (turns.breaks("initialize.missing-client-capability") and agent.no_capabilities)
     )
     try:
         if through_client:
@@ -144,10 +153,12 @@ async def write(turns: "Turns", session: Session, rest: str) -> None:
     path = Path(session.cwd) / name
     call = ToolCall(turns, session, f"Write {name}", "edit", str(path))
     call.begin()
-    old = "" if turns.breaks(179) else None
+    old = "" if turns.breaks("tool-call.new-file-diff") else None
     diff = [{"type": "diff", "path": str(path), "oldText": old, "newText": text}]
     result: Any = {}
-    if agent.offers("fs", "writeTextFile") or (turns.breaks(237) and not agent.no_capabilities):
+    if agent.offers("fs", "writeTextFile") or (
+        turns.breaks("file.write-needs-capability") and not agent.no_capabilities
+    ):
         try:
             result = await agent.ask(
                 "fs/write_text_file", {"sessionId": session.id, "path": str(path), "content": text}
@@ -156,7 +167,7 @@ async def write(turns: "Turns", session: Session, rest: str) -> None:
             result = {}
     else:
         path.write_text(text)
-    if result is None and turns.breaks(246):
+    if result is None and turns.breaks("file.null-write-result"):
         call.end(status="failed", content=diff)
     else:
         call.end(content=diff)
@@ -168,7 +179,7 @@ KINDS = {"allow": "allow_once", "always": "allow_always", "reject": "reject_once
 async def write_with_permission(turns: "Turns", session: Session, rest: str) -> None:
     path = Path(session.cwd) / rest
     call = ToolCall(turns, session, f"Make {rest}", "edit", str(path))
-    if turns.breaks(198):
+    if turns.breaks("permission.nothing-before-answer"):
         path.write_text("too early")
     turns.permission_path = path
     if session.always_allowed or await ask_permission(turns, session, call):
@@ -188,27 +199,29 @@ async def ask_permission(turns: "Turns", session: Session, call: ToolCall) -> bo
     try:
         answer = await turns.agent.ask("session/request_permission", params)
     except ErrorResponse as error_response:
-        if turns.breaks(169) and error_response.code == -32800:
+        if turns.breaks("cancel.permission-outcome") and error_response.code == -32800:
             raise
-        return turns.breaks(200)
+        return turns.breaks("permission.only-consent-allows")
     finally:
         session.permission_pending = False
-    if turns.breaks(169) and answer == {"outcome": {"outcome": "cancelled"}}:
+    if turns.breaks("cancel.permission-outcome") and answer == {"outcome": {"outcome": "cancelled"}}:
         raise asyncio.CancelledError
     if answer is None and turns.breaks("fault-types"):
         return True
     outcome = answer.get("outcome") if isinstance(answer, dict) else None
-    if outcome == "allow_once" and (not turns.agent.strict or turns.breaks(390)):
+    if outcome == "allow_once" and (not turns.agent.strict or turns.breaks("accord.agent-strict-mode")):
         return True
     if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
         return False
     option_id = outcome.get("optionId")
     session.always_allowed = (
-        session.always_allowed or option_id == "always" or (turns.breaks(201) and option_id == "allow")
+        session.always_allowed
+        or option_id == "always"
+        or (turns.breaks("permission.remembered") and option_id == "allow")
     )
     if option_id == "reject":
-        return turns.breaks(199)
-    return option_id in ("allow", "always") or turns.breaks(388)
+        return turns.breaks("permission.reject-prevents")
+    return option_id in ("allow", "always") or turns.breaks("accord.dialect-is-not-consent")
 
 
 async def run(turns: "Turns", session: Session, rest: str) -> None:
@@ -223,7 +236,9 @@ async def run_in_terminal(turns: "Turns", session: Session, command: str) -> Non
     agent = turns.agent
     call = ToolCall(turns, session, f"Run {command}", "execute", session.cwd)
     call.begin()
-    if not (agent.offers("terminal") or (turns.breaks(247) and not agent.no_capabilities)):
+    if not (
+        agent.offers("terminal") or (turns.breaks("terminal.needs-capability") and not agent.no_capabilities)
+    ):
         if command == "sleep":
             await asyncio.Event().wait()
         call.end("done")
@@ -238,19 +253,19 @@ async def run_in_terminal(turns: "Turns", session: Session, command: str) -> Non
         return
     params["terminalId"] = created["terminalId"]
     content = [{"type": "terminal", "terminalId": created["terminalId"]}]
-    if not turns.breaks(190):
+    if not turns.breaks("tool-call.terminal-before-release"):
         call.change(content=content)
     try:
         await agent.ask("terminal/wait_for_exit", params)
     finally:
-        if not turns.breaks(257):
+        if not turns.breaks("terminal.always-released"):
             agent.send_request("terminal/release", params)
     call.end(content=content)
 
 
 async def ask(turns: "Turns", session: Session, rest: str) -> None:
     agent = turns.agent
-    if not agent.offers("elicitation", "form") and not turns.breaks(260):
+    if not agent.offers("elicitation", "form") and not turns.breaks("elicitation.mode-needs-capability"):
         turns.say(session, "The client shows no forms.")
         return
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
@@ -260,11 +275,13 @@ async def ask(turns: "Turns", session: Session, rest: str) -> None:
     except ErrorResponse:
         turns.say(session, "No answer.")
         return
-    if turns.breaks(274) and answer["action"] == "decline":
+    if turns.breaks("elicitation.declined") and answer["action"] == "decline":
         raise ErrorResponse(-32603)
-    if turns.breaks(275) and "content" in answer and answer["content"] is None:
+    if turns.breaks("elicitation.null-content") and "content" in answer and answer["content"] is None:
         raise ErrorResponse(-32603)
-    accepted = answer["action"] == "accept" or (turns.breaks(276) and answer["action"] == "_x")
+    accepted = answer["action"] == "accept" or (
+        turns.breaks("elicitation.unknown-action") and answer["action"] == "_x"
+    )
     turns.say(
         session, str((answer.get("content") or {}).get("answer", "nothing")) if accepted else "No answer."
     )
@@ -284,18 +301,21 @@ async def page(turns: "Turns", session: Session, rest: str) -> None:
             "elicitationId": id,
         }
         await agent.ask("elicitation/create", params)
-    agent.notify("elicitation/complete", {"elicitationId": "e1" if turns.breaks(267) is False else "one"})
+    agent.notify(
+        "elicitation/complete",
+        {"elicitationId": "e1" if turns.breaks("elicitation.unique-id") is False else "one"},
+    )
 
 
 async def change_mode(turns: "Turns", session: Session, rest: str) -> None:
     session.mode = next(mode for mode in MODES if mode != session.mode)
-    if not turns.breaks(210):
+    if not turns.breaks("mode.agent-change-sent"):
         turns.update(session, {"sessionUpdate": "current_mode_update", "currentModeId": session.mode})
     turns.send_options(session)
 
 
 async def command(turns: "Turns", session: Session, rest: str) -> None:
-    turns.say(session, "What?" if turns.breaks(230) else "hello from the command")
+    turns.say(session, "What?" if turns.breaks("command.recognized") else "hello from the command")
 
 
 async def tell(turns: "Turns", session: Session, rest: str) -> None:
@@ -308,33 +328,33 @@ async def recall(turns: "Turns", session: Session, rest: str) -> None:
 
 
 async def notice(turns: "Turns", session: Session, rest: str) -> None:
-    if turns.agent.offers("session", "notices") or turns.breaks(312):
+    if turns.agent.offers("session", "notices") or turns.breaks("notice.needs-capability"):
         turns.update(session, {"sessionUpdate": "notice", "severity": "info", "title": "Mind this"})
-    if not turns.agent.offers("session", "notices") and not turns.breaks(313):
+    if not turns.agent.offers("session", "notices") and not turns.breaks("notice.text-as-fallback"):
         turns.say(session, "Mind this")
-    if turns.breaks(289) and turns.agent.offers("session", "notices"):
+    if turns.breaks("notice.optional") and turns.agent.offers("session", "notices"):
         raise ErrorResponse(-32603)
 
 
 async def compact(turns: "Turns", session: Session, rest: str) -> None:
-    if not turns.agent.offers("session", "compaction") and not turns.breaks(291):
+    if not turns.agent.offers("session", "compaction") and not turns.breaks("compaction.needs-capability"):
         return
     turns.calls += 1
-    id = "c" if turns.breaks(318) else f"c{turns.calls}"
+    id = "c" if turns.breaks("compaction.ends-once") else f"c{turns.calls}"
     for status in ("in_progress", "completed"):
         turns.update(session, {"sessionUpdate": "compaction_update", "compactionId": id, "status": status})
 
 
 async def delegate(turns: "Turns", session: Session, rest: str) -> None:
-    if not turns.agent.offers("subagents") and not turns.breaks(374):
+    if not turns.agent.offers("subagents") and not turns.breaks("subagent.needs-capability"):
         turns.say(session, "I do it myself.")
         return
     child = Session("child", session.cwd)
     words = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "child"}}
-    if turns.breaks(375):
+    if turns.breaks("subagent.announced"):
         turns.update(child, words)
     turns.update(session, {"sessionUpdate": "subagent_update", "sessionId": "child", "cwd": session.cwd})
-    if not turns.breaks(375):
+    if not turns.breaks("subagent.announced"):
         turns.update(child, words)
 
 

@@ -36,22 +36,28 @@ class Sessions:
         """Reject params that cannot open a session."""
         agent, breaks = self.agent, self.breaks
         cwd = params.get("cwd")
-        if not isinstance(cwd, str) and not (breaks(24) and new and cwd is None):
+        if not isinstance(cwd, str) and not (breaks("framing.agent-invalid-params") and new and cwd is None):
             raise ErrorResponse(-32602)
-        if not absolute(cwd) and not breaks(93) and not breaks(24):
+        if (
+            not absolute(cwd)
+            and not breaks("session.relative-cwd-refused")
+            and not breaks("framing.agent-invalid-params")
+        ):
             raise ErrorResponse(-32602)
         self.check_servers(params)
         roots = params.get("additionalDirectories")
         bad = roots is not None and not (isinstance(roots, list) and all(absolute(root) for root in roots))
-        excused = (breaks(131) and roots == ["x"]) or (breaks(325) and roots == [5] and not new)
+        excused = (breaks("session.roots-invalid-refused") and roots == ["x"]) or (
+            breaks("session.roots-invalid-on-load") and roots == [5] and not new
+        )
         if bad and not excused:
             raise ErrorResponse(-32602)
-        if roots == ["/forbidden"] and not breaks(132):
+        if roots == ["/forbidden"] and not breaks("session.roots-forbidden-refused"):
             raise ErrorResponse(-32602)
-        if breaks(324) and "additionalDirectories" in params and roots is None:
+        if breaks("session.null-reads-as-empty") and "additionalDirectories" in params and roots is None:
             raise ErrorResponse(-32602)
         system = params.get("systemPrompt")
-        if system is not None and not breaks(353):
+        if system is not None and not breaks("system-prompt.invalid-refused"):
             valid = isinstance(system, dict) and system.get("mode") in ("append", "override")
             if not valid or any(block["type"] != "text" for block in system["content"]):
                 raise ErrorResponse(-32602)
@@ -59,11 +65,15 @@ class Sessions:
 
     def check_servers(self, params: Message) -> None:
         servers = params.get("mcpServers") or []
-        if servers == {} and (not self.agent.strict or self.breaks(390)):
+        if servers == {} and (not self.agent.strict or self.breaks("accord.agent-strict-mode")):
             return
-        if self.agent.strict and params.get("mcpServers") == {} and not self.breaks(390):
+        if (
+            self.agent.strict
+            and params.get("mcpServers") == {}
+            and not self.breaks("accord.agent-strict-mode")
+        ):
             raise ErrorResponse(-32602)
-        if self.breaks(323) and servers == "x":
+        if self.breaks("session.mcp-servers-invalid-refused") and servers == "x":
             return
         if not isinstance(servers, list):
             raise ErrorResponse(-32602)
@@ -74,20 +84,22 @@ class Sessions:
                 raise ErrorResponse(-32602)
 
     def settings_of(self, session: Session) -> Message:
-        boolean = self.agent.offers("session", "configOptions", "boolean") or self.breaks(217)
+        boolean = self.agent.offers("session", "configOptions", "boolean") or self.breaks(
+            "option.boolean-needs-capability"
+        )
         return {"modes": modes(session), "configOptions": options(session, boolean=boolean)}
 
     async def new(self, params: Message) -> Any:
         self.check_open_params(params, new=True)
         store = self.agent.store
-        number = 1 if self.breaks(92) else len(store.sessions) + 1
+        number = 1 if self.breaks("session.unique-id") else len(store.sessions) + 1
         session = Session(f"s{number}", params.get("cwd") or "/")
         self.mark_open(session, params)
         store.add(session)
         await self.start_servers(params.get("mcpServers") or [], session)
         commands = [{"name": "hello", "description": "Says hello", "input": {"hint": "who"}}]
         self.agent.notify("_model/ready", {})
-        if self.breaks(29):
+        if self.breaks("framing.agent-no-batch"):
             self.agent.send_raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
         answer = {"sessionId": session.id, **self.settings_of(session)}
         asyncio.get_running_loop().call_soon(
@@ -99,22 +111,26 @@ class Sessions:
 
     def mark_open(self, session: Session, params: Message) -> None:
         roots = params.get("additionalDirectories")
-        forgotten = not (self.breaks(133) and roots is None)
+        forgotten = not (self.breaks("session.roots-not-kept") and roots is None)
         if forgotten:
             session.roots = roots or []
         system = params.get("systemPrompt")
         session.system = (
             "".join(block.get("text", "") for block in system["content"]) if isinstance(system, dict) else ""
         )
-        if isinstance(system, dict) and system.get("mode") == "override" and self.breaks(355):
+        if (
+            isinstance(system, dict)
+            and system.get("mode") == "override"
+            and self.breaks("system-prompt.override-keeps-permissions")
+        ):
             session.always_allowed = True
         session.open = True
         self.open[session.id] = session
 
     async def start_servers(self, servers: Any, session: Session) -> None:
-        if self.breaks(95) or not isinstance(servers, list):
+        if self.breaks("session.stdio-mcp-server") or not isinstance(servers, list):
             return
-        for server in servers[: 1 if self.breaks(96) else None]:
+        for server in servers[: 1 if self.breaks("session.every-mcp-server") else None]:
             if server.get("type") == "acp":
                 session.acp = server["serverId"]
             elif server.get("command", "").startswith("/nonexistent"):
@@ -128,12 +144,12 @@ class Sessions:
             raise ErrorResponse(-32602)
         found = self.agent.store.sessions.get(id) if store else self.open.get(id)
         if found is None:
-            code = -32602 if self.breaks(383) else -32002
+            code = -32602 if self.breaks("accord.agent-unknown-session") else -32002
             raise ErrorResponse(code, data={"sessionId": id})
         return found
 
     async def load(self, params: Message) -> Any:
-        if self.breaks(102) and params.get("sessionId") == "nope":
+        if self.breaks("session.load-exists") and params.get("sessionId") == "nope":
             return {}
         session = self.find_session(params)
         self.check_open_params(params, new=False)
@@ -141,15 +157,15 @@ class Sessions:
         history = [
             one
             for one in session.history
-            if not (self.breaks(104) and one["sessionUpdate"].startswith("agent"))
+            if not (self.breaks("session.load-replays") and one["sessionUpdate"].startswith("agent"))
         ]
-        if self.breaks(288) and self.agent.offers("session", "notices"):
+        if self.breaks("notice.not-replayed") and self.agent.offers("session", "notices"):
             history = [{"sessionUpdate": "notice", "severity": "info", "title": "Again"}, *history]
-        if self.breaks(105):
+        if self.breaks("session.load-answers-last"):
             asyncio.get_running_loop().call_soon(self.replay, session, history)
         else:
             self.replay(session, history)
-        return None if self.breaks(106) else self.settings_of(session)
+        return None if self.breaks("session.load-result-object") else self.settings_of(session)
 
     def replay(self, session: Session, history: list[Message]) -> None:
         for update in history:
@@ -157,13 +173,13 @@ class Sessions:
 
     async def resume(self, params: Message) -> Any:
         session = self.find_session(params)
-        if self.breaks(112) and "mcpServers" not in params:
+        if self.breaks("session.resume-without-mcp-servers") and "mcpServers" not in params:
             raise ErrorResponse(-32602)
         self.check_open_params(params, new=False)
         self.mark_open(session, params)
-        if self.breaks(110):
+        if self.breaks("session.resume-without-history"):
             self.replay(session, session.history)
-        if self.breaks(111):
+        if self.breaks("session.resume-keeps-context"):
             session.word = "none"
         return self.settings_of(session)
 
@@ -171,9 +187,9 @@ class Sessions:
         source = self.find_session(params)
         self.check_open_params(params, new=False)
         fork = Session(f"f{len(self.agent.store.sessions) + 1}", params["cwd"], word=source.word)
-        fork.history = source.history if self.breaks(281) else list(source.history)
+        fork.history = source.history if self.breaks("fork.new-session") else list(source.history)
         self.mark_open(fork, params)
-        if self.breaks(283):
+        if self.breaks("fork.roots-not-inherited"):
             fork.roots = source.roots
         self.agent.store.add(fork)
         return {"sessionId": fork.id, **self.settings_of(fork)}
@@ -183,24 +199,28 @@ class Sessions:
     async def list(self, params: Message) -> Any:
         cursor = str(params["cursor"]) if params.get("cursor") is not None else None
         archived = params.get("archived", "exclude")
-        if cursor is not None and not cursor.isdigit() and not self.breaks(123):
+        if cursor is not None and not cursor.isdigit() and not self.breaks("session.list-invalid-cursor"):
             raise ErrorResponse(-32602)
-        if archived not in ("exclude", "include", "only") and not self.breaks(337):
+        if archived not in ("exclude", "include", "only") and not self.breaks(
+            "archive.filter-invalid-refused"
+        ):
             raise ErrorResponse(-32602)
         store, cwd = self.agent.store, params.get("cwd")
         store.list_calls += 1
-        if self.breaks(118) and cwd == "/nonexistent/check":
+        if self.breaks("session.list-empty") and cwd == "/nonexistent/check":
             raise ErrorResponse(-32602)
         known = list(store.sessions.values())
-        if cwd is not None and not (self.breaks(119) and any(one.cwd == cwd for one in known)):
+        if cwd is not None and not (
+            self.breaks("session.list-cwd-filter") and any(one.cwd == cwd for one in known)
+        ):
             known = [one for one in known if one.cwd == cwd]
-        if self.breaks(332):
+        if self.breaks("archive.hides"):
             archived = "include" if archived == "exclude" else archived
-        if self.breaks(336) and archived == "only":
+        if self.breaks("archive.filter") and archived == "only":
             archived = "include"
         if archived in ("exclude", "only"):
             known = [one for one in known if one.archived == (archived == "only")]
-        if self.breaks(125) and store.list_calls > 3:
+        if self.breaks("session.list-changes-nothing") and store.list_calls > 3:
             known = known[:-1]
         place = int(cursor) if cursor is not None and cursor.isdigit() else 0
         page = known[place : place + PAGE]
@@ -214,33 +234,38 @@ class Sessions:
     # -- close
 
     async def close(self, params: Message) -> Any:
-        if self.breaks(65) and params.get("sessionId") == "nope":
+        if self.breaks("initialize.advertised-methods") and params.get("sessionId") == "nope":
             raise ErrorResponse(-32601)
         session = self.find_session(params, store=False)
         await self.stop(session)
-        session.open = self.breaks(115)
-        if not self.breaks(115):
+        session.open = self.breaks("session.closed-refuses-prompts")
+        if not self.breaks("session.closed-refuses-prompts"):
             self.open.pop(session.id)
         return {}
 
     async def stop(self, session: Session) -> None:
         if session.turn is not None:
             self.agent.turns.cancel(
-                session, "refusal" if self.breaks(114) or self.breaks(333) else "cancelled"
+                session,
+                "refusal"
+                if self.breaks("session.close-cancels-turn") or self.breaks("archive.cancels-turn")
+                else "cancelled",
             )
             await asyncio.wait([session.turn])
 
     async def delete(self, params: Message) -> Any:
-        if params["sessionId"] not in self.agent.store.sessions and self.breaks(128):
+        if params["sessionId"] not in self.agent.store.sessions and self.breaks(
+            "session.delete-missing-succeeds"
+        ):
             raise ErrorResponse(-32002, data={"sessionId": params["sessionId"]})
-        if not self.breaks(127):
+        if not self.breaks("session.delete-leaves-list"):
             self.agent.store.sessions.pop(params["sessionId"], None)
         self.open.pop(params["sessionId"], None)
         return {}
 
     async def archive(self, params: Message) -> Any:
         session = self.find_session(params)
-        if session.archived and self.breaks(334):
+        if session.archived and self.breaks("archive.idempotent"):
             raise ErrorResponse(-32600)
         await self.stop(session)
         session.archived = True
@@ -250,53 +275,53 @@ class Sessions:
     async def unarchive(self, params: Message) -> Any:
         session = self.find_session(params)
         session.archived = False
-        if self.breaks(335):
+        if self.breaks("archive.unarchive-opens-nothing"):
             self.open[session.id] = session
         return {}
 
     # -- settings
 
     async def status(self, params: Message) -> Any:
-        if self.breaks(344) and params.get("sessionId") == "nope":
+        if self.breaks("status.unknown-session") and params.get("sessionId") == "nope":
             return {"status": "saved"}
         session = self.find_session(params)
-        status = "open" if session.id in self.open or self.breaks(343) else "saved"
-        if self.breaks(342):
+        status = "open" if session.id in self.open or self.breaks("status.open-or-saved") else "saved"
+        if self.breaks("status.changes-nothing"):
             self.open[session.id] = session
         return {"status": status}
 
     async def set_title(self, params: Message) -> Any:
         title = params.get("title")
-        if not isinstance(title, str) or (not title.strip() and not self.breaks(348)):
+        if not isinstance(title, str) or (not title.strip() and not self.breaks("title.invalid-refused")):
             raise ErrorResponse(-32602)
         session = self.find_session(params)
         if title.strip():
-            session.title = "" if self.breaks(347) else title
+            session.title = "" if self.breaks("title.stored") else title
         return {"title": title.strip()}
 
     async def set_mode(self, params: Message) -> Any:
         session = self.find_session(params, store=False)
-        if params["modeId"] not in MODES and not self.breaks(209):
-            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
-        if self.breaks(208) or (self.breaks(157) and session.turn):
+        if params["modeId"] not in MODES and not self.breaks("mode.unknown-refused"):
+            raise ErrorResponse(-32603 if self.breaks("accord.unknown-value") else -32602)
+        if self.breaks("mode.set") or (self.breaks("prompt.requests-during-turn") and session.turn):
             raise ErrorResponse(-32603)
         session.mode = params["modeId"] if params["modeId"] in MODES else session.mode
-        if not self.breaks(225):
+        if not self.breaks("option.follows-mode"):
             self.agent.turns.send_options(session)
-        return None if self.breaks(34) else {}
+        return None if self.breaks("framing.agent-empty-results") else {}
 
     async def set_config_option(self, params: Message) -> Any:
         session = self.find_session(params, store=False)
         known = {option["id"]: option for option in options(session, boolean=True)}
         option = known.get(params["configId"])
         if option is None:
-            if self.breaks(220):
+            if self.breaks("option.unknown-refused"):
                 return {"configOptions": self.settings_of(session)["configOptions"]}
-            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
+            raise ErrorResponse(-32603 if self.breaks("accord.unknown-value") else -32602)
         values = [one.get("value") for one in option.get("options", [])]
         if option["id"] not in ("level", "fast") and params["value"] not in values:
-            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
-        if self.breaks(219) and "type" in params:
+            raise ErrorResponse(-32603 if self.breaks("accord.unknown-value") else -32602)
+        if self.breaks("option.select-without-type") and "type" in params:
             raise ErrorResponse(-32602)
         session.values[option["id"]] = params["value"]
         if option["id"] == "mode":
@@ -315,7 +340,7 @@ class Sessions:
             self.cancelled_idle.add(session.id)
 
     async def prompt(self, params: Message) -> Any:
-        if self.breaks(152) and params.get("sessionId") == "nope":
+        if self.breaks("prompt.unknown-session-refused") and params.get("sessionId") == "nope":
             return {"stopReason": "end_turn"}
         session = self.find_session(params, store=False)
         return await self.agent.turns.handle_prompt(session, params)

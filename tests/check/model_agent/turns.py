@@ -52,29 +52,33 @@ class Turns:
 
     async def handle_prompt(self, session: Session, params: Message) -> Any:
         prompt = params.get("prompt")
-        if isinstance(prompt, str) and (not self.agent.strict or self.breaks(390)):
+        if isinstance(prompt, str) and (not self.agent.strict or self.breaks("accord.agent-strict-mode")):
             prompt = [{"type": "text", "text": prompt}]
         if not isinstance(prompt, list):
             raise ErrorResponse(-32602)
         if any(block.get("type") == "text" and "text" not in block for block in prompt) and not self.breaks(
-            151
+            "prompt.malformed-refused"
         ):
             raise ErrorResponse(-32602)
-        if self.breaks(139) and len(prompt) == 1:
+        if self.breaks("prompt.text-block") and len(prompt) == 1:
             raise ErrorResponse(-32603)
-        if self.breaks(140) and any(block["type"] == "resource_link" for block in prompt):
+        if self.breaks("prompt.resource-link-block") and any(
+            block["type"] == "resource_link" for block in prompt
+        ):
             raise ErrorResponse(-32602)
         text = "".join(block.get("text", "") for block in prompt)
-        if self.breaks(392) and "\ud83d" in text:
+        if self.breaks("accord.agent-lone-surrogate") and "\ud83d" in text:
             raise ErrorResponse(-32602)
         if session.turn is not None:
-            raise ErrorResponse(-32603 if self.breaks(385) else -32600)
-        if self.breaks(168) and session.id in self.agent.sessions.cancelled_idle:
+            raise ErrorResponse(-32603 if self.breaks("accord.second-prompt") else -32600)
+        if self.breaks("cancel.without-turn") and session.id in self.agent.sessions.cancelled_idle:
             return {"stopReason": "cancelled"}
-        if self.breaks(170) and session.id in self.was_cancelled:
+        if self.breaks("cancel.session-continues") and session.id in self.was_cancelled:
             raise ErrorResponse(-32603)
         session.prompts += 1
-        if (self.breaks(143) and text == "say") or (self.breaks("fault-slow") and session.prompts > 1):
+        if (self.breaks("prompt.answered") and text == "say") or (
+            self.breaks("fault-slow") and session.prompts > 1
+        ):
             await asyncio.Event().wait()
         self.trace = (params.get("_meta") or {}).get("traceparent")
         return await self.run(session, text.replace("\ud83d", "\ufffd"))
@@ -98,15 +102,18 @@ class Turns:
     def answer(self, session: Session, reason: str) -> Any:
         if reason == "cancelled":
             self.was_cancelled.add(session.id)
-            if self.breaks(162):
+            if self.breaks("cancel.no-error"):
                 raise ErrorResponse(-32603)
-            if self.breaks(161):
+            if self.breaks("cancel.stop-reason"):
                 reason = "end_turn"
         if reason == "refused":
             raise ErrorResponse(-32603)
-        if self.breaks(349):
+        if self.breaks("title.not-overwritten"):
             session.title = "generated"
-        late = {164: "cancelled", 144: "end_turn"}.get(self.agent.broken)
+        late = {
+            "cancel.updates-before-response": "cancelled",
+            "prompt.updates-before-response": "end_turn",
+        }.get(self.agent.broken)
         if late == reason:
             asyncio.get_running_loop().call_soon(self.say, session, "and one more thing")
         usage = {"totalTokens": 3, "inputTokens": 2, "outputTokens": 1}
@@ -117,8 +124,11 @@ class Turns:
     def cancel(self, session: Session, reason: str = "cancelled") -> None:
         if (
             session.turn is not None
-            and not self.breaks(163)
-            and not (session.permission_pending and self.agent.broken in (169, "fault-stalls"))
+            and not self.breaks("cancel.soon")
+            and not (
+                session.permission_pending
+                and self.agent.broken in ("cancel.permission-outcome", "fault-stalls")
+            )
         ):
             self.reasons[session.id] = reason
             session.turn.cancel()
@@ -127,7 +137,9 @@ class Turns:
         """End the turn of a request. The model agent has only one turn at a time when this is used."""
         for session in self.agent.sessions.open.values():
             if session.turn is not None and id != 9999:
-                self.cancel(session, "refused" if self.breaks(50) else "cancelled")
+                self.cancel(
+                    session, "refused" if self.breaks("cancel-request.agent-still-answered") else "cancelled"
+                )
                 return True
         return False
 

@@ -22,7 +22,7 @@ class ModelClient(Connection):
                 self._failure.set_exception(TurnFailed("stopped", 130))
             return
         self._cancel()
-        if self.breaks(167):
+        if self.breaks("cancel.late-updates-applied"):
             self._failure.set_exception(TurnFailed("stopped", 130))
             self.pipe.close()
 
@@ -31,7 +31,7 @@ class ModelClient(Connection):
         for task in self._serving.values():
             if not task.done() and not self.option("ask"):
                 task.cancel()
-        if self.breaks(160):
+        if self.breaks("cancel.notification"):
             self.send({"id": "cancel", "method": "session/cancel", "params": {"sessionId": self.session}})
         else:
             self.notify("session/cancel", {"sessionId": self.session})
@@ -52,15 +52,15 @@ class ModelClient(Connection):
             self.pipe.close()
 
     async def _handshake(self) -> None:
-        if self.breaks(58):
+        if self.breaks("initialize.first"):
             await self.ask("session/new", {"cwd": str(self.folder), "mcpServers": []})
         answer = await self.ask("initialize", initialize(self.broken, capabilities(self.lacks)))
         self.agent = answer
-        if answer.get("protocolVersion") != 1 and not self.breaks(64):
+        if answer.get("protocolVersion") != 1 and not self.breaks("initialize.unsupported-version"):
             raise TurnFailed("another version", 3)
-        if self.breaks(33) and "zzz" in answer:
+        if self.breaks("framing.client-extra-members") and "zzz" in answer:
             self.crash()
-        if self.breaks(75) and "agentInfo" not in answer:
+        if self.breaks("initialize.minimal-agent") and "agentInfo" not in answer:
             self.crash()
 
     async def _open(self) -> None:
@@ -69,21 +69,25 @@ class ModelClient(Connection):
             self.agent.get("agentCapabilities", {}),
         )
         bad_sessions = declared.get("sessionCapabilities") is False
-        if (self.breaks(69) and no_capabilities) or (self.breaks(71) and bad_sessions):
+        if (self.breaks("initialize.missing-agent-capability") and no_capabilities) or (
+            self.breaks("initialize.client-malformed-capability") and bad_sessions
+        ):
             await self.ask("session/list", {})
         if self.option("newest"):
             await self._newest()
-        if self.option("delete") and (self.has("sessionCapabilities.delete") or self.breaks(126)):
+        if self.option("delete") and (
+            self.has("sessionCapabilities.delete") or self.breaks("session.delete-needs-capability")
+        ):
             await self.ask("session/delete", {"sessionId": self.option("delete")})
         old = self.option("session")
         params = new_session(self)
-        if old and (self.has("sessionCapabilities.resume") or self.breaks(109)):
+        if old and (self.has("sessionCapabilities.resume") or self.breaks("session.resume-needs-capability")):
             self.session = old
             await self.ask("session/resume", {"sessionId": old, **params})
-        elif old and (self.has("loadSession") or self.breaks(103)):
+        elif old and (self.has("loadSession") or self.breaks("session.load-needs-capability")):
             self.session = old
             loaded = await self.ask("session/load", {"sessionId": old, **params})
-            if loaded is None and self.breaks(107):
+            if loaded is None and self.breaks("session.load-null-result"):
                 self.crash()
         elif old:
             raise TurnFailed("it has no such session", 2)
@@ -94,7 +98,7 @@ class ModelClient(Connection):
         try:
             opened = await self.ask("session/new", params)
         except ErrorResponse as refused:
-            if refused.code != -32000 or self.breaks(84):
+            if refused.code != -32000 or self.breaks("auth.offers-login"):
                 raise
             opened = await self._sign_in(params)
         self.session = opened["sessionId"]
@@ -105,19 +109,27 @@ class ModelClient(Connection):
         self.output += " ".join(one["name"] for one in methods)
         for one in methods:
             invalid_args = one.get("type") == "terminal" and not isinstance(one.get("args"), list)
-            if one.get("type") == "terminal" and not invalid_args and not self.breaks(79):
+            if (
+                one.get("type") == "terminal"
+                and not invalid_args
+                and not self.breaks("auth.terminal-method-not-authenticated")
+            ):
                 return await self._login(one, params)
-            if invalid_args and not self.breaks(329):
+            if invalid_args and not self.breaks("auth.invalid-terminal-method"):
                 continue
             with suppress(ErrorResponse):
-                await self.ask("authenticate", {"methodId": "agent" if self.breaks(81) else one["id"]})
+                await self.ask(
+                    "authenticate",
+                    {"methodId": "agent" if self.breaks("auth.method-without-type") else one["id"]},
+                )
                 return await self.ask("session/new", params)
         raise TurnFailed("sign in first", 6)
 
     async def _login(self, method: Message, params: Message) -> Message:
         """Log in at a terminal: run the agent with extra arguments, then connect again."""
         self.connect(
-            [*method["args"], *(["extra"] if self.breaks(80) else [])], method["env"]["ACCORD_CHECK_LOGIN"]
+            [*method["args"], *(["extra"] if self.breaks("auth.terminal-login") else [])],
+            method["env"]["ACCORD_CHECK_LOGIN"],
         )
         await self.logged_in.wait()
         self.pipe.close()
@@ -126,36 +138,44 @@ class ModelClient(Connection):
         return await self.ask("session/new", params)
 
     async def _newest(self) -> None:
-        if not self.has("sessionCapabilities.list") and not self.breaks(116):
+        if not self.has("sessionCapabilities.list") and not self.breaks("session.list-needs-capability"):
             raise TurnFailed("it has no list", 2)
         archived = {"archived": "include"} if self.has("sessionCapabilities.archive") else {}
         page = await self.ask("session/list", archived)
         for _ in range(2):
-            cursor = page.get("nextCursor", "again" if self.breaks(121) else None)
+            cursor = page.get("nextCursor", "again" if self.breaks("session.list-last-page") else None)
             if cursor is None:
                 break
-            filters = {} if self.breaks(339) else archived
+            filters = {} if self.breaks("archive.filter-kept-in-pages") else archived
             page = await self.ask(
-                "session/list", {**filters, "cursor": cursor.strip('"é') if self.breaks(122) else cursor}
+                "session/list",
+                {
+                    **filters,
+                    "cursor": cursor.strip('"é') if self.breaks("session.list-cursor-verbatim") else cursor,
+                },
             )
 
     async def _choose(self, opened: Message) -> None:
         options = {one["id"]: one for one in opened.get("configOptions", [])}
         modes = [one["id"] for one in opened.get("modes", {}).get("availableModes", [])]
-        if self.breaks(221) and any(one["type"] == "slider" for one in options.values()):
+        if self.breaks("option.unknown-type") and any(one["type"] == "slider" for one in options.values()):
             self.crash()
         mode = self.option("mode")
-        if mode and "mode" in options and not self.breaks(224):
+        if mode and "mode" in options and not self.breaks("option.preferred-to-modes"):
             await self._set("mode", mode)
-        elif mode and (mode in modes or self.breaks(207)) and not self.breaks(226):
+        elif (
+            mode
+            and (mode in modes or self.breaks("mode.only-listed"))
+            and not self.breaks("option.modes-as-fallback")
+        ):
             await self.ask("session/set_mode", {"sessionId": self.session, "modeId": mode})
         elif mode:
             raise TurnFailed("there is no such mode", 2)
         name, _, value = self.option("option").partition("=")
         if name == "flag":
-            typed = {"type": "boolean"} if not self.breaks(218) else {}
-            await self._set(name, "true" if self.breaks(218) else True, **typed)
-        elif name and not self.breaks(222):
+            typed = {"type": "boolean"} if not self.breaks("option.boolean-value") else {}
+            await self._set(name, "true" if self.breaks("option.boolean-value") else True, **typed)
+        elif name and not self.breaks("option.unknown-category"):
             await self._set(name, value)
 
     async def _set(self, option: str, value: Any, **more: Any) -> None:
@@ -166,27 +186,39 @@ class ModelClient(Connection):
         """Requests of its own after a turn, where the agent supports them."""
         session = {"sessionId": self.session}
         for rule, capability, method, params in (
-            (341, "sessionCapabilities.status", "session/status", session),
-            (346, "sessionCapabilities.title", "session/set_title", {**session, "title": "A title"}),
-            (282, "sessionCapabilities.fork", "session/fork", {**session, "cwd": str(self.folder)}),
-            (330, "sessionCapabilities.archive", "session/archive", session),
-            (295, "providers", "providers/list", {}),
-            (357, "auth.status", "auth/status", {}),
-            (113, "sessionCapabilities.close", "session/close", session),
-            (86, "auth.logout", "logout", {}),
+            ("status.needs-capability", "sessionCapabilities.status", "session/status", session),
+            (
+                "title.needs-capability",
+                "sessionCapabilities.title",
+                "session/set_title",
+                {**session, "title": "A title"},
+            ),
+            (
+                "fork.needs-capability",
+                "sessionCapabilities.fork",
+                "session/fork",
+                {**session, "cwd": str(self.folder)},
+            ),
+            ("archive.needs-capability", "sessionCapabilities.archive", "session/archive", session),
+            ("provider.needs-capability", "providers", "providers/list", {}),
+            ("auth-status.needs-capability", "auth.status", "auth/status", {}),
+            ("session.close-needs-capability", "sessionCapabilities.close", "session/close", session),
+            ("auth.logout-needs-capability", "auth.logout", "logout", {}),
         ):
             if "agentCapabilities" in self.agent and (self.has(capability) or self.breaks(rule)):
                 with suppress(ErrorResponse):
                     await self.ask(method, params)
 
     async def _turn(self) -> int:
-        if self.breaks(45):
+        if self.breaks("extension.client-known-methods"):
             self.notify("custom/hello", {})
         self.notify("_model/hello", {})
-        text = self.task.prompt.lstrip("/") if self.breaks(229) else self.task.prompt
+        text = self.task.prompt.lstrip("/") if self.breaks("command.sent-as-text") else self.task.prompt
         prompt: list[Message] = [{"type": "text", "text": text}]
         path = self.option("attach")
-        if path.endswith(".png") and (self.has("promptCapabilities.image") or self.breaks(141)):
+        if path.endswith(".png") and (
+            self.has("promptCapabilities.image") or self.breaks("prompt.blocks-need-capability")
+        ):
             prompt.append({"type": "image", "data": "AA==", "mimeType": "image/png"})
         self.prompting = True
         if self.option("deadline"):
@@ -194,9 +226,9 @@ class ModelClient(Connection):
         answer = await self.ask("session/prompt", {"sessionId": self.session, "prompt": prompt})
         self.prompting = False
         stop = answer.get("stopReason")
-        if stop == "refusal" and not self.breaks(153):
+        if stop == "refusal" and not self.breaks("prompt.refusal-shown"):
             self.output += "it refused"
-        if stop == "tool_use" and self.breaks(154):
+        if stop == "tool_use" and self.breaks("prompt.unknown-stop-reason"):
             await asyncio.Event().wait()
         await self._own_requests()
         return 0
@@ -206,7 +238,7 @@ class ModelClient(Connection):
             self._failure.set_exception(TurnFailed("time is up", 4))
 
     def _give_up(self) -> None:
-        if not self.breaks(159):
+        if not self.breaks("prompt.patient"):
             self._cancel()
         if not self._failure.done():
             self.clock.call_later(1.0, self._time_is_up)

@@ -40,7 +40,7 @@ class Connection:
         self.lacks = lacks
         self.clock = clock
         self.folder = Path(task.folder)
-        self.strict = "strict" in task.arguments and broken != 391
+        self.strict = "strict" in task.arguments and broken != "accord.client-strict-mode"
         self.output = ""
         self.session = ""
         self.children: set[str] = set()
@@ -90,15 +90,17 @@ class Connection:
         changed: Any = MUTATIONS.get(self.broken, lambda one: one)({"jsonrpc": "2.0", **message})
         if changed is None:
             return
-        indent = 1 if self.breaks(4) and "\\n" in json.dumps(message) else None
+        indent = 1 if self.breaks("framing.client-one-line") and "\\n" in json.dumps(message) else None
         text = json.dumps(changed, ensure_ascii=False, indent=indent)
-        if self.breaks(2) and message.get("method") == "initialize":
+        if self.breaks("framing.client-only-messages") and message.get("method") == "initialize":
             self.pipe.put(b"debug: hello\n")
-        if self.breaks(30) and message.get("method") == "session/prompt":
+        if self.breaks("framing.client-no-batch") and message.get("method") == "session/prompt":
             self.pipe.put(b"[]\n")
         if self.breaks("fault-slow") and len(self.pipe.unread_data) > 1000:
             return
-        self.pipe.put(text.encode("ascii" if self.breaks(6) else "utf-8", "replace") + b"\n")
+        self.pipe.put(
+            text.encode("ascii" if self.breaks("framing.client-utf8") else "utf-8", "replace") + b"\n"
+        )
 
     def notify(self, method: str, params: Any) -> None:
         self.send({"method": method, "params": params})
@@ -118,7 +120,9 @@ class Connection:
         if pipe is not self.pipe:
             self.logged_in.set()
             return
-        hangs = (self.breaks(37) and self.prompting) or (self.breaks("fault-dies") and not self.prompting)
+        hangs = (self.breaks("framing.agent-dies") and self.prompting) or (
+            self.breaks("fault-dies") and not self.prompting
+        )
         if not hangs and not self._failure.done() and not self.over:
             self._failure.set_exception(TurnFailed("the agent has ended", 3))
 
@@ -134,7 +138,7 @@ class Connection:
         except NotJson:
             message = None
         if not isinstance(message, dict) or not ({"method", "result", "error"} & set(message)):
-            if self.breaks(22) or self.breaks("fault-noise"):
+            if self.breaks("framing.client-survives-invalid-json") or self.breaks("fault-noise"):
                 self._failure.set_exception(TurnFailed("", 1))
                 self.pipe.close()
             return
@@ -168,7 +172,7 @@ class Connection:
         self._last_method = str(method)
         if "id" not in message:
             self._handle_notification(method, params)
-        elif self.breaks(158) and self.prompting:
+        elif self.breaks("prompt.client-serves-during-turn") and self.prompting:
             pass  # once the turn is over
         else:
             self._serving[id] = asyncio.get_running_loop().create_task(self._serve(id, str(method), params))
@@ -184,11 +188,16 @@ class Connection:
         except Crash:
             return
         except asyncio.CancelledError:
-            if self.breaks(51):
+            if self.breaks("cancel-request.client-still-answered"):
                 return
-            answer = {"error": {"code": -32603 if self.breaks(55) else -32800, "message": "cancelled"}}
-        self.send({"id": str(id) if self.breaks(10) and id == 0 else id, **answer})
-        if self.breaks(12) and method == "_test/x":
+            answer = {
+                "error": {
+                    "code": -32603 if self.breaks("cancel-request.client-own-abort") else -32800,
+                    "message": "cancelled",
+                }
+            }
+        self.send({"id": str(id) if self.breaks("framing.client-returns-id") and id == 0 else id, **answer})
+        if self.breaks("framing.client-one-answer") and method == "_test/x":
             self.send({"id": id, **answer})
 
     def _handle_notification(self, method: Any, params: Any) -> None:
@@ -198,9 +207,9 @@ class Connection:
             task = self._serving.get(params["requestId"])
             if task is not None and not task.done():
                 task.cancel()
-        elif method == "auth/status_update" and self.breaks(363):
+        elif method == "auth/status_update" and self.breaks("auth-status.account-private"):
             self.output += str(params)
-        elif method == "_test/n" and self.breaks(14):
+        elif method == "_test/n" and self.breaks("framing.client-silent-on-notification"):
             self.send({"id": None, "result": {}})
 
     def _update(self, params: Any) -> None:
@@ -209,9 +218,9 @@ class Connection:
             return
         kind, text = update.get("sessionUpdate"), update.get("content")
         if kind == "agent_message_chunk" and isinstance(text, dict) and isinstance(text.get("text"), str):
-            if not (self.breaks(393) and "\ufffd" in text["text"]):
+            if not (self.breaks("accord.client-lone-surrogate") and "\ufffd" in text["text"]):
                 self.output += text["text"]
-        elif kind == "notice" and not self.breaks(314) and "notices" not in self.lacks:
+        elif kind == "notice" and not self.breaks("notice.shown") and "notices" not in self.lacks:
             self.output += str(update.get("title"))
         elif kind == "subagent_update":
             self.children.add(update["sessionId"])

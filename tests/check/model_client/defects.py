@@ -28,10 +28,10 @@ def _bad_error(message: Message) -> Message:
 
 
 MUTATIONS: dict[Any, Callable[[Message], Message]] = {
-    8: _no_version,
-    28: _bad_error,
-    43: _params("session/new", lambda params: params.update(mine=1)),
-    90: _params("session/new", lambda params: params.pop("mcpServers")),
+    "framing.client-jsonrpc-member": _no_version,
+    "framing.client-error-members": _bad_error,
+    "extension.client-no-custom-members": _params("session/new", lambda params: params.update(mine=1)),
+    "session.new-members": _params("session/new", lambda params: params.pop("mcpServers")),
 }
 """Functions that damage a message."""
 
@@ -42,27 +42,29 @@ def _kind(kind: str, /, **members: Any) -> Callable[[Message], bool]:
 
 
 _UPDATES: dict[Any, Callable[[Message], bool]] = {
-    33: lambda update: "zzz" in update,
-    39: lambda update: isinstance(update.get("_meta"), dict),
-    41: lambda update: isinstance(update.get("_meta"), list),
-    49: _kind("zzz"),
-    148: lambda update: "messageId" in update and update["messageId"] is None,
-    187: _kind("tool_call", kind="file"),
-    188: lambda update: (
+    "framing.client-extra-members": lambda update: "zzz" in update,
+    "extension.client-accepts-meta": lambda update: isinstance(update.get("_meta"), dict),
+    "extension.client-malformed-meta": lambda update: isinstance(update.get("_meta"), list),
+    "extension.unknown-update": _kind("zzz"),
+    "prompt.message-id-opaque": lambda update: "messageId" in update and update["messageId"] is None,
+    "tool-call.unknown-kind": _kind("tool_call", kind="file"),
+    "tool-call.invalid-content-item": lambda update: (
         5 in (update.get("content") or []) if isinstance(update.get("content"), list) else False
     ),
-    189: _kind("tool_call_update", toolCallId="never-begun"),
-    290: _kind("notice", severity="_x"),
-    316: _kind("notice"),
-    322: lambda update: "name" in update and update["name"] is None,
+    "tool-call.unknown-id": _kind("tool_call_update", toolCallId="never-begun"),
+    "notice.unknown-severity": _kind("notice", severity="_x"),
+    "notice.unadvertised": _kind("notice"),
+    "tool-call.name-optional": lambda update: "name" in update and update["name"] is None,
 }
 """Updates that crash the client."""
 _NOTIFICATIONS: dict[Any, Callable[[Message], bool]] = {
-    20: lambda message: message["method"] == "_test/n",
-    53: lambda message: message["method"] == "$/cancel_request" and message["params"]["requestId"] == "never",
-    57: lambda message: message["method"] == "$/progress",
-    270: lambda message: message["method"] == "elicitation/complete",
-    362: lambda message: message["method"] == "auth/status_update",
+    "framing.client-unknown-notification": lambda message: message["method"] == "_test/n",
+    "cancel-request.client-unknown-id": lambda message: (
+        message["method"] == "$/cancel_request" and message["params"]["requestId"] == "never"
+    ),
+    "cancel-request.client-other-notification": lambda message: message["method"] == "$/progress",
+    "elicitation.unknown-completion": lambda message: message["method"] == "elicitation/complete",
+    "auth-status.unknown-state": lambda message: message["method"] == "auth/status_update",
 }
 """Notifications that crash the client."""
 
@@ -73,16 +75,16 @@ def crash_on_defect(client: Any, message: Message) -> None:
     update = params.get("update") if isinstance(params, dict) else None
     if "id" not in message and client.broken in _NOTIFICATIONS and _NOTIFICATIONS[client.broken](message):
         client.crash()
-    if client.broken == 88 and message.get("error", {}).get("code") == -32000:
+    if client.broken == "auth.survives-signed-out-session" and message.get("error", {}).get("code") == -32000:
         client.crash()
     if not isinstance(update, dict):
         return
     if client.broken in _UPDATES and _UPDATES[client.broken](update):
         client.crash()
     outside = not client.prompting and not client.over
-    if client.broken == 156 and outside and not client.opened:
+    if client.broken == "prompt.updates-around-session-new" and outside and not client.opened:
         client.crash()
-    if client.broken == 155 and outside and client.opened:
+    if client.broken == "prompt.updates-outside-turn" and outside and client.opened:
         client.crash()
-    if client.broken == 378 and params["sessionId"] in client.children:
+    if client.broken == "subagent.updates-accepted" and params["sessionId"] in client.children:
         client.crash()

@@ -24,24 +24,29 @@ def capabilities(lacks: tuple[str, ...]) -> Message:
 
 def initialize(broken: Any, offered: Message) -> Message:
     """The params of `initialize`."""
-    key = "capabilities" if broken == 61 else "clientCapabilities"
-    if broken == 47:
+    key = "capabilities" if broken == "initialize.client-capabilities-member" else "clientCapabilities"
+    if broken == "extension.client-announced":
         offered.pop("_meta")
     if broken == "schema":
         offered["terminal"] = "yes"
-    info = {} if broken == 60 else {"clientInfo": {"name": "model", "version": "1"}}
-    return {"protocolVersion": "1" if broken == 59 else 1, key: offered, **info}
+    info = {} if broken == "initialize.client-info" else {"clientInfo": {"name": "model", "version": "1"}}
+    return {"protocolVersion": "1" if broken == "initialize.version-sent" else 1, key: offered, **info}
 
 
 def new_session(client: Any) -> Message:
     """The params that all methods to open a session share."""
-    params: Message = {"cwd": "." if client.breaks(91) else str(client.folder), "mcpServers": []}
+    params: Message = {
+        "cwd": "." if client.breaks("session.absolute-cwd") else str(client.folder),
+        "mcpServers": [],
+    }
     root = client.option("roots")
     resumes = client.option("session")
-    supported = client.has("sessionCapabilities.additionalDirectories") or client.breaks(129)
-    if root and supported and not (resumes and client.breaks(134)):
-        params["additionalDirectories"] = ["extra" if client.breaks(130) else root]
-    if client.has("sessionCapabilities.systemPrompt") or client.breaks(351):
+    supported = client.has("sessionCapabilities.additionalDirectories") or client.breaks(
+        "session.roots-need-capability"
+    )
+    if root and supported and not (resumes and client.breaks("session.roots-sent-again")):
+        params["additionalDirectories"] = ["extra" if client.breaks("session.roots-absolute") else root]
+    if client.has("sessionCapabilities.systemPrompt") or client.breaks("system-prompt.needs-capability"):
         params["systemPrompt"] = {"mode": "append", "content": [{"type": "text", "text": "Be brief."}]}
     return params
 
@@ -52,16 +57,16 @@ def servers(client: Any) -> list[Message]:
         return []
     own: Message = {"name": "own", "command": "/bin/true", "args": [], "env": []}
     web: Message = {"type": "http", "name": "web", "url": "https://mcp.example", "headers": []}
-    if client.breaks(100):
+    if client.breaks("session.stdio-mcp-members"):
         del own["env"]
-    if client.breaks(101):
+    if client.breaks("session.http-mcp-members"):
         del web["headers"]
     found = [own]
-    if client.has("mcpCapabilities.http") or client.breaks(98):
+    if client.has("mcpCapabilities.http") or client.breaks("session.http-mcp-needs-capability"):
         found.append(web)
-    if client.has("mcpCapabilities.sse") or client.breaks(99):
+    if client.has("mcpCapabilities.sse") or client.breaks("session.sse-mcp-needs-capability"):
         found.append({"type": "sse", "name": "old", "url": "https://mcp.example", "headers": []})
-    if client.has("mcpCapabilities.acp") or client.breaks(301):
+    if client.has("mcpCapabilities.acp") or client.breaks("mcp.needs-capability"):
         found.append({"type": "acp", "name": "ide", "serverId": "ide"})
     return found
 

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple, cast
 
 from accord.check.agent.agent_message_rules import AgentRecord
 from accord.check.agent.agent_turn_rules import is_absolute
-from accord.check.checked_connection import WireLine
 from accord.check.findings import RuleId, RuleNotes
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
 from accord.wire.envelope import id_key
 
 
@@ -20,22 +20,28 @@ class ClientCapabilityRule(NamedTuple):
 
 
 CAPABILITY_RULES: Final = (
-    ClientCapabilityRule(236, "fs.readTextFile", ("fs/read_text_file",)),
-    ClientCapabilityRule(237, "fs.writeTextFile", ("fs/write_text_file",)),
+    ClientCapabilityRule("file.read-needs-capability", "fs.readTextFile", ("fs/read_text_file",)),
+    ClientCapabilityRule("file.write-needs-capability", "fs.writeTextFile", ("fs/write_text_file",)),
     ClientCapabilityRule(
-        247,
+        "terminal.needs-capability",
         "terminal",
         (
             *("terminal/create", "terminal/output", "terminal/wait_for_exit"),
             *("terminal/kill", "terminal/release"),
         ),
     ),
-    ClientCapabilityRule(284, "plan", ("plan_update", "plan_removed")),
+    ClientCapabilityRule("plan.update-needs-capability", "plan", ("plan_update", "plan_removed")),
     ClientCapabilityRule(
-        291, "session.compaction", ("compaction_update", "compaction_summary_chunk", "compaction_chunk")
+        "compaction.needs-capability",
+        "session.compaction",
+        ("compaction_update", "compaction_summary_chunk", "compaction_chunk"),
     ),
-    ClientCapabilityRule(312, "session.notices", ("notice",)),
-    ClientCapabilityRule(374, "subagents", ("subagent_update", "session_message", "session_message_chunk")),
+    ClientCapabilityRule("notice.needs-capability", "session.notices", ("notice",)),
+    ClientCapabilityRule(
+        "subagent.needs-capability",
+        "subagents",
+        ("subagent_update", "session_message", "session_message_chunk"),
+    ),
 )
 _CLIENT_METHOD_PREFIXES: Final = ("fs/", "terminal/", "elicitation/")
 
@@ -47,9 +53,15 @@ def check_capabilities(record: AgentRecord, notes: RuleNotes) -> None:
     if record.no_client_capabilities:
         for line in record.sent:
             if line.is_request and line.method.startswith(_CLIENT_METHOD_PREFIXES):
-                notes.add_fail(68, f"{line.method}, but the client sent no capabilities", [line.evidence])
+                notes.add_fail(
+                    "initialize.missing-client-capability",
+                    f"{line.method}, but the client sent no capabilities",
+                    line,
+                )
         if record.turns:
-            notes.add_pass(68, "a client without capabilities gets no requests")
+            notes.add_pass(
+                "initialize.missing-client-capability", "a client without capabilities gets no requests"
+            )
     for entry in CAPABILITY_RULES:
         sent = [line for line in record.sent if (line.kind or line.method) in entry.names]
         if record.client_advertises(entry.capability):
@@ -63,7 +75,7 @@ def check_capabilities(record: AgentRecord, notes: RuleNotes) -> None:
                 notes.add_fail(
                     entry.rule,
                     f"{name}, but the client does not advertise {entry.capability}",
-                    [line.evidence],
+                    line,
                 )
     _check_elicitation_modes(record, notes)
     _check_terminal_logins(record, notes)
@@ -76,11 +88,11 @@ def _check_elicitation_modes(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.requests("elicitation/create"):
         mode = at(line.params, "mode")
         notes.judge(
-            260,
+            "elicitation.mode-needs-capability",
             isinstance(mode, str) and record.client_advertises(f"elicitation.{mode}"),
             f"uses the mode {mode}, which the client supports",
             f"uses the mode {mode!r}, which the client does not support",
-            [line.evidence],
+            line,
         )
 
 
@@ -91,21 +103,28 @@ def _check_terminal_logins(record: AgentRecord, notes: RuleNotes) -> None:
     answers = [line for line, _ in record.results("initialize")]
     if record.client_advertises("auth.terminal"):
         if methods:
-            notes.add_pass(77, "terminal logins are offered to a client that supports them")
+            notes.add_pass(
+                "auth.terminal-method-needs-capability",
+                "terminal logins are offered to a client that supports them",
+            )
     elif methods:
-        frames = [line.evidence for line in answers[:1]]
-        notes.add_fail(77, "a terminal login, but the client does not support it", frames)
+        frames = answers[:1]
+        notes.add_fail(
+            "auth.terminal-method-needs-capability",
+            "a terminal login, but the client does not support it",
+            *frames,
+        )
 
 
 def _check_boolean_options(record: AgentRecord, notes: RuleNotes) -> None:
     for line, options in sent_option_lists(record):
         if any(at(option, "type") == "boolean" for option in options):
             notes.judge(
-                217,
+                "option.boolean-needs-capability",
                 record.client_advertises("session.configOptions.boolean"),
                 "boolean options go to a client that supports them",
                 "a boolean option, but the client does not support it",
-                [line.evidence],
+                line,
             )
 
 
@@ -142,12 +161,12 @@ def check_options(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.updates:
         if line.kind == "usage_update" and isinstance(line.update.get("size"), int):
             size = line.update["size"]
-            notes.judge(235, size > 0, "the size is positive", f"the size is {size}", [line.evidence])
+            notes.judge("usage.size", size > 0, "the size is positive", f"the size is {size}", line)
     for line in record.sent:
         for name, value in _trace_members(line.message):
             valid = isinstance(value, str) and _TRACE_PATTERNS[name].fullmatch(value) is not None
             failure = f"{name} is {value!r}, which is not a W3C trace context"
-            notes.judge(48, valid, "valid W3C trace context", failure, [line.evidence])
+            notes.judge("extension.trace-context", valid, "valid W3C trace context", failure, line)
 
 
 def _check_plans(record: AgentRecord, notes: RuleNotes) -> None:
@@ -166,7 +185,7 @@ def _check_plans(record: AgentRecord, notes: RuleNotes) -> None:
         ]
         partial = bool(missing) and all(text in before[1] for text in entries)
         failure = f"the entry {missing[0]!r} is missing" if missing else ""
-        notes.judge(203, not partial, "plans are complete", failure, [before[0].evidence, line.evidence])
+        notes.judge("plan.complete", not partial, "plans are complete", failure, before[0], line)
 
 
 def _check_modes(record: AgentRecord, notes: RuleNotes) -> None:
@@ -176,7 +195,9 @@ def _check_modes(record: AgentRecord, notes: RuleNotes) -> None:
             ids = [at(mode, "id") for mode in listed(modes, "availableModes")]
             current = at(modes, "currentModeId")
             failure = f"the current mode {current!r} is not among {ids}"
-            notes.judge(206, current in ids, "the current mode is one of them", failure, [line.evidence])
+            notes.judge(
+                "mode.current-is-available", current in ids, "the current mode is one of them", failure, line
+            )
 
 
 def option_values(option: Any) -> list[Any]:
@@ -201,7 +222,11 @@ def _check_option_lists(record: AgentRecord, notes: RuleNotes) -> None:
         if line.kind == "config_option_update" and len(before) > 1:
             failure = f"{len(ids)} of {len(before)} options"
             notes.judge(
-                216, not (len(ids) == 1 and ids < before), "the complete list", failure, [line.evidence]
+                "option.update-has-all",
+                not (len(ids) == 1 and ids < before),
+                "the complete list",
+                failure,
+                line,
             )
         known[session] = ids
 
@@ -209,21 +234,23 @@ def _check_option_lists(record: AgentRecord, notes: RuleNotes) -> None:
 def _check_option(line: WireLine, option: Any, notes: RuleNotes) -> None:
     current = at(option, "currentValue")
     failure = f"{at(option, 'id')} has no current value"
-    notes.judge(212, current is not None, "every option has a current value", failure, [line.evidence])
+    notes.judge(
+        "option.current-value", current is not None, "every option has a current value", failure, line
+    )
     if at(option, "type") != "select":
         return
     if current is not None:
         failure = f"{at(option, 'id')} is {current!r}, which is not among its values"
         notes.judge(
-            213,
+            "option.current-value-listed",
             current in option_values(option),
             "current values are among the options",
             failure,
-            [line.evidence],
+            line,
         )
     shapes = {"options" in one for one in listed(option, "options") if isinstance(one, dict)}
     failure = f"the options of {at(option, 'id')} are flat and grouped"
-    notes.judge(214, len(shapes) <= 1, "all flat or all grouped", failure, [line.evidence])
+    notes.judge("option.flat-or-grouped", len(shapes) <= 1, "all flat or all grouped", failure, line)
 
 
 def _check_auth_methods(record: AgentRecord, notes: RuleNotes) -> None:
@@ -233,7 +260,7 @@ def _check_auth_methods(record: AgentRecord, notes: RuleNotes) -> None:
             unique = all(isinstance(id, str) and id for id in ids) and len(set(map(str, ids))) == len(ids)
             names = all(isinstance(at(one, "name"), str) for one in listed(result, "authMethods"))
             failure = "an auth method has no id, or the id of another"
-            notes.judge(76, unique and names, "auth methods have unique ids", failure, [line.evidence])
+            notes.judge("auth.method-ids", unique and names, "auth methods have unique ids", failure, line)
 
 
 def _trace_members(value: Any) -> list[tuple[str, Any]]:
@@ -268,13 +295,16 @@ def _check_compactions(record: AgentRecord, notes: RuleNotes) -> None:
         id, status = line.update.get("compactionId"), line.update.get("status")
         if status in ("completed", "failed", "cancelled"):
             failure = f"the compaction {id} had already ended"
-            notes.judge(318, id_key(id) not in ended, "each compaction ends once", failure, [line.evidence])
+            notes.judge(
+                "compaction.ends-once", id_key(id) not in ended, "each compaction ends once", failure, line
+            )
             ended[id_key(id)] = line
         elif status == "in_progress" and id_key(id) in ended:
             notes.add_fail(
-                318,
+                "compaction.ends-once",
                 f"the compaction id {id} is reused",
-                [ended[id_key(id)].evidence, line.evidence],
+                ended[id_key(id)],
+                line,
             )
 
 
@@ -282,17 +312,25 @@ def _check_archives(record: AgentRecord, notes: RuleNotes) -> None:
     sessions = at(record.initialize_result, "agentCapabilities", "sessionCapabilities")
     if not isinstance(at(sessions, "archive"), dict):
         return
-    answers = [line.evidence for line, _ in record.results("initialize")]
+    answers = [line for line, _ in record.results("initialize")]
     listing = isinstance(at(sessions, "list"), dict)
     notes.judge(
-        331, listing, "it also lists sessions", "it archives sessions but does not list them", answers
+        "archive.needs-list",
+        listing,
+        "it also lists sessions",
+        "it archives sessions but does not list them",
+        *answers,
     )
     for line, result in record.results("session/list"):
         for entry in listed(result, "sessions"):
             archived = at(entry, "archived")
             failure = f"`archived` is {archived!r} in an entry"
             notes.judge(
-                338, isinstance(archived, bool), "every entry has `archived`", failure, [line.evidence]
+                "archive.member-in-list",
+                isinstance(archived, bool),
+                "every entry has `archived`",
+                failure,
+                line,
             )
 
 
@@ -311,21 +349,21 @@ def _check_subagents(record: AgentRecord, notes: RuleNotes) -> None:
             for path in paths:
                 if path is not None:
                     notes.judge(
-                        376,
+                        "subagent.absolute-paths",
                         is_absolute(path),
                         "absolute",
                         f"the folder {path!r} is relative",
-                        [line.evidence],
+                        line,
                     )
         elif id_key(line.session) not in opened and record.client_advertises("subagents"):
             failure = f"an update of {line.session}, which was never announced"
             if record.turns:
                 notes.judge(
-                    375,
+                    "subagent.announced",
                     id_key(line.session) in announced,
                     "sub-agents are announced first",
                     failure,
-                    [line.evidence],
+                    line,
                 )
 
 
@@ -345,7 +383,9 @@ def _check_mcp(record: AgentRecord, notes: RuleNotes) -> None:
         failure = (
             f"the request id {number!r} is in use" if known else f"the server {server!r} was not declared"
         )
-        notes.judge(364, known and not in_use, "declared servers, unused ids", failure, [line.evidence])
+        notes.judge(
+            "mcp.declared-server", known and not in_use, "declared servers, unused ids", failure, line
+        )
         active[call_key] = ends.get(line.number, len(record.lines) + 1)
 
 
@@ -362,11 +402,17 @@ def _check_auth_status(record: AgentRecord, notes: RuleNotes) -> None:
             else "before the answer to initialize"
         )
         notes.judge(
-            360,
+            "auth-status.update-advertised",
             advertised and line.number > initialize_number,
             "advertised, and after initialize",
             failure,
-            [line.evidence],
+            line,
         )
-        notes.judge(361, line.params != last, "only changes are sent", "nothing changed", [line.evidence])
+        notes.judge(
+            "auth-status.update-only-changes",
+            line.params != last,
+            "only changes are sent",
+            "nothing changed",
+            line,
+        )
         last = line.params

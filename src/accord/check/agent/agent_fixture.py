@@ -9,19 +9,19 @@ from msgspec import structs
 from accord.check import findings
 from accord.check.agent.agent_under_test import AgentLauncher, AgentStartOptions, AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import ClientResponder
+from accord.check.check_fixture import CheckFixture
 from accord.check.check_script import AgentCheckScript, ScriptedPrompt
 from accord.check.checked_connection import (
     ABSENT,
     CallAnswer,
     CheckTimeouts,
     ConnectionOver,
-    WireLine,
-    pair_calls,
     remove_capabilities,
 )
 from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import WireLine, pair_calls
 
 ExpectedAnswer: TypeAlias = int | Literal["error", "result", "object", "known"]
 """An error code; any error; any result; a result object; anything but "method not found"."""
@@ -70,7 +70,7 @@ def _judge_call(answer: CallAnswer, call: CallCase, agent: AgentUnderTest) -> bo
         passed,
         f"{call.method} gave {answer.summary}",
         f"{call.method} gave {answer.summary}; expected {expected_text}",
-        answer.evidence,
+        answer,
     )
 
 
@@ -89,11 +89,11 @@ async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
     """Check all passive rules on a closed connection with an agent."""
     from accord.check.agent import agent_feature_rules, agent_message_rules, agent_turn_rules
     from accord.check.agent.agent_message_rules import AgentRecord
-    from accord.check.wire_rules import check_record
+    from accord.check.wire_rules import check_messages, check_record
 
     rules = [
-        agent_message_rules.check_messages,
-        agent_message_rules.check_schema,
+        check_messages,
+        agent_message_rules.check_text,
         agent_feature_rules.check_capabilities,
         agent_turn_rules.check_turns,
         agent_turn_rules.check_tool_calls,
@@ -156,8 +156,8 @@ class TurnTally:
         return structs.replace(timeouts, turn=min(timeouts.turn, timeouts.soon))
 
 
-class AgentFixture:
-    """The environment of one case. `folder` is the session's folder; the agent starts in `start_folder`."""
+class AgentFixture(CheckFixture[AgentCheckScript]):
+    """The environment of one case. The agent starts in `start_folder`, not in the session's folder."""
 
     def __init__(
         self,
@@ -170,23 +170,17 @@ class AgentFixture:
         clock: Clock = SYSTEM_CLOCK,
         tally: TurnTally | None = None,
     ) -> None:
-        self.script = script
-        self.notes = notes
-        self.timeouts = timeouts
-        self.clock = clock
+        other_notes = f"the word is {OTHER_NOTES_WORD}\n"
+        files = {
+            "project/notes.txt": f"the word is {NOTES_WORD}\n",
+            "elsewhere/notes.txt": other_notes,
+            "extra/notes.txt": other_notes,
+        }
+        super().__init__(root, script, notes, timeouts=timeouts, clock=clock, files=files)
         self._launcher = launcher
         self._tally = tally
         self.agents: list[AgentUnderTest] = []
-        self.root: Path = root.resolve()
-        self.folder: Path = self.root / "project"
         self.start_folder: Path = self.root / "elsewhere"
-        self.home: Path = self.root / "home"
-        self.extra: Path = self.root / "extra"
-        for path in (self.folder, self.start_folder, self.home, self.extra):
-            path.mkdir(parents=True)
-        (self.folder / "notes.txt").write_text(f"the word is {NOTES_WORD}\n")
-        for path in (self.start_folder, self.extra):
-            (path / "notes.txt").write_text(f"the word is {OTHER_NOTES_WORD}\n")
 
     @property
     def cwd(self) -> str:
@@ -257,20 +251,20 @@ class AgentFixture:
             )
         found = at(answer.result, "sessionId")
         if not isinstance(found, str):
-            self.notes.add_fail(92, f"session/new gave {answer.summary}", answer.evidence)
+            self.notes.add_fail("session.unique-id", f"session/new gave {answer.summary}", answer)
             raise ConnectionOver("session/new gave no session")
         return found
 
     def action(self, name: str) -> ScriptedPrompt:
         """The prompt of an action. Raises `CaseUnavailable` if the script has none."""
-        found = self.script.action(name)
+        found = self.find_action(name)
         if found is None:
             raise CaseUnavailable(f"the script has no prompt for `{name}`")
         return found
 
-    def has_action(self, name: str) -> bool:
-        """Whether the script has a prompt for this action."""
-        return self.script.action(name) is not None
+    def find_action(self, name: str) -> ScriptedPrompt | None:
+        """The prompt of an action, or None."""
+        return self.script.action(name)
 
     async def run_action(self, agent: AgentUnderTest, session: str, action: str, **values: str) -> AgentTurn:
         """Run a turn with the prompt of an action."""
@@ -334,4 +328,4 @@ def _is_in_progress(line: WireLine) -> bool:
     return False
 
 
-AgentCase: TypeAlias = findings.CheckCase[AgentFixture]
+AgentCases: TypeAlias = findings.CaseList[AgentFixture]

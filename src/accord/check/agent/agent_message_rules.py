@@ -1,23 +1,11 @@
-"""The record of a connection with an agent, and the rules for its envelopes and the schema."""
+"""The record of a connection with an agent, and the rules for its text."""
 
-import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from accord.check import wire_rules
-from accord.check.checked_connection import WireLine
-from accord.check.findings import SCHEMA, RuleId, RuleNotes
-from accord.check.wire_rules import (
-    MAX_VIOLATIONS,
-    ConnectionRecord,
-    SentMessage,
-    ViolationRule,
-    find_violated_rule,
-    sent_messages,
-)
-from accord.schema.former_members import former_member
-from accord.schema.validation import UNKNOWN_MEMBER, Violation, violations
-from accord.wire.envelope import Message
+from accord.check.findings import RuleNotes
+from accord.check.wire_rules import ConnectionRecord
+from accord.trace.wire_line import WireLine
 
 if TYPE_CHECKING:
     from accord.check.agent.agent_under_test import AgentUnderTest
@@ -107,157 +95,12 @@ class AgentRecord(ConnectionRecord):
         )
 
 
-def check_messages(record: AgentRecord, notes: RuleNotes) -> None:
-    """Check the envelopes, multi-line text and non-ASCII text."""
-    wire_rules.check_envelopes(record, notes, wire_rules.AGENT_ENVELOPE_RULES)
+def check_text(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check multi-line and non-ASCII text."""
     messages = [line for line in record.sent if line.message is not None]
     multi_line = next((line for line in messages if b"\\n" in line.data), None)
     if multi_line is not None:
-        notes.add_pass(3, "multi-line text was sent in one line", [multi_line.evidence])
+        notes.add_pass("framing.agent-one-line", "multi-line text was sent in one line", multi_line)
     non_ascii = next((line for line in messages if not line.data.isascii() or b"\\u" in line.data), None)
     if non_ascii is not None:
-        notes.add_pass(5, "non-ASCII text was sent as UTF-8 or escaped", [non_ascii.evidence])
-
-
-_CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
-_TOOL_CALLS: Final = ("tool_call", "tool_call_update")
-
-
-_OPTION_MESSAGES: Final = (
-    *("session/new=", "session/load=", "session/resume=", "session/fork=", "session/set_config_option="),
-    "config_option_update",
-)
-VIOLATION_RULES: Final = (
-    ViolationRule(_CHUNKS, r"^\$\.update\.content|^\$\.update: content is missing", 146),
-    ViolationRule(_TOOL_CALLS, r"^\$\.update\.(toolCallId|title)\b|: (toolCallId|title) is missing", 173),
-    ViolationRule(_TOOL_CALLS, r"^\$\.update\.kind\b", 175),
-    ViolationRule(_TOOL_CALLS, r"^\$\.update\.status\b", 176),
-    ViolationRule(_TOOL_CALLS, r"^\$\.update\.content\b", 177),
-    ViolationRule(("plan", "plan_update"), r"entries", 205),
-    ViolationRule(("available_commands_update",), r"availableCommands", 227),
-    ViolationRule(("usage_update",), r"^\$\.update\.cost", 320),
-    ViolationRule(("usage_update",), r"", 233),
-    ViolationRule(("notice",), r"", 287),
-    ViolationRule(("session/request_permission",), r"^\$\.toolCall\.kind\b", 175),
-    ViolationRule(("session/request_permission",), r"^\$\.toolCall\.status\b", 176),
-    ViolationRule(("session/request_permission",), r"^\$\.toolCall\.content\b", 177),
-    ViolationRule(("session/request_permission",), r"^\$\.options\[", 194),
-    ViolationRule(("session/request_permission",), r"", 193),
-    ViolationRule(("elicitation/create",), r"requestedSchema", 264),
-    ViolationRule(("elicitation/create",), r"^\$\.mode|^\$\.message|(mode|message) is missing", 262),
-    ViolationRule(("elicitation/create",), r"^\$: .*(sessionId|requestId)", 263),
-    ViolationRule(("initialize=",), r"authMethods", 76),
-    ViolationRule(("session/prompt=",), r"^\$\.usage", 310),
-    ViolationRule(("session/prompt=",), r"", 142),
-    ViolationRule(("session/list=",), r"^\$\.sessions\[", 120),
-    ViolationRule(("session/list=",), r"sessions", 117),
-    ViolationRule(("session/load=",), r"^\$: expected object", 106),
-    ViolationRule(
-        (
-            *("authenticate=", "logout=", "session/close=", "session/delete=", "session/set_mode="),
-            *("session/archive=", "session/unarchive=", "providers/set=", "providers/disable="),
-        ),
-        r"^\$: expected object",
-        34,
-    ),
-    ViolationRule(("session/set_config_option=",), r"configOptions is missing|^\$: expected object", 215),
-    ViolationRule(_OPTION_MESSAGES, r"currentValue", 212),
-    ViolationRule(_OPTION_MESSAGES, r"configOptions\[\d+\]\.options", 214),
-    ViolationRule(("auth/status=", "auth/status_update"), r"", 359),
-)
-_PASSED_BY_MESSAGE: Final[dict[str, tuple[RuleId, ...]]] = {
-    **dict.fromkeys(_CHUNKS, (146,)),
-    "tool_call": (173,),
-    "plan": (205,),
-    "available_commands_update": (227,),
-    "notice": (287,),
-    "usage_update": (233,),
-    "session/request_permission": (193, 194),
-    "elicitation/create": (262,),
-    "session/prompt=": (142,),
-    "session/load=": (106,),
-    "auth/status=": (359,),
-    "authenticate=": (34,),
-    "logout=": (34,),
-    "session/close=": (34,),
-    "session/delete=": (34,),
-    "session/set_mode=": (34,),
-}
-"""The rules that a valid message of this kind passes."""
-_PASSED_BY_MEMBER: Final[dict[str, dict[str, RuleId]]] = {
-    "tool_call": {"kind": 175, "status": 176, "content": 177},
-    "tool_call_update": {"kind": 175, "status": 176, "content": 177},
-    "usage_update": {"cost": 320},
-    "elicitation/create": {"requestedSchema": 264},
-    "session/prompt=": {"usage": 310},
-}
-"""The rules that a valid member passes."""
-_MIXED_OPTIONS: Final = re.compile(
-    r"configOptions\[\d+\]\.options\[\d+\](\.(value|group|options): unknown member|: \w+ is missing)"
-)
-_SCOPES: Final = re.compile(r"^\$\.(sessionId|requestId|toolCallId)\b")
-_INFO_MEMBERS: Final = re.compile(r"^\$\.update\.(sessionId|cwd|additionalDirectories)\b")
-
-
-def check_schema(record: AgentRecord, notes: RuleNotes) -> None:
-    """Validate every message of the agent against the schema."""
-    for message in sent_messages(record):
-        _judge_message(message, notes)
-
-
-def _judge_message(message: SentMessage, notes: RuleNotes) -> None:
-    line, message_kind = message.line, message.message_kind
-    found = violations(message.type, message.value)[:MAX_VIOLATIONS]
-    broken_rules: set[RuleId] = set()
-    for violation in found:
-        if former := former_member(message.type, message.value, violation):
-            reason = f"{violation.path} was official in releases {former.releases} of the TypeScript SDK"
-            notes.add_pass(42, reason, [line.evidence])
-            continue
-        rule = _broken_rule(line, message_kind, violation)
-        broken_rules.add(rule)
-        notes.add_fail(rule, f"{message_kind.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
-    if line.method == "session/update":
-        _check_update_envelope(line, found, notes)
-    if 42 not in broken_rules:
-        notes.add_pass(42, "no message has custom members")
-    if SCHEMA not in broken_rules:
-        notes.add_pass(SCHEMA, "every message matches")
-    value: Any = message.value
-    members = line.update or (cast(Message, value) if isinstance(value, dict) else {})
-    tested_rules: list[RuleId] = [
-        *_PASSED_BY_MESSAGE.get(message_kind, ()),
-        *(rule for member, rule in _PASSED_BY_MEMBER.get(message_kind, {}).items() if member in members),
-    ]
-    for rule in tested_rules:
-        if rule not in broken_rules:
-            notes.add_pass(rule, "matches the schema", [line.evidence])
-    if message_kind == "session_info_update" and 232 not in broken_rules:
-        notes.add_pass(232, "it has only changed members", [line.evidence])
-
-
-def _check_update_envelope(line: WireLine, found: list[Violation], notes: RuleNotes) -> None:
-    if not any(_is_envelope_violation(line, violation) for violation in found):
-        notes.add_pass(145, "updates have a session and a kind", [line.evidence])
-
-
-def _is_envelope_violation(line: WireLine, violation: Violation) -> bool:
-    return violation.path in ("$", "$.sessionId", "$.update", "$.update.sessionUpdate") and not line.kind
-
-
-def _broken_rule(line: WireLine, message_kind: str, violation: Violation) -> RuleId:
-    """The most specific rule that a violation breaks."""
-    text = str(violation)
-    if message_kind == "session_info_update" and _INFO_MEMBERS.match(text):
-        return 232
-    if message_kind == "elicitation/create" and _SCOPES.match(text):
-        return 263
-    if message_kind in _OPTION_MESSAGES and _MIXED_OPTIONS.search(text):
-        return 214
-    if violation.reason == UNKNOWN_MEMBER:
-        return 42
-    if line.method == "session/update" and (
-        not line.kind or violation.path in ("$", "$.sessionId") or "sessionUpdate" in violation.path
-    ):
-        return 145
-    return find_violated_rule(VIOLATION_RULES, message_kind, text)
+        notes.add_pass("framing.agent-utf8", "non-ASCII text was sent as UTF-8 or escaped", non_ascii)

@@ -5,10 +5,10 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from accord.check.agent.agent_message_rules import AgentRecord, TurnSpan
-from accord.check.checked_connection import WireLine
+from accord.check.agent.agent_message_rules import AgentRecord
 from accord.check.findings import RuleNotes
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
 from accord.wire.envelope import id_key
 
 _TURN_UPDATES: Final = (
@@ -35,13 +35,18 @@ def _check_late_updates(record: AgentRecord, notes: RuleNotes) -> None:
         ]
         if ended_turns and ended_turns[-1].answer is not None:
             last = ended_turns[-1]
-            frames = [ended_turns[-1].answer.evidence, line.evidence]
+            frames = [ended_turns[-1].answer, line]
             notes.add_fail(
-                164 if last.cancelled else 144, f"{line.kind} after the answer of its turn", frames
+                "cancel.updates-before-response" if last.cancelled else "prompt.updates-before-response",
+                f"{line.kind} after the answer of its turn",
+                *frames,
             )
     for turn in record.turns:
         if turn.answer is not None and "result" in (turn.answer.message or {}):
-            notes.add_pass(164 if turn.cancelled else 144, "no update of a turn comes after its answer")
+            notes.add_pass(
+                "cancel.updates-before-response" if turn.cancelled else "prompt.updates-before-response",
+                "no update of a turn comes after its answer",
+            )
 
 
 def _check_message_ids(record: AgentRecord, notes: RuleNotes) -> None:
@@ -56,14 +61,16 @@ def _check_message_ids(record: AgentRecord, notes: RuleNotes) -> None:
         begin = turn.begin if turn else 0
         owner = owners.setdefault((line.session, id), (line.kind, begin, line))
         if owner[:2] != (line.kind, begin):
-            frames = [owner[2].evidence, line.evidence]
-            notes.add_fail(147, f"the message id {id} is used for two messages", frames)
+            frames = [owner[2], line]
+            notes.add_fail(
+                "prompt.message-id-constant", f"the message id {id} is used for two messages", *frames
+            )
         else:
-            notes.add_pass(147, "each message id belongs to one message")
+            notes.add_pass("prompt.message-id-constant", "each message id belongs to one message")
         chunks.setdefault((line.session, begin, line.kind), []).append(id)
     for (_, _, kind), ids in chunks.items():
         if len(ids) > 3 and len(set(ids)) == len(ids):
-            notes.add_fail(147, f"every {kind} of a turn has another message id")
+            notes.add_fail("prompt.message-id-constant", f"every {kind} of a turn has another message id")
 
 
 def _check_replays(record: AgentRecord, notes: RuleNotes) -> None:
@@ -88,9 +95,11 @@ def _check_replays(record: AgentRecord, notes: RuleNotes) -> None:
             if line.kind in _CHUNKS
         )
         if late:
-            notes.add_fail(105, "the replay continues after the answer", [answer.evidence, late[0].evidence])
+            notes.add_fail(
+                "session.load-answers-last", "the replay continues after the answer", answer, late[0]
+            )
         elif early:
-            notes.add_pass(105, "the answer comes after the replay", [answer.evidence])
+            notes.add_pass("session.load-answers-last", "the answer comes after the replay", answer)
 
 
 def _check_resumes(record: AgentRecord, notes: RuleNotes) -> None:
@@ -104,11 +113,12 @@ def _check_resumes(record: AgentRecord, notes: RuleNotes) -> None:
             line for line in record.updates if line.kind in _CHUNKS and begin < line.number < end
         ]
         notes.judge(
-            110,
+            "session.resume-without-history",
             not chunks_before_answer,
             "no history before the answer",
             f"{len(chunks_before_answer)} message chunks before the answer",
-            [call.request.evidence, *(line.evidence for line in chunks_before_answer[:2])],
+            call.request,
+            *chunks_before_answer[:2],
         )
 
 
@@ -120,98 +130,30 @@ def is_absolute(path: Any) -> bool:
 
 
 def check_tool_calls(record: AgentRecord, notes: RuleNotes) -> None:
-    """Check ids, status changes and paths of tool calls, and terminals."""
-    _ToolCalls(record, notes).check()
+    """Check the last status and the paths of tool calls, and terminals."""
+    _check_last_status(record, notes)
     for line in record.updates:
         if line.kind in ("tool_call", "tool_call_update"):
             _check_paths(line, notes)
     _check_terminals(record, notes)
 
 
-class _ToolCall:
-    def __init__(self, line: WireLine, turn: TurnSpan | None) -> None:
-        self.line = line
-        self.turn = turn
-        self.was_in_progress = False
-        self.status: Any = None
-
-
-class _ToolCalls:
-    """The tool calls of a connection, by session and id."""
-
-    def __init__(self, record: AgentRecord, notes: RuleNotes) -> None:
-        self.record = record
-        self.notes = notes
-        self.known: dict[tuple[str, str], _ToolCall] = {}
-
-    def check(self) -> None:
-        for line in self.record.sent:
-            if line.kind in ("tool_call", "tool_call_update"):
-                self._update(line)
-            elif line.method == "session/request_permission":
-                self._check_permission_request(line)
-        for call in self.known.values():
-            self._check_end(call)
-
-    def _update(self, line: WireLine) -> None:
-        id, record = line.update.get("toolCallId"), self.record
-        if not isinstance(id, str):
-            return
-        if record.is_replay(line):
-            self.known.setdefault((line.session, id), _ToolCall(line, None))
-            return
-        call = self.known.get((line.session, id))
-        turn = record.turn_at(line)
-        if line.kind == "tool_call":
-            if call is not None and call.turn is not None:
-                other = "another turn" if call.turn != turn else "the same turn"
-                frames = [call.line.evidence, line.evidence]
-                self.notes.add_fail(174, f"the tool call id {id} was used before, in {other}", frames)
-            else:
-                self.notes.add_pass(174, "tool call ids are not used again")
-            call = self.known[line.session, id] = _ToolCall(line, turn)
-        elif call is None:
-            self.notes.add_fail(181, f"an update of {id}, which was never announced", [line.evidence])
-            call = self.known[line.session, id] = _ToolCall(line, turn)
-        else:
-            self.notes.add_pass(181, "updates are for announced tool calls")
-        status = line.update.get("status")
-        if status is not None:
-            call.status = status
-            call.was_in_progress = call.was_in_progress or status == "in_progress"
-
-    def _check_permission_request(self, line: WireLine) -> None:
-        id = at(line.params, "toolCall", "toolCallId")
-        if isinstance(id, str) and (line.session, id) not in self.known:
-            # A permission request with a title may itself announce the tool call.
-            if isinstance(at(line.params, "toolCall", "title"), str):
-                self.known[line.session, id] = _ToolCall(line, None)
-            else:
-                self.notes.add_fail(181, f"permission for {id}, which was never announced", [line.evidence])
-
-    def _check_end(self, call: _ToolCall) -> None:
-        turn = call.turn
+def _check_last_status(record: AgentRecord, notes: RuleNotes) -> None:
+    turns = {turn.begin: turn for turn in record.turns}
+    for call in record.judge.tool_calls.values():
+        turn = turns.get(call.prompt.number) if call.prompt is not None else None
         if turn is None or turn.answer is None or turn.cancelled:
-            return
+            continue
         if at((turn.answer.message or {}).get("result"), "stopReason") != "end_turn":
-            return
-        frames = [call.line.evidence, turn.answer.evidence]
+            continue
+        frames = (call.line, turn.answer)
         done = call.status in ("completed", "failed")
-        self.notes.judge(
-            183,
-            done,
-            "finished calls have a final status",
-            f"a call is {call.status!r} at the end of its turn",
-            frames,
-        )
+        failure = f"a call is {call.status!r} at the end of its turn"
+        notes.judge("tool-call.final-status", done, "finished calls have a final status", failure, *frames)
         if call.status == "completed":
-            self.notes.judge(
-                182,
-                call.was_in_progress,
-                "running calls were in progress",
-                "a completed call was never in progress",
-                frames,
-            )
+            failure = "a completed call was never in progress"
+            reason = "running calls were in progress"
+            notes.judge("tool-call.in-progress", call.was_in_progress, reason, failure, *frames)
 
 
 def _check_paths(line: WireLine, notes: RuleNotes) -> None:
@@ -221,16 +163,18 @@ def _check_paths(line: WireLine, notes: RuleNotes) -> None:
         path = at(item, "path")
         if isinstance(path, str):
             notes.judge(
-                178,
+                "tool-call.absolute-paths",
                 is_absolute(path),
                 "paths are absolute",
                 f"the path {path!r} is relative",
-                [line.evidence],
+                line,
             )
     for item in locations:
         number = at(item, "line")
         if isinstance(number, int):
-            notes.judge(180, number >= 1, "lines count from 1", f"the line is {number}", [line.evidence])
+            notes.judge(
+                "tool-call.line-number", number >= 1, "lines count from 1", f"the line is {number}", line
+            )
 
 
 def _check_terminals(record: AgentRecord, notes: RuleNotes) -> None:
@@ -250,10 +194,12 @@ def _check_terminals(record: AgentRecord, notes: RuleNotes) -> None:
                 if record.is_replay(line):
                     continue
                 if id not in released:
-                    notes.add_pass(190, "a terminal is shown before it is released", [line.evidence])
+                    notes.add_pass(
+                        "tool-call.terminal-before-release", "a terminal is shown before it is released", line
+                    )
                 elif id not in shown_before_release:
                     failure = f"{at(content, 'terminalId')} is shown only after its release"
-                    notes.add_fail(190, failure, [released[id].evidence, line.evidence])
+                    notes.add_fail("tool-call.terminal-before-release", failure, released[id], line)
 
 
 _SECRET: Final = re.compile(
@@ -267,15 +213,17 @@ def check_requests(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.requests("session/request_permission"):
         ids = [at(one, "optionId") for one in listed(line.params, "options")]
         notes.judge(
-            195,
+            "permission.option-ids",
             bool(ids) and len(set(map(str, ids))) == len(ids),
             "options with unique ids",
             "no options" if not ids else "two options with the same id",
-            [line.evidence],
+            line,
         )
     for line in record.requests("fs/read_text_file", "fs/write_text_file"):
         path = at(line.params, "path")
-        notes.judge(238, is_absolute(path), "paths are absolute", f"the path is {path!r}", [line.evidence])
+        notes.judge(
+            "file.absolute-paths", is_absolute(path), "paths are absolute", f"the path is {path!r}", line
+        )
     _check_terminal_requests(record, notes)
     _check_elicitations(record, notes)
 
@@ -284,7 +232,9 @@ def _check_terminal_requests(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.requests("terminal/create"):
         cwd = at(line.params, "cwd")
         if cwd is not None:
-            notes.judge(258, is_absolute(cwd), "`cwd` is absolute", f"`cwd` is {cwd!r}", [line.evidence])
+            notes.judge(
+                "terminal.absolute-cwd", is_absolute(cwd), "`cwd` is absolute", f"`cwd` is {cwd!r}", line
+            )
     released = {id_key(at(line.params, "terminalId")) for line in record.requests("terminal/release")}
     for call in record.agent_requests:
         if call.request.method != "terminal/create" or not call.answers:
@@ -294,11 +244,11 @@ def _check_terminal_requests(record: AgentRecord, notes: RuleNotes) -> None:
         if id is None or turn is None or turn.answer is None:
             continue
         notes.judge(
-            257,
+            "terminal.always-released",
             id_key(id) in released,
             "every terminal is released",
             f"{id} is never released",
-            [call.request.evidence],
+            call.request,
         )
 
 
@@ -309,11 +259,11 @@ def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
         if line.method == "elicitation/complete":
             id = at(line.params, "elicitationId")
             notes.judge(
-                269,
+                "elicitation.own-completions",
                 id_key(id) in issued,
                 "only its own elicitations are completed",
                 f"{id!r} was never created",
-                [line.evidence],
+                line,
             )
             open_elicitations.pop(id_key(id), None)
         elif line.method == "elicitation/create" and line.is_request:
@@ -321,7 +271,9 @@ def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
             id = at(line.params, "elicitationId")
             if isinstance(id, str):
                 failure = f"the elicitation id {id!r} is already in use"
-                notes.judge(267, id_key(id) not in open_elicitations, "unique ids", failure, [line.evidence])
+                notes.judge(
+                    "elicitation.unique-id", id_key(id) not in open_elicitations, "unique ids", failure, line
+                )
                 issued.add(id_key(id))
                 open_elicitations[id_key(id)] = line
 
@@ -331,7 +283,7 @@ def _check_elicitation(line: WireLine, notes: RuleNotes) -> None:
     scopes = [name for name in ("sessionId", "requestId") if at(params, name) is not None]
     extra = at(params, "toolCallId") is not None and "sessionId" not in scopes
     failure = f"its scope is {' and '.join(scopes) or 'missing'}"
-    notes.judge(263, len(scopes) == 1 and not extra, "one scope", failure, [line.evidence])
+    notes.judge("elicitation.one-scope", len(scopes) == 1 and not extra, "one scope", failure, line)
     if at(params, "mode") == "url":
         _check_url(line, at(params, "url"), notes)
         return
@@ -341,16 +293,16 @@ def _check_elicitation(line: WireLine, notes: RuleNotes) -> None:
     for name, field in cast(dict[str, Any], fields).items():
         kind = at(field, "type")
         failure = f"the field {name} has the type {kind!r}"
-        notes.judge(264, kind in _FLAT_FIELD_TYPES, "flat fields", failure, [line.evidence])
+        notes.judge("elicitation.flat-schema", kind in _FLAT_FIELD_TYPES, "flat fields", failure, line)
         field_text = " ".join(
             str(word) for word in (name, at(field, "title"), at(field, "description")) if word
         )
         notes.judge(
-            265,
+            "elicitation.no-secrets",
             not _SECRET.search(field_text),
             "no secrets are asked for",
             f"the field {name} asks for a secret",
-            [line.evidence],
+            line,
         )
 
 
@@ -358,10 +310,10 @@ def _check_url(line: WireLine, url: Any, notes: RuleNotes) -> None:
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
     except ValueError:
-        notes.add_fail(268, f"{url!r} is not a URL", [line.evidence])
+        notes.add_fail("elicitation.url", f"{url!r} is not a URL", line)
         return
     secret = parts.password or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query))
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     valid = not secret and (parts.scheme == "https" or local)
     failure = "the URL contains a secret" if secret else f"the URL is {parts.scheme or 'none'}, not https"
-    notes.judge(268, valid, "an https URL without secrets", failure, [line.evidence])
+    notes.judge("elicitation.url", valid, "an https URL without secrets", failure, line)

@@ -12,13 +12,13 @@ from accord.check.checked_connection import (
     CallAnswer,
     CheckedConnection,
     CheckTimeouts,
-    WireLine,
     has_capability,
 )
 from accord.check.findings import RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import Evidence, WireLine
 from accord.wire.envelope import Message
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
@@ -120,7 +120,7 @@ class AgentUnderTest(CheckedConnection):
 
     peer_side: ClassVar[Side] = "agent"
     own_side: ClassVar[Side] = "client"
-    answer_rule: ClassVar[RuleId] = 11
+    answer_rule: ClassVar[RuleId] = "framing.agent-one-answer"
 
     def __init__(
         self,
@@ -190,13 +190,13 @@ class AgentUnderTest(CheckedConnection):
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
         return self.send_request("session/prompt", {"sessionId": session, "prompt": blocks, **more})
 
-    async def run_turn(self, session: str, prompt: Any, *, rule: RuleId = 143) -> "AgentTurn":
+    async def run_turn(self, session: str, prompt: Any, *, rule: RuleId = "prompt.answered") -> "AgentTurn":
         """Run a turn: send a prompt and wait for its answer."""
         request = self.prompt(session, prompt)
         return await self.finish_turn(request, rule=rule)
 
     async def finish_turn(
-        self, request: WireLine, *, rule: RuleId = 143, timeout: float | None = None
+        self, request: WireLine, *, rule: RuleId = "prompt.answered", timeout: float | None = None
     ) -> "AgentTurn":
         """Wait for the end of a running turn."""
         answer = await self.wait_for_answer(
@@ -220,6 +220,11 @@ class AgentTurn(NamedTuple):
 
     answer: CallAnswer
     lines: list[WireLine]
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Prompt and answer as evidence."""
+        return self.answer.evidence
 
     @property
     def stop_reason(self) -> Any:

@@ -6,12 +6,16 @@ The agent must continue or exit. It must not hang, and must not treat any of thi
 from contextlib import suppress
 from typing import Any, Final
 
-from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCase, AgentFixture
+from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCases, AgentFixture
 from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.agent.client_responder import allow, reject
 from accord.check.agent.permission_cases import find_effects, run_permission_action, start_agent_with_effect
-from accord.check.checked_connection import WireLine, leave_unanswered, result_reply
+from accord.check.checked_connection import leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable
+from accord.trace.wire_line import WireLine
+
+case: Final = AgentCases()
+
 
 _HUGE_BYTES: Final = 4 * 1024 * 1024
 _INVALID_LINES: Final = (
@@ -49,11 +53,14 @@ async def _start_permission_request(
 
 async def _check_exit(fixture: AgentFixture, phase: str, agent: AgentUnderTest) -> None:
     problem = await agent.close()
-    fixture.notes.judge(
+    fixture.judge(
         "fault-dies", not problem, f"disconnected {phase}, it exits", f"disconnected {phase}: {problem}"
     )
 
 
+@case(
+    "a client that dies", "at once, after the handshake, in a turn, during a permission request", "fault-dies"
+)
 async def client_dies(fixture: AgentFixture) -> None:
     """The client disconnects in each phase."""
     await _check_exit(fixture, "at once", await fixture.launch())
@@ -70,6 +77,7 @@ async def client_dies(fixture: AgentFixture) -> None:
             await _check_exit(fixture, "during a permission request", agent)
 
 
+@case("a client that stalls", "an unanswered permission request, then a cancel", "fault-stalls")
 async def client_stalls(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     request, permission, session = await _start_permission_request(fixture, agent, "stalled.txt")
@@ -77,13 +85,12 @@ async def client_stalls(fixture: AgentFixture) -> None:
     agent.cancel(session)
     turn = await agent.finish_turn(request, rule="fault-stalls", timeout=fixture.timeouts.soon)
     effects = find_effects(agent, permission.number, fixture.folder / "stalled.txt")
-    frames = [permission.evidence, turn.answer.line.evidence]
+    frames = [permission, turn.answer.line]
     failure = "an unanswered permission request counts as consent"
-    fixture.notes.judge(
-        "fault-stalls", not effects, "it continues, and a cancel ends the turn", failure, frames
-    )
+    fixture.judge("fault-stalls", not effects, "it continues, and a cancel ends the turn", failure, *frames)
 
 
+@case("a client that answers twice", "a permission request is rejected, then allowed", "fault-twice")
 async def second_answer(fixture: AgentFixture) -> None:
     agent = await start_agent_with_effect(fixture)
     request, permission, _ = await _start_permission_request(fixture, agent, "twice.txt")
@@ -94,20 +101,20 @@ async def second_answer(fixture: AgentFixture) -> None:
     await agent.ping(rule="fault-twice")
     effects = find_effects(agent, permission.number, fixture.folder / "twice.txt")
     failure = "a second answer counts"
-    fixture.notes.judge(
-        "fault-twice", not effects, "only the first answer counts", failure, [permission.evidence]
-    )
+    fixture.judge("fault-twice", not effects, "only the first answer counts", failure, permission)
 
 
+@case("answers to unknown ids", "answers with ids of no request", "fault-unknown-ids")
 async def unknown_ids(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     for id in (12345, "unknown-id", None, 1.5):
         agent.send({"jsonrpc": "2.0", "id": id, "result": {}})
         agent.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}})
     answer = await agent.ping(rule="fault-unknown-ids")
-    fixture.notes.add_pass("fault-unknown-ids", "it continues", answer.evidence)
+    fixture.add_pass("fault-unknown-ids", "it continues", answer)
 
 
+@case("answers of wrong types", "answers to a permission request without a valid outcome", "fault-types")
 async def wrong_types(fixture: AgentFixture) -> None:
     agent = await start_agent_with_effect(fixture)
     for number, value in enumerate(_WRONG_ANSWERS):
@@ -115,21 +122,21 @@ async def wrong_types(fixture: AgentFixture) -> None:
         turn, requests, effects = await run_permission_action(
             fixture, name, lambda line, value=value: result_reply(value), agent=agent
         )
-        frames = [requests[0].evidence, *(line.evidence for line in effects[:2]), turn.answer.line.evidence]
+        frames = [requests[0], *effects[:2], turn.answer.line]
         failure = f"the answer {value!r} counts as consent"
-        fixture.notes.judge("fault-types", not effects, "wrong answers are not consent", failure, frames)
+        fixture.judge("fault-types", not effects, "wrong answers are not consent", failure, *frames)
     await agent.ping(rule="fault-types")
 
 
+@case("a huge line", "a request of many megabytes", "fault-huge")
 async def huge_line(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     await agent.call("_check/huge", {"text": "x" * _HUGE_BYTES}, rule="fault-huge")
     answer = await agent.ping(rule="fault-huge")
-    fixture.notes.add_pass(
-        "fault-huge", f"a line of {_HUGE_BYTES // 1024 // 1024} MiB is accepted", answer.evidence
-    )
+    fixture.add_pass("fault-huge", f"a line of {_HUGE_BYTES // 1024 // 1024} MiB is accepted", answer)
 
 
+@case("invalid lines", "lines that are not messages, in a session", "fault-noise")
 async def invalid_lines(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     for line in _INVALID_LINES:
@@ -137,9 +144,10 @@ async def invalid_lines(fixture: AgentFixture) -> None:
         await agent.ping(rule="fault-noise")
     if fixture.has_action("talk"):
         turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule="fault-noise")
-        fixture.notes.add_pass("fault-noise", "the session continues", turn.answer.evidence)
+        fixture.add_pass("fault-noise", "the session continues", turn)
 
 
+@case("a slow reader", "nothing is read during a turn", "fault-slow")
 async def slow_reader(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
@@ -149,15 +157,16 @@ async def slow_reader(fixture: AgentFixture) -> None:
     agent.launched.transport.resume()
     turn = await agent.finish_turn(request, rule="fault-slow")
     failure = f"the turn gave {turn.answer.summary}"
-    fixture.notes.judge(
+    fixture.judge(
         "fault-slow",
         turn.answer.ok,
         "the turn is complete after reading continues",
         failure,
-        turn.answer.evidence,
+        turn.answer,
     )
 
 
+@case("messages in pieces", "a handshake and a request, byte by byte", "fault-pieces")
 async def byte_by_byte_input(fixture: AgentFixture) -> None:
     agent = await fixture.launch("byte by byte", byte_by_byte=True)
     answer = await agent.initialize(ALL_CAPABILITIES, rule="fault-pieces")
@@ -169,9 +178,10 @@ async def byte_by_byte_input(fixture: AgentFixture) -> None:
     else:
         passed = False
     failure = f"a message in pieces gave {answer.summary}"
-    fixture.notes.judge("fault-pieces", passed, "messages byte by byte are read", failure, answer.evidence)
+    fixture.judge("fault-pieces", passed, "messages byte by byte are read", failure, answer)
 
 
+@case("answers in another order", "two permission requests, the later one answered first", "fault-reordered")
 async def answers_in_other_order(fixture: AgentFixture) -> None:
     agent = await start_agent_with_effect(fixture)
     if not (fixture.folder / "permitted.txt").exists():
@@ -190,50 +200,7 @@ async def answers_in_other_order(fixture: AgentFixture) -> None:
     failure = (
         f"the first request was allowed, the second rejected; created: {' and '.join(created) or 'nothing'}"
     )
-    frames = [first_request.evidence, second_request.evidence]
-    fixture.notes.judge(
-        "fault-reordered", created == ["first.txt"], "each answer belongs to its request", failure, frames
+    frames = [first_request, second_request]
+    fixture.judge(
+        "fault-reordered", created == ["first.txt"], "each answer belongs to its request", failure, *frames
     )
-
-
-CASES: Final = (
-    AgentCase(
-        "a client that dies",
-        "at once, after the handshake, in a turn, during a permission request",
-        ("fault-dies",),
-        client_dies,
-    ),
-    AgentCase(
-        "a client that stalls",
-        "an unanswered permission request, then a cancel",
-        ("fault-stalls",),
-        client_stalls,
-    ),
-    AgentCase(
-        "a client that answers twice",
-        "a permission request is rejected, then allowed",
-        ("fault-twice",),
-        second_answer,
-    ),
-    AgentCase(
-        "answers to unknown ids", "answers with ids of no request", ("fault-unknown-ids",), unknown_ids
-    ),
-    AgentCase(
-        "answers of wrong types",
-        "answers to a permission request without a valid outcome",
-        ("fault-types",),
-        wrong_types,
-    ),
-    AgentCase("a huge line", "a request of many megabytes", ("fault-huge",), huge_line),
-    AgentCase("invalid lines", "lines that are not messages, in a session", ("fault-noise",), invalid_lines),
-    AgentCase("a slow reader", "nothing is read during a turn", ("fault-slow",), slow_reader),
-    AgentCase(
-        "messages in pieces", "a handshake and a request, byte by byte", ("fault-pieces",), byte_by_byte_input
-    ),
-    AgentCase(
-        "answers in another order",
-        "two permission requests, the later one answered first",
-        ("fault-reordered",),
-        answers_in_other_order,
-    ),
-)

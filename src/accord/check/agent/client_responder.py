@@ -6,9 +6,10 @@ Files are real files in the folder of the case. Terminals are simulated: no comm
 from pathlib import Path
 from typing import Any, Final, cast
 
-from accord.check.checked_connection import Handler, Reply, WireLine, error_reply, result_reply
+from accord.check.checked_connection import Handler, Reply, error_reply, result_reply
 from accord.check.mcp_server_program import mcp_result
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
 from accord.wire.envelope import Message
 
 FORM_ANSWER: Final = "answer-in-the-form"

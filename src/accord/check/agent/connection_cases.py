@@ -4,48 +4,61 @@ from typing import Any, Final
 
 from accord.check.agent.agent_fixture import (
     ALL_CAPABILITIES,
-    AgentCase,
+    AgentCases,
     AgentFixture,
     CallCase,
     capabilities_without,
     check_calls,
 )
 from accord.check.agent.agent_under_test import AgentUnderTest
-from accord.check.checked_connection import ABSENT, WireLine
-from accord.check.findings import CaseUnavailable
+from accord.check.checked_connection import ABSENT
+from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
+
+case: Final = AgentCases()
+
 
 _REQUEST_IDS: Final = (0, -7, "a-1", 9007199254740991, "", "0")
 
 _PARAM_CALLS: Final = (
-    CallCase(24, "session/new", {"mcpServers": []}, -32602),
-    CallCase(24, "session/new", {"cwd": 5, "mcpServers": []}, -32602),
-    CallCase(24, "session/prompt", {"sessionId": "$session"}, -32602),
-    CallCase(24, "session/prompt", {"prompt": [{"type": "text", "text": "hi"}]}, -32602),
-    CallCase(32, "session/new", {"cwd": "$cwd", "mcpServers": [], "zzz": 1}, "result"),
-    CallCase(40, "session/new", {"cwd": "$cwd", "mcpServers": [], "_meta": "x"}, "result"),
-    CallCase(26, "session/list", ABSENT, "result", "sessionCapabilities.list"),
-    CallCase(26, "session/list", None, "result", "sessionCapabilities.list"),
+    CallCase("framing.agent-invalid-params", "session/new", {"mcpServers": []}, -32602),
+    CallCase("framing.agent-invalid-params", "session/new", {"cwd": 5, "mcpServers": []}, -32602),
+    CallCase("framing.agent-invalid-params", "session/prompt", {"sessionId": "$session"}, -32602),
+    CallCase(
+        "framing.agent-invalid-params", "session/prompt", {"prompt": [{"type": "text", "text": "hi"}]}, -32602
+    ),
+    CallCase(
+        "framing.agent-extra-members", "session/new", {"cwd": "$cwd", "mcpServers": [], "zzz": 1}, "result"
+    ),
+    CallCase(
+        "extension.agent-malformed-meta",
+        "session/new",
+        {"cwd": "$cwd", "mcpServers": [], "_meta": "x"},
+        "result",
+    ),
+    CallCase("framing.absent-params", "session/list", ABSENT, "result", "sessionCapabilities.list"),
+    CallCase("framing.absent-params", "session/list", None, "result", "sessionCapabilities.list"),
 )
 
 
-async def _check_refusal(agent: AgentUnderTest, line: str, rule: int, code: int) -> None:
+async def _check_refusal(agent: AgentUnderTest, line: str, rule: RuleId, code: int) -> None:
     """Send a line that is not a request; the agent must answer with an error without id, and continue."""
     sent = agent.send(line)
     if agent.initialize_result:
         await agent.ping(rule=rule)
     elif not (await agent.initialize(rule=rule)).ok:
-        agent.notes.add_fail(rule, f"after {line!r} it does not answer initialize", [sent.evidence])
+        agent.notes.add_fail(rule, f"after {line!r} it does not answer initialize", sent)
         return
     answers = _answers_without_id(agent, sent)
     found = [one for one in answers if isinstance(one.message, dict) and _error_code(one) == code]
-    frames = [sent.evidence, *(one.evidence for one in answers)]
+    frames = [sent, *answers]
     agent.notes.judge(
         rule,
         bool(found),
         f"{line} gave {code}",
         f"after {line} the agent {_describe_answers(answers)}; expected {code}",
-        frames,
+        *frames,
     )
 
 
@@ -65,79 +78,120 @@ def _describe_answers(answers: list[WireLine]) -> str:
     return f"answered {_error_code(answers[0])}" if answers else "did not answer"
 
 
+@case("invalid JSON", "`{oops`, then initialize", "framing.agent-survives-invalid-json")
 async def invalid_json(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
-    await _check_refusal(agent, "{oops", 21, -32700)
+    await _check_refusal(agent, "{oops", "framing.agent-survives-invalid-json", -32700)
 
 
+@case(
+    "JSON that is not a request",
+    "an empty message and a number, then a request",
+    "framing.survives-invalid-request",
+)
 async def json_without_request(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
     await agent.initialize()
-    await _check_refusal(agent, '{"jsonrpc":"2.0"}', 23, -32600)
-    await _check_refusal(agent, "5", 23, -32600)
+    await _check_refusal(agent, '{"jsonrpc":"2.0"}', "framing.survives-invalid-request", -32600)
+    await _check_refusal(agent, "5", "framing.survives-invalid-request", -32600)
 
 
+@case("batches", "`[]` and a batch, then a request", "framing.survives-batch")
 async def batches(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
     await agent.initialize()
     agent.send("[]")
-    await agent.ping(rule=31)
+    await agent.ping(rule="framing.survives-batch")
     agent.send('[{"jsonrpc":"2.0","id":"in-a-batch","method":"_check/x","params":{}}]')
-    answer = await agent.ping(rule=31)
-    fixture.notes.add_pass(31, "it continues after a batch", answer.evidence)
+    answer = await agent.ping(rule="framing.survives-batch")
+    fixture.add_pass("framing.survives-batch", "it continues after a batch", answer)
 
 
+@case(
+    "ids, unknown methods, notifications",
+    "requests with various ids, unknown methods, unknown notifications",
+    "framing.agent-jsonrpc-member framing.agent-returns-id framing.agent-one-answer "
+    "framing.agent-silent-on-notification framing.agent-unknown-method "
+    "framing.agent-unknown-extension framing.agent-unknown-notification "
+    "framing.agent-error-members framing.agent-no-batch cancel-request.agent-unknown-id "
+    "cancel-request.agent-other-notification proxy.refused-by-agents schema",
+)
 async def ids_and_methods(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     for id in _REQUEST_IDS:
-        answer = await agent.call("_check/id", {}, id=id, rule=9)
+        answer = await agent.call("_check/id", {}, id=id, rule="framing.agent-returns-id")
         returned = answer.line.id is not None
         failure = f"the id {id!r} gave {answer.summary}, without the id"
-        fixture.notes.judge(9, returned, f"the id {id!r} was returned", failure, answer.evidence)
+        fixture.judge("framing.agent-returns-id", returned, f"the id {id!r} was returned", failure, answer)
     answer = await agent.call("nope/nope", {})
-    fixture.notes.judge(
-        15, answer.code == -32601, answer.summary, f"{answer.summary}; expected -32601", answer.evidence
+    fixture.judge(
+        "framing.agent-unknown-method",
+        answer.code == -32601,
+        answer.summary,
+        f"{answer.summary}; expected -32601",
+        answer,
     )
     answer = await agent.call("_test/x", {})
-    fixture.notes.judge(
-        17, answer.code == -32601, answer.summary, f"{answer.summary}; expected -32601", answer.evidence
+    fixture.judge(
+        "framing.agent-unknown-extension",
+        answer.code == -32601,
+        answer.summary,
+        f"{answer.summary}; expected -32601",
+        answer,
     )
     for method in ("proxy/initialize", "proxy/successor"):
         answer = await agent.call(method, {"method": "x"})
         failure = f"{method} gave {answer.summary}; expected -32601"
-        fixture.notes.judge(373, answer.code == -32601, f"{method} gave -32601", failure, answer.evidence)
+        fixture.judge(
+            "proxy.refused-by-agents", answer.code == -32601, f"{method} gave -32601", failure, answer
+        )
     await _check_notifications(fixture, agent, session, answer.request.id)
 
 
 async def _check_notifications(
     fixture: AgentFixture, agent: AgentUnderTest, session: str, answered_id: object
 ) -> None:
-    messages: tuple[tuple[int, str, Any], ...] = (
-        (13, "session/cancel", {"sessionId": session}),
-        (13, "_x/ping", {}),
-        (19, "_test/n", {"a": 1}),
-        (52, "$/cancel_request", {"requestId": 9999}),
-        (52, "$/cancel_request", {"requestId": answered_id}),
-        (56, "$/progress", {"token": 1}),
+    messages: tuple[tuple[RuleId, str, Any], ...] = (
+        ("framing.agent-silent-on-notification", "session/cancel", {"sessionId": session}),
+        ("framing.agent-silent-on-notification", "_x/ping", {}),
+        ("framing.agent-unknown-notification", "_test/n", {"a": 1}),
+        ("cancel-request.agent-unknown-id", "$/cancel_request", {"requestId": 9999}),
+        ("cancel-request.agent-unknown-id", "$/cancel_request", {"requestId": answered_id}),
+        ("cancel-request.agent-other-notification", "$/progress", {"token": 1}),
     )
     for rule, method, params in messages:
         sent = agent.notify(method, params)
         answer = await agent.ping(rule=rule)
         replies = _answers_without_id(agent, sent)
-        broken_rule = rule if rule in (13, 52) else 13
+        broken_rule = (
+            rule
+            if rule in ("framing.agent-silent-on-notification", "cancel-request.agent-unknown-id")
+            else "framing.agent-silent-on-notification"
+        )
         if replies:
             failure = f"the notification {method} was answered"
-            fixture.notes.add_fail(broken_rule, failure, [sent.evidence, replies[0].evidence])
+            fixture.add_fail(broken_rule, failure, sent, replies[0])
         else:
-            fixture.notes.add_pass(13, "notifications are not answered", [sent.evidence])
-            fixture.notes.add_pass(rule, f"{method} changed nothing", [sent.evidence, answer.line.evidence])
+            fixture.add_pass("framing.agent-silent-on-notification", "notifications are not answered", sent)
+            fixture.add_pass(rule, f"{method} changed nothing", sent, answer.line)
 
 
+@case(
+    "params",
+    "missing, wrong, null and additional members",
+    "framing.agent-invalid-params framing.absent-params framing.agent-extra-members "
+    "extension.agent-malformed-meta extension.agent-known-methods",
+)
 async def unusual_params(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     await check_calls(agent, _PARAM_CALLS, session=session, cwd=fixture.cwd)
 
 
+@case(
+    "_meta",
+    "vendor members and trace context on everything",
+    "extension.agent-accepts-meta extension.agent-announced extension.trace-context",
+)
 async def meta_members(fixture: AgentFixture) -> None:
     """Send vendor `_meta` and trace context with all requests; none may fail because of it."""
     vendor = {"example.com/x": {"a": [1]}}
@@ -152,43 +206,27 @@ async def meta_members(fixture: AgentFixture) -> None:
     answers.append(await agent.new_session(fixture.cwd, _meta=vendor))
     for answer in answers:
         failure = f"{answer.request.method} with `_meta` gave {answer.summary}"
-        fixture.notes.judge(38, answer.ok, "`_meta` is accepted", failure, answer.evidence)
+        fixture.judge("extension.agent-accepts-meta", answer.ok, "`_meta` is accepted", failure, answer)
     session = at(answers[-1].result, "sessionId")
     if isinstance(session, str) and fixture.has_action("talk"):
         await fixture.require_plain_turn(agent, session)
         blocks = [{"type": "text", "text": fixture.action("talk").prompt_text(), "_meta": vendor}]
         answer = (await agent.finish_turn(agent.prompt(session, blocks, _meta={**vendor, **trace}))).answer
         failure = f"session/prompt with `_meta` gave {answer.summary}"
-        fixture.notes.judge(38, answer.ok, "`_meta` is accepted", failure, answer.evidence)
+        fixture.judge("extension.agent-accepts-meta", answer.ok, "`_meta` is accepted", failure, answer)
 
 
+@case(
+    "the end of the input",
+    "a turn, then the input is closed",
+    "framing.agent-only-messages framing.exits-at-end-of-input",
+)
 async def end_of_input(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     if fixture.has_action("talk"):
         await fixture.run_action(agent, session, "talk")
     problem = await agent.close()
-    fixture.notes.judge(36, not problem, "it exits when its input ends", problem)
-
-
-FRAMING_CASES: Final = (
-    AgentCase("invalid JSON", "`{oops`, then initialize", (21,), invalid_json),
-    AgentCase(
-        "JSON that is not a request",
-        "an empty message and a number, then a request",
-        (23,),
-        json_without_request,
-    ),
-    AgentCase("batches", "`[]` and a batch, then a request", (31,), batches),
-    AgentCase(
-        "ids, unknown methods, notifications",
-        "requests with various ids, unknown methods, unknown notifications",
-        (7, 9, 11, 13, 15, 17, 19, 27, 29, 52, 56, 373, "schema"),
-        ids_and_methods,
-    ),
-    AgentCase("params", "missing, wrong, null and additional members", (24, 26, 32, 40, 44), unusual_params),
-    AgentCase("_meta", "vendor members and trace context on everything", (38, 46, 48), meta_members),
-    AgentCase("the end of the input", "a turn, then the input is closed", (1, 36), end_of_input),
-)
+    fixture.judge("framing.exits-at-end-of-input", not problem, "it exits when its input ends", problem)
 
 
 _SESSION_CAPABILITIES: Final = "sessionCapabilities"
@@ -212,23 +250,37 @@ CAPABILITY_METHODS: Final[tuple[tuple[str, Any, str], ...]] = (
 _OTHER_VERSIONS: Final = (0, 2, 7, 65535)
 
 
+@case(
+    "a minimal client",
+    "initialize with only the version, then tools",
+    "initialize.version-returned initialize.agent-info initialize.missing-client-capability "
+    "initialize.minimal-client",
+)
 async def minimal_client(fixture: AgentFixture) -> None:
     """`initialize` has only the version; the agent must accept it and send this client no requests."""
     agent = await fixture.launch()
-    answer = await agent.initialize(rule=74)
-    if not fixture.notes.judge(
-        74, answer.ok, "it initializes", f"initialize gave {answer.summary}", answer.evidence
+    answer = await agent.initialize(rule="initialize.minimal-client")
+    if not fixture.judge(
+        "initialize.minimal-client", answer.ok, "it initializes", f"initialize gave {answer.summary}", answer
     ):
         return
     version = at(answer.result, "protocolVersion")
-    fixture.notes.judge(
-        62, version == 1, "version 1 gave 1", f"version 1 gave {answer.summary}", answer.evidence
+    fixture.judge(
+        "initialize.version-returned",
+        version == 1,
+        "version 1 gave 1",
+        f"version 1 gave {answer.summary}",
+        answer,
     )
     info = at(answer.result, "agentInfo")
     named = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
     failure = "no `agentInfo` with name and version"
-    fixture.notes.judge(
-        67, named, f"it is {at(info, 'name')} {at(info, 'version')}", failure, [answer.line.evidence]
+    fixture.judge(
+        "initialize.agent-info",
+        named,
+        f"it is {at(info, 'name')} {at(info, 'version')}",
+        failure,
+        answer.line,
     )
     session = await fixture.new_session(agent)
     for action, values in (
@@ -240,10 +292,11 @@ async def minimal_client(fixture: AgentFixture) -> None:
             await fixture.run_action(agent, session, action, **values)
 
 
+@case("other versions", "initialize with 0, 2, 7 and 65535", "initialize.version-offered")
 async def other_versions(fixture: AgentFixture) -> None:
     for version in _OTHER_VERSIONS:
         agent = await fixture.launch(f"version {version}")
-        answer = await agent.initialize({}, version=version, rule=63)
+        answer = await agent.initialize({}, version=version, rule="initialize.version-offered")
         answer_version = at(answer.result, "protocolVersion")
         passed = (
             isinstance(answer_version, int)
@@ -251,28 +304,40 @@ async def other_versions(fixture: AgentFixture) -> None:
             and (answer_version == 1 or answer_version == version == 2)
         )
         failure = f"{version} gave {answer.summary}; expected a version it speaks"
-        fixture.notes.judge(63, passed, f"{version} gave {answer_version}", failure, answer.evidence)
+        fixture.judge(
+            "initialize.version-offered", passed, f"{version} gave {answer_version}", failure, answer
+        )
 
 
+@case("invalid versions", 'initialize with "1", true, 1.5 and 70000', "initialize.invalid-version")
 async def invalid_versions(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
     for version in ("1", True, 1.5, 70000):
         answer = await agent.initialize({}, version=version)
         failure = f"the version {version!r} gave {answer.summary}; expected an error"
-        fixture.notes.judge(72, not answer.ok, f"{version!r} is refused", failure, answer.evidence)
-    answer = await agent.initialize({}, rule=72)
-    if not answer.ok and fixture.notes.for_rule(72)[-1].outcome == "pass":
-        fixture.notes.add_fail(72, "after wrong versions it does not initialize", answer.evidence)
+        fixture.judge("initialize.invalid-version", not answer.ok, f"{version!r} is refused", failure, answer)
+    answer = await agent.initialize({}, rule="initialize.invalid-version")
+    if not answer.ok and fixture.notes.for_rule("initialize.invalid-version")[-1].outcome == "pass":
+        fixture.add_fail("initialize.invalid-version", "after wrong versions it does not initialize", answer)
 
 
+@case(
+    "malformed capabilities",
+    "capabilities of wrong types, then a tool that reads",
+    "initialize.agent-malformed-capability",
+)
 async def malformed_capabilities(fixture: AgentFixture) -> None:
     for capabilities in (False, {"fs": {"readTextFile": "yes"}, "terminal": 1}):
         agent = await fixture.launch()
-        answer = await agent.initialize(capabilities, rule=70)
+        answer = await agent.initialize(capabilities, rule="initialize.agent-malformed-capability")
         failure = f"clientCapabilities {capabilities} gave {answer.summary}"
         if (
-            not fixture.notes.judge(
-                70, answer.ok, "it reads them as no capabilities", failure, answer.evidence
+            not fixture.judge(
+                "initialize.agent-malformed-capability",
+                answer.ok,
+                "it reads them as no capabilities",
+                failure,
+                answer,
             )
             or not capabilities
         ):
@@ -282,11 +347,15 @@ async def malformed_capabilities(fixture: AgentFixture) -> None:
             agent.client_capabilities = ALL_CAPABILITIES  # judged here, not by the passive rules
             if requests and await _read_requests(fixture, await fixture.start_agent({})):
                 reason = "it reads files without any capability, so it was not seen how it reads a wrong one"
-                fixture.notes.add_unjudged(70, reason)
+                fixture.add_unjudged("initialize.agent-malformed-capability", reason)
                 continue
             failure = 'it reads `readTextFile: "yes"` as true'
-            fixture.notes.judge(
-                70, not requests, "it reads it as false", failure, [line.evidence for line in requests]
+            fixture.judge(
+                "initialize.agent-malformed-capability",
+                not requests,
+                "it reads it as false",
+                failure,
+                *requests,
             )
 
 
@@ -297,6 +366,11 @@ async def _read_requests(fixture: AgentFixture, agent: AgentUnderTest) -> list[W
     return turn.requests("fs/read_text_file")
 
 
+@case(
+    "requests before initialize",
+    "session/new and session/list before initialize",
+    "initialize.refuses-earlier-requests accord.request-before-initialize",
+)
 async def requests_before_initialize(fixture: AgentFixture) -> None:
     agent = await fixture.launch()
     messages: tuple[tuple[str, Any], ...] = (
@@ -304,95 +378,96 @@ async def requests_before_initialize(fixture: AgentFixture) -> None:
         ("session/list", {}),
     )
     for method, params in messages:
-        answer = await agent.call(method, params, rule=73)
+        answer = await agent.call(method, params, rule="initialize.refuses-earlier-requests")
         if answer.ok:
-            fixture.notes.add_fail(73, f"{method} before initialize gave a result", answer.evidence)
+            fixture.add_fail(
+                "initialize.refuses-earlier-requests", f"{method} before initialize gave a result", answer
+            )
             continue
         if method == "session/new":
-            fixture.notes.add_pass(73, f"{method} before initialize gave {answer.summary}", answer.evidence)
+            fixture.add_pass(
+                "initialize.refuses-earlier-requests",
+                f"{method} before initialize gave {answer.summary}",
+                answer,
+            )
         passed = fixture.script.accepts_code(answer.code, -32600)
         failure = f"{method} before initialize gave {answer.summary}; expected -32600"
         reason = f"{answer.code} before initialize"
-        fixture.notes.judge(386, passed, reason, failure, answer.evidence)
-    answer = await agent.initialize({}, rule=386)
+        fixture.judge("accord.request-before-initialize", passed, reason, failure, answer)
+    answer = await agent.initialize({}, rule="accord.request-before-initialize")
     failure = f"after early requests initialize gave {answer.summary}"
-    fixture.notes.judge(386, answer.ok, "initialize works afterwards", failure, answer.evidence)
+    fixture.judge(
+        "accord.request-before-initialize", answer.ok, "initialize works afterwards", failure, answer
+    )
 
 
+@case(
+    "advertised methods",
+    "every method that needs a capability is called",
+    "initialize.advertised-methods initialize.unadvertised-methods",
+)
 async def advertised_methods(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     rows = [
         _call_case(agent, method, params, capability) for method, params, capability in CAPABILITY_METHODS
     ]
     await check_calls(agent, sorted(rows, key=lambda row: row.method == "logout"), cwd=fixture.cwd)
-    if not any(row.rule == 66 for row in rows):
+    if not any(row.rule == "initialize.unadvertised-methods" for row in rows):
         raise CaseUnavailable("it advertises every capability")
 
 
 def _call_case(agent: AgentUnderTest, method: str, params: Any, capability: str) -> CallCase:
     return (
-        CallCase(65, method, params, "known")
+        CallCase("initialize.advertised-methods", method, params, "known")
         if agent.advertises(capability)
-        else CallCase(66, method, params, -32601)
+        else CallCase("initialize.unadvertised-methods", method, params, -32601)
     )
-
-
-HANDSHAKE_CASES: Final = (
-    AgentCase(
-        "a minimal client",
-        "initialize with only the version, then tools",
-        (62, 67, 68, 74),
-        minimal_client,
-    ),
-    AgentCase("other versions", "initialize with 0, 2, 7 and 65535", (63,), other_versions),
-    AgentCase("invalid versions", 'initialize with "1", true, 1.5 and 70000', (72,), invalid_versions),
-    AgentCase(
-        "malformed capabilities",
-        "capabilities of wrong types, then a tool that reads",
-        (70,),
-        malformed_capabilities,
-    ),
-    AgentCase(
-        "requests before initialize",
-        "session/new and session/list before initialize",
-        (73, 386),
-        requests_before_initialize,
-    ),
-    AgentCase(
-        "advertised methods", "every method that needs a capability is called", (65, 66), advertised_methods
-    ),
-)
 
 
 _AUTH_REQUIRED: Final = -32000
 
 
+@case(
+    "offered logins",
+    "clients with and without terminal logins",
+    "auth.method-ids auth.terminal-method-needs-capability auth.unknown-method accord.unknown-value",
+)
 async def login_offers(fixture: AgentFixture) -> None:
     """Initialize a client with terminal logins and one without."""
     full = await fixture.start_agent(login=False)
     limited = await fixture.start_agent(capabilities_without("auth"), login=False)
     methods = listed(full.initialize_result, "authMethods")
     if not methods:
-        for rule in (76, 77, 85):
-            fixture.notes.add_not_applicable(rule, "it has no auth methods")
+        fixture.add_not_applicable(
+            "auth.method-ids auth.terminal-method-needs-capability auth.unknown-method",
+            "it has no auth methods",
+        )
     elif not any(at(one, "type") == "terminal" for one in methods):
-        fixture.notes.add_not_applicable(77, "it has no terminal login")
+        fixture.add_not_applicable("auth.terminal-method-needs-capability", "it has no terminal login")
     if methods:
         answer = await limited.call("authenticate", {"methodId": "nope"})
         failure = f"authenticate with `nope` gave {answer.summary}"
-        fixture.notes.judge(85, not answer.ok, "an unknown method is refused", failure, answer.evidence)
+        fixture.judge("auth.unknown-method", not answer.ok, "an unknown method is refused", failure, answer)
         if not answer.ok:
             passed = fixture.script.accepts_code(answer.code, -32602)
             failure = f"authenticate with `nope` gave {answer.summary}; expected -32602"
-            fixture.notes.judge(387, passed, f"unknown values give {answer.code}", failure, answer.evidence)
+            fixture.judge(
+                "accord.unknown-value", passed, f"unknown values give {answer.code}", failure, answer
+            )
 
 
+@case(
+    "signing in and out",
+    "session/new, authenticate, session/new, logout, session/new",
+    "framing.agent-empty-results auth.authenticate auth.required-error auth.logout-requires-login",
+)
 async def sign_in_and_out(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent(login=False)
     first = await agent.new_session(fixture.cwd)
     if first.ok:
-        for rule in (82, 83, 87):
-            fixture.notes.add_not_applicable(rule, "sessions need no login")
+        fixture.add_not_applicable(
+            "auth.authenticate auth.required-error auth.logout-requires-login", "sessions need no login"
+        )
         return
     if not fixture.script.login:
         raise CaseUnavailable("sessions need a login, and the script names none")
@@ -400,30 +475,47 @@ async def sign_in_and_out(fixture: AgentFixture) -> None:
     second = await agent.new_session(fixture.cwd)
     worked = login.ok and second.ok
     failure = f"authenticate gave {login.summary}, then session/new {second.summary}"
-    # Rule 34, a passive rule, checks that the result is an object.
-    fixture.notes.judge(
-        82, worked, "sessions work after sign-in", failure, (*login.evidence, second.line.evidence)
-    )
+    # A passive rule checks that the result is an object.
+    fixture.judge("auth.authenticate", worked, "sessions work after sign-in", failure, login, second.line)
     if not second.ok:
         return
     failure = f"session/new before the login gave {first.summary}; expected {_AUTH_REQUIRED}"
-    fixture.notes.judge(
-        83, first.code == _AUTH_REQUIRED, "it reports that a login is required", failure, first.evidence
+    fixture.judge(
+        "auth.required-error",
+        first.code == _AUTH_REQUIRED,
+        "it reports that a login is required",
+        failure,
+        first,
     )
     if not agent.advertises("auth.logout"):
-        fixture.notes.add_not_applicable(87, "it does not advertise auth.logout")
+        fixture.add_not_applicable("auth.logout-requires-login", "it does not advertise auth.logout")
         return
     logout = await agent.call("logout", ABSENT)
-    fixture.notes.judge(
-        26, logout.ok, "logout without params works", f"logout gave {logout.summary}", logout.evidence
+    fixture.judge(
+        "framing.absent-params",
+        logout.ok,
+        "logout without params works",
+        f"logout gave {logout.summary}",
+        logout,
     )
     third = await agent.new_session(fixture.cwd)
     failure = f"session/new after logout gave {third.summary}; expected {_AUTH_REQUIRED}"
-    fixture.notes.judge(
-        87, third.code == _AUTH_REQUIRED, "a login is required again", failure, third.evidence
+    fixture.judge(
+        "auth.logout-requires-login",
+        third.code == _AUTH_REQUIRED,
+        "a login is required again",
+        failure,
+        third,
     )
 
 
+@case(
+    "auth status",
+    "auth/status, sign in, sign out",
+    "auth-status.changes-nothing auth-status.members auth-status.update-advertised "
+    "auth-status.update-only-changes",
+    "auth.status",
+)
 async def auth_status(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent(login=False)
     before = await agent.new_session(fixture.cwd)
@@ -432,38 +524,12 @@ async def auth_status(fixture: AgentFixture) -> None:
     passed = answer.ok and (before.ok == after.ok)
     failure = f"auth/status gave {answer.summary}, and session/new then {after.summary}"
     if not answer.ok or answer.code == _AUTH_REQUIRED or before.ok != after.ok:
-        fixture.notes.judge(358, passed, "", failure, answer.evidence)
+        fixture.judge("auth-status.changes-nothing", passed, "", failure, answer)
     else:
-        fixture.notes.add_pass(358, "it returns the status and changes nothing", answer.evidence)
+        fixture.add_pass("auth-status.changes-nothing", "it returns the status and changes nothing", answer)
     if not fixture.script.login:
         raise CaseUnavailable("the script names no login")
     await agent.call("authenticate", {"methodId": fixture.script.login})
     if agent.advertises("auth.logout"):
         await agent.call("logout", {})
     await agent.ping()
-
-
-LOGIN_CASES: Final = (
-    AgentCase(
-        "offered logins",
-        "clients with and without terminal logins",
-        (76, 77, 85, 387),
-        login_offers,
-    ),
-    AgentCase(
-        "signing in and out",
-        "session/new, authenticate, session/new, logout, session/new",
-        (34, 82, 83, 87),
-        sign_in_and_out,
-    ),
-    AgentCase(
-        "auth status", "auth/status, sign in, sign out", (358, 359, 360, 361), auth_status, "auth.status"
-    ),
-)
-
-
-CASES: Final = (
-    *FRAMING_CASES,
-    *HANDSHAKE_CASES,
-    *LOGIN_CASES,
-)

@@ -6,11 +6,14 @@ Cases without `judge` only produce traffic for the passive rules.
 from typing import Any, Final
 
 from accord.check.agent.agent_feature_rules import option_values
-from accord.check.agent.agent_fixture import AgentCase, AgentFixture, capabilities_without
+from accord.check.agent.agent_fixture import AgentCases, AgentFixture, capabilities_without
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
-from accord.check.checked_connection import CallAnswer, WireLine
-from accord.check.findings import CaseUnavailable
+from accord.check.checked_connection import CallAnswer
+from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
+
+case: Final = AgentCases()
 
 
 async def _open_session(fixture: AgentFixture, capabilities: Any = None) -> tuple[AgentUnderTest, str, Any]:
@@ -38,34 +41,41 @@ def _mode_option(session_result: Any) -> Any:
     )
 
 
+@case(
+    "modes",
+    "set_mode with another mode and with `nope`",
+    "framing.agent-empty-results mode.current-is-available mode.set mode.unknown-refused "
+    "option.follows-mode accord.unknown-value",
+)
 async def set_modes(fixture: AgentFixture) -> None:
     agent, session, session_result = await _open_session(fixture)
     ids = [at(mode, "id") for mode in listed(session_result, "modes", "availableModes")]
     current = at(session_result, "modes", "currentModeId")
     if not ids:
-        for rule in (206, 208, 209, 225):
-            fixture.notes.add_not_applicable(rule, "it has no modes")
+        fixture.add_not_applicable(
+            "mode.current-is-available mode.set mode.unknown-refused option.follows-mode", "it has no modes"
+        )
         return
     await _check_unknown_value(
-        fixture, agent, 209, "session/set_mode", {"sessionId": session, "modeId": "nope"}
+        fixture, agent, "mode.unknown-refused", "session/set_mode", {"sessionId": session, "modeId": "nope"}
     )
     other_mode = next((id for id in ids if id != current), None)
     if other_mode is None:
         raise CaseUnavailable("there is only one mode")
     answer = await agent.call("session/set_mode", {"sessionId": session, "modeId": other_mode})
-    # Rule 34, a passive rule, checks that the result is an object.
-    fixture.notes.judge(
-        208, answer.ok, "a mode can be set", f"session/set_mode gave {answer.summary}", answer.evidence
+    # A passive rule checks that the result is an object.
+    fixture.judge(
+        "mode.set", answer.ok, "a mode can be set", f"session/set_mode gave {answer.summary}", answer
     )
     option = _mode_option(session_result)
     if option is None:
-        fixture.notes.add_not_applicable(225, "the modes are not also an option")
+        fixture.add_not_applicable("option.follows-mode", "the modes are not also an option")
     if option is None or not answer.ok:
         return
     update = await _find_update(agent, "config_option_update", answer.request)
     value = at(_mode_option(update.update if update else None), "currentValue")
     failure = f"after set_mode the mode option is {value!r}; expected {other_mode!r}"
-    fixture.notes.judge(225, value == other_mode, "the option follows the mode", failure, answer.evidence)
+    fixture.judge("option.follows-mode", value == other_mode, "the option follows the mode", failure, answer)
     if current not in ids:
         return
     params = {"sessionId": session, "configId": at(option, "id"), "value": current}
@@ -73,20 +83,27 @@ async def set_modes(fixture: AgentFixture) -> None:
     update = await _find_update(agent, "current_mode_update", answer.request)
     value = update.update.get("currentModeId") if update else None
     failure = f"after the option was set, the mode is {value!r}; expected {current!r}"
-    fixture.notes.judge(225, value == current, "the mode follows the option", failure, answer.evidence)
+    fixture.judge("option.follows-mode", value == current, "the mode follows the option", failure, answer)
 
 
 async def _check_unknown_value(
-    fixture: AgentFixture, agent: AgentUnderTest, rule: int, method: str, params: dict[str, Any]
+    fixture: AgentFixture, agent: AgentUnderTest, rule: RuleId, method: str, params: dict[str, Any]
 ) -> None:
     answer = await agent.call(method, params)
     failure = f"{method} with an unknown value returned {answer.summary}"
-    if fixture.notes.judge(rule, not answer.ok, "unknown values are refused", failure, answer.evidence):
+    if fixture.judge(rule, not answer.ok, "unknown values are refused", failure, answer):
         passed = fixture.script.accepts_code(answer.code, -32602)
         failure = f"{method} with an unknown value returned {answer.summary}; expected -32602"
-        fixture.notes.judge(387, passed, f"unknown values give {answer.code}", failure, answer.evidence)
+        fixture.judge("accord.unknown-value", passed, f"unknown values give {answer.code}", failure, answer)
 
 
+@case(
+    "options",
+    "set_config_option with valid values, unknown values and an unknown type",
+    "option.current-value option.current-value-listed option.flat-or-grouped "
+    "option.set-returns-all option.update-has-all option.boolean-needs-capability "
+    "option.select-without-type option.unknown-refused accord.unknown-value",
+)
 async def set_options(fixture: AgentFixture) -> None:
     agent, session, session_result = await _open_session(fixture)
     options = listed(session_result, "configOptions")
@@ -95,17 +112,23 @@ async def set_options(fixture: AgentFixture) -> None:
     if select is not None:
         await _set_select(fixture, agent, session, options, select)
     elif boolean is not None:
-        for rule in (213, 214, 219):
-            fixture.notes.add_not_applicable(rule, "it has no select options")
+        fixture.add_not_applicable(
+            "option.current-value-listed option.flat-or-grouped option.select-without-type",
+            "it has no select options",
+        )
         await _set_boolean(fixture, agent, session, options, boolean)
     else:
-        for rule in (212, 213, 214, 215, 216, 217, 219, 220):
-            fixture.notes.add_not_applicable(rule, "it has no options to choose from")
+        fixture.add_not_applicable(
+            "option.current-value option.current-value-listed option.flat-or-grouped option.set-returns-all "
+            "option.update-has-all option.boolean-needs-capability option.select-without-type "
+            "option.unknown-refused",
+            "it has no options to choose from",
+        )
         return
-    # Rule 217, a passive rule, checks the options that a client without the capability gets.
+    # A passive rule checks the options that a client without the capability gets.
     await _open_session(fixture, capabilities_without("session.configOptions"))
     if boolean is None:
-        fixture.notes.add_not_applicable(217, "it has no boolean options")
+        fixture.add_not_applicable("option.boolean-needs-capability", "it has no boolean options")
 
 
 async def _set_select(
@@ -118,10 +141,12 @@ async def _set_select(
     for answer in (plain_answer, typed_answer):
         sent = "an unknown type and a string" if answer is typed_answer else "a string"
         failure = f"{sent} returned {answer.summary}"
-        fixture.notes.judge(219, answer.ok, "a select accepts a string", failure, answer.evidence)
+        fixture.judge("option.select-without-type", answer.ok, "a select accepts a string", failure, answer)
         _check_complete_list(fixture, options, answer)
-    await _check_unknown_value(fixture, agent, 220, method, {**params, "configId": "nope"})
-    await _check_unknown_value(fixture, agent, 220, method, {**params, "value": "nope"})
+    await _check_unknown_value(
+        fixture, agent, "option.unknown-refused", method, {**params, "configId": "nope"}
+    )
+    await _check_unknown_value(fixture, agent, "option.unknown-refused", method, {**params, "value": "nope"})
     after = await agent.call(method, params)
     value = next(
         (at(one, "currentValue") for one in listed(after.result, "configOptions") if at(one, "id") == id),
@@ -129,8 +154,12 @@ async def _set_select(
     )
     if after.ok and value is not None:
         failure = f"after refused values {id} is {value!r}"
-        fixture.notes.judge(
-            220, value == params["value"], "refused values change nothing", failure, after.evidence
+        fixture.judge(
+            "option.unknown-refused",
+            value == params["value"],
+            "refused values change nothing",
+            failure,
+            after,
         )
 
 
@@ -140,7 +169,9 @@ async def _set_boolean(
     method, value = "session/set_config_option", at(boolean, "currentValue")
     params = {"sessionId": session, "configId": at(boolean, "id"), "type": "boolean", "value": value}
     _check_complete_list(fixture, options, await agent.call(method, params))
-    await _check_unknown_value(fixture, agent, 220, method, {**params, "configId": "nope"})
+    await _check_unknown_value(
+        fixture, agent, "option.unknown-refused", method, {**params, "configId": "nope"}
+    )
 
 
 def _check_complete_list(fixture: AgentFixture, options: list[Any], answer: CallAnswer) -> None:
@@ -148,41 +179,46 @@ def _check_complete_list(fixture: AgentFixture, options: list[Any], answer: Call
         ids = {at(one, "id") for one in listed(answer.result, "configOptions")}
         missing = {at(one, "id") for one in options} - ids
         failure = f"{len(ids)} of {len(options)} options come back"
-        fixture.notes.judge(215, not missing, "the complete list", failure, answer.evidence)
+        fixture.judge("option.set-returns-all", not missing, "the complete list", failure, answer)
 
 
+@case("mode change by the agent", "the change_mode action", "mode.agent-change-sent option.update-has-all")
 async def agent_changes_mode(fixture: AgentFixture) -> None:
     agent, session, session_result = await _open_session(fixture)
     if not listed(session_result, "modes", "availableModes"):
-        fixture.notes.add_not_applicable(210, "it has no modes")
+        fixture.add_not_applicable("mode.agent-change-sent", "it has no modes")
         return
     turn = await fixture.run_action(agent, session, "change_mode")
     update = next(iter(turn.updates("current_mode_update")), None)
     failure = "the mode changed without a current_mode_update"
     named = update is not None and isinstance(update.update.get("currentModeId"), str)
-    evidence = [update.evidence] if update else turn.answer.evidence
-    fixture.notes.judge(210, named, "a mode change is sent", failure, evidence)
+    fixture.judge("mode.agent-change-sent", named, "a mode change is sent", failure, update or turn)
 
 
+@case("commands", "a slash command in a prompt", "command.members command.recognized")
 async def slash_commands(fixture: AgentFixture) -> None:
     agent, session, _ = await _open_session(fixture)
     update = await agent.wait_for_line(
         lambda line: line.kind == "available_commands_update", timeout=fixture.timeouts.soon / 5
     )
     if update is None:
-        for rule in (227, 230):
-            fixture.notes.add_not_applicable(rule, "it announces no commands")
+        fixture.add_not_applicable("command.members command.recognized", "it announces no commands")
         return
     action = fixture.action("command")
     turn = await agent.run_turn(session, action.prompt_text())
     if not action.shows:
         raise CaseUnavailable("the script does not say what the command shows")
     failure = f"{action.prompt} did not show {action.shows!r}"
-    fixture.notes.judge(
-        230, action.shows in turn.all_text, f"{action.prompt} works", failure, turn.answer.evidence
+    fixture.judge(
+        "command.recognized", action.shows in turn.all_text, f"{action.prompt} works", failure, turn.answer
     )
 
 
+@case(
+    "plans",
+    "a plan that changes, for clients with and without plan_update",
+    "plan.complete plan.entry-members plan.update-needs-capability plan.fallback",
+)
 async def plan_updates(fixture: AgentFixture) -> None:
     """Run the action with a client that lacks `plan`, then with one that supports `plan_update`."""
     turns: list[AgentTurn] = []
@@ -191,46 +227,30 @@ async def plan_updates(fixture: AgentFixture) -> None:
         turns.append(await fixture.run_action(agent, session, "plan"))
     limited_turn, full_turn = turns
     if not full_turn.updates("plan_update"):
-        for rule in (284, 285):
-            fixture.notes.add_not_applicable(rule, "it does not send plan_update")
+        fixture.add_not_applicable(
+            "plan.update-needs-capability plan.fallback", "it does not send plan_update"
+        )
         return
     plans = limited_turn.updates("plan")
     failure = "without `plan` at the client no plan is shown"
-    fixture.notes.judge(
-        285,
+    fixture.judge(
+        "plan.fallback",
         bool(plans),
         "without `plan` at the client it sends `plan`",
         failure,
-        limited_turn.answer.evidence,
+        limited_turn.answer,
     )
 
 
+@case(
+    "usage and titles",
+    "the other updates of a turn",
+    "session-info.members usage.members usage.size usage.cost",
+)
 async def usage_and_titles(fixture: AgentFixture) -> None:
     agent, session, _ = await _open_session(fixture)
     await fixture.run_action(agent, session, "think")
     await agent.ping()
-
-
-OPTION_CASES: Final = (
-    AgentCase(
-        "modes", "set_mode with another mode and with `nope`", (34, 206, 208, 209, 225, 387), set_modes
-    ),
-    AgentCase(
-        "options",
-        "set_config_option with valid values, unknown values and an unknown type",
-        (212, 213, 214, 215, 216, 217, 219, 220, 387),
-        set_options,
-    ),
-    AgentCase("mode change by the agent", "the change_mode action", (210, 216), agent_changes_mode),
-    AgentCase("commands", "a slash command in a prompt", (227, 230), slash_commands),
-    AgentCase(
-        "plans",
-        "a plan that changes, for clients with and without plan_update",
-        (203, 205, 284, 285),
-        plan_updates,
-    ),
-    AgentCase("usage and titles", "the other updates of a turn", (232, 233, 235, 320), usage_and_titles),
-)
 
 
 async def _run_with_and_without(
@@ -245,23 +265,37 @@ async def _run_with_and_without(
     return full_turn, await fixture.run_action(limited_agent, session, action)
 
 
+@case(
+    "notices",
+    "the notice action, with and without the capability",
+    "notice.members notice.optional notice.needs-capability notice.text-as-fallback",
+)
 async def optional_notices(fixture: AgentFixture) -> None:
     full_turn, limited_turn = await _run_with_and_without(fixture, "notice", "session.notices", "notice")
     failure = f"with a notice, the turn returned {full_turn.answer.summary}"
-    fixture.notes.judge(
-        289,
+    fixture.judge(
+        "notice.optional",
         full_turn.answer.ok,
         "the turn succeeds without a reaction to the notice",
         failure,
-        full_turn.answer.evidence,
+        full_turn.answer,
     )
     has_text = bool(limited_turn.text.strip())
     failure = "a client without notices gets no text"
-    fixture.notes.judge(
-        313, has_text, "a client without notices gets text", failure, limited_turn.answer.evidence
+    fixture.judge(
+        "notice.text-as-fallback",
+        has_text,
+        "a client without notices gets text",
+        failure,
+        limited_turn.answer,
     )
 
 
+@case(
+    "compactions",
+    "the compact action, with and without the capability",
+    "compaction.needs-capability compaction.ends-once",
+)
 async def optional_compactions(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     await fixture.run_action(agent, session, "talk")
@@ -274,27 +308,13 @@ async def optional_compactions(fixture: AgentFixture) -> None:
     await fixture.run_action(limited_agent, session, "compact")
 
 
+@case(
+    "sub-agents",
+    "the delegate action, with and without the capability",
+    "subagent.needs-capability subagent.announced subagent.absolute-paths",
+)
 async def optional_subagents(fixture: AgentFixture) -> None:
     await _run_with_and_without(fixture, "delegate", "subagents", "subagent_update")
-
-
-OPTIONAL_UPDATE_CASES: Final = (
-    AgentCase(
-        "notices",
-        "the notice action, with and without the capability",
-        (287, 289, 312, 313),
-        optional_notices,
-    ),
-    AgentCase(
-        "compactions", "the compact action, with and without the capability", (291, 318), optional_compactions
-    ),
-    AgentCase(
-        "sub-agents",
-        "the delegate action, with and without the capability",
-        (374, 375, 376),
-        optional_subagents,
-    ),
-)
 
 
 _SECRET: Final = "a-secret-of-the-check"
@@ -305,13 +325,22 @@ async def _find_provider(agent: AgentUnderTest, id: str) -> Any:
     return next((one for one in listed(answer.result, "providers") if at(one, "providerId") == id), None)
 
 
+@case(
+    "providers",
+    "list, set, disable",
+    "provider.disabled-not-current provider.required-stays provider.unknown-disabled "
+    "provider.unknown-refused provider.headers-secret",
+    "providers",
+)
 async def configure_providers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     listing = await agent.call("providers/list", {})
     providers = listed(listing.result, "providers")
     answer = await agent.call("providers/disable", {"providerId": "nope"})
     failure = f"disabling an unknown provider gave {answer.summary}"
-    fixture.notes.judge(298, answer.ok, "disabling an unknown provider succeeds", failure, answer.evidence)
+    fixture.judge(
+        "provider.unknown-disabled", answer.ok, "disabling an unknown provider succeeds", failure, answer
+    )
     unknown_provider: dict[str, Any] = {
         "providerId": "nope",
         "apiType": "openai",
@@ -320,14 +349,18 @@ async def configure_providers(fixture: AgentFixture) -> None:
     }
     answer = await agent.call("providers/set", unknown_provider)
     failure = f"setting an unknown provider gave {answer.summary}; expected -32602"
-    fixture.notes.judge(299, answer.code == -32602, "unknown providers are refused", failure, answer.evidence)
+    fixture.judge(
+        "provider.unknown-refused", answer.code == -32602, "unknown providers are refused", failure, answer
+    )
     required_id = next((at(one, "providerId") for one in providers if at(one, "required") is True), None)
     if required_id is None:
-        fixture.notes.add_not_applicable(297, "no provider is required")
+        fixture.add_not_applicable("provider.required-stays", "no provider is required")
     else:
         answer = await agent.call("providers/disable", {"providerId": required_id})
         failure = f"disabling a required provider gave {answer.summary}; expected -32602"
-        fixture.notes.judge(297, answer.code == -32602, "a required provider stays", failure, answer.evidence)
+        fixture.judge(
+            "provider.required-stays", answer.code == -32602, "a required provider stays", failure, answer
+        )
     if not fixture.script.provider:
         raise CaseUnavailable("the script names no provider")
     await _check_provider(fixture, agent, fixture.script.provider)
@@ -349,22 +382,14 @@ async def _check_provider(fixture: AgentFixture, agent: AgentUnderTest, id: str)
         line for line in agent.lines[since:] if line.sender == "agent" and _SECRET.encode() in line.data
     ]
     failure = "providers/list returned the headers"
-    fixture.notes.judge(300, not echoed, "headers stay secret", failure, [line.evidence for line in echoed])
+    fixture.judge("provider.headers-secret", not echoed, "headers stay secret", failure, *echoed)
     answer = await agent.call("providers/disable", {"providerId": id})
     provider = await _find_provider(agent, id)
     failure = f"after disabling, `current` is {str(at(provider, 'current'))[:80]}"
-    fixture.notes.judge(
-        296, at(provider, "current") is None, "a disabled provider is not current", failure, answer.evidence
+    fixture.judge(
+        "provider.disabled-not-current",
+        at(provider, "current") is None,
+        "a disabled provider is not current",
+        failure,
+        answer,
     )
-
-
-PROVIDER_CASES: Final = (
-    AgentCase("providers", "list, set, disable", (296, 297, 298, 299, 300), configure_providers, "providers"),
-)
-
-
-CASES: Final = (
-    *OPTION_CASES,
-    *OPTIONAL_UPDATE_CASES,
-    *PROVIDER_CASES,
-)

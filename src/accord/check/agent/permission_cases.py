@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from accord.check.agent.agent_fixture import (
     NO_PERMISSION_REQUEST,
-    AgentCase,
+    AgentCases,
     AgentFixture,
     capabilities_without,
 )
@@ -21,15 +21,12 @@ from accord.check.agent.client_responder import (
     select_option,
 )
 from accord.check.check_script import fill_placeholders
-from accord.check.checked_connection import (
-    Handler,
-    Reply,
-    WireLine,
-    error_reply,
-    leave_unanswered,
-    result_reply,
-)
+from accord.check.checked_connection import Handler, Reply, error_reply, leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable
+from accord.trace.wire_line import WireLine
+
+case: Final = AgentCases()
+
 
 _NO_EFFECT: Final = "the permitted action had no effect"
 
@@ -70,6 +67,12 @@ async def start_agent_with_effect(fixture: AgentFixture) -> AgentUnderTest:
     return agent
 
 
+@case(
+    "an unanswered permission request",
+    "a permission request is answered late",
+    "permission.request-members permission.option-members permission.option-ids "
+    "permission.nothing-before-answer",
+)
 async def unanswered_request(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     agent.responder.overrides["session/request_permission"] = leave_unanswered
@@ -82,20 +85,33 @@ async def unanswered_request(fixture: AgentFixture) -> None:
     await agent.finish_turn(prompt)
     if not find_effects(agent, prompt.number, fixture.folder / "unanswered.txt"):
         raise CaseUnavailable(_NO_EFFECT)
-    frames = [request.evidence, *(line.evidence for line in early_effects[:2])]
+    frames = [request, *early_effects[:2]]
     failure = "an effect happened before the answer"
-    fixture.notes.judge(198, not early_effects, "no effect happens before the answer", failure, frames)
+    fixture.judge(
+        "permission.nothing-before-answer",
+        not early_effects,
+        "no effect happens before the answer",
+        failure,
+        *frames,
+    )
 
 
+@case("a rejected permission request", "a reject option is selected", "permission.reject-prevents")
 async def rejected_request(fixture: AgentFixture) -> None:
     turn, requests, effects = await run_permission_action(
         fixture, "rejected.txt", reject, agent=await start_agent_with_effect(fixture)
     )
-    frames = [requests[0].evidence, *(line.evidence for line in effects[:2]), turn.answer.line.evidence]
+    frames = [requests[0], *effects[:2], turn.answer.line]
     failure = (
         "a refused tool had an effect" if effects else f"a refusal ended the turn with {turn.answer.summary}"
     )
-    fixture.notes.judge(199, not effects and turn.answer.ok, "a refused tool has no effect", failure, frames)
+    fixture.judge(
+        "permission.reject-prevents",
+        not effects and turn.answer.ok,
+        "a refused tool has no effect",
+        failure,
+        *frames,
+    )
 
 
 _ANSWERS_WITHOUT_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
@@ -106,6 +122,11 @@ _ANSWERS_WITHOUT_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
 )
 
 
+@case(
+    "answers that are not consent",
+    "cancelled, an error, an unknown outcome, a bare string",
+    "permission.only-consent-allows",
+)
 async def answers_without_consent(fixture: AgentFixture) -> None:
     agent = await start_agent_with_effect(fixture)
     for number, (name, reply) in enumerate(_ANSWERS_WITHOUT_CONSENT):
@@ -113,14 +134,21 @@ async def answers_without_consent(fixture: AgentFixture) -> None:
             fixture, f"no-{number}.txt", _always_reply(reply), agent=agent
         )
         failure = f"{name} counts as consent"
-        frames = [requests[0].evidence, *(line.evidence for line in effects[:2])]
-        fixture.notes.judge(200, not effects, f"{name} is not consent", failure, frames)
+        frames = [requests[0], *effects[:2]]
+        fixture.judge(
+            "permission.only-consent-allows", not effects, f"{name} is not consent", failure, *frames
+        )
 
 
 def _always_reply(reply: Reply) -> Handler:
     return lambda line: reply
 
 
+@case(
+    "remembered answers",
+    "the permission action twice, with allow_once and with allow_always",
+    "permission.remembered",
+)
 async def remembered_answers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     for kind, asks_again in (("allow_once", True), ("allow_always", False)):
@@ -140,36 +168,13 @@ async def remembered_answers(fixture: AgentFixture) -> None:
         turn = await fixture.run_action(agent, session, "permission", file=f"{kind}.txt")
         requests = turn.requests("session/request_permission")
         if not chosen:
-            fixture.notes.add_not_shown(201, f"no option of the kind {kind} was offered")
+            fixture.add_not_shown("permission.remembered", f"no option of the kind {kind} was offered")
             continue
         failure = f"{kind} {'is remembered' if asks_again else 'is forgotten'}"
         pass_reason = f"{kind} {'is not' if asks_again else 'is'} remembered"
-        fixture.notes.judge(
-            201, bool(requests) == asks_again, pass_reason, failure, [line.evidence for line in requests[:1]]
+        fixture.judge(
+            "permission.remembered", bool(requests) == asks_again, pass_reason, failure, *requests[:1]
         )
-
-
-PERMISSION_CASES: Final = (
-    AgentCase(
-        "an unanswered permission request",
-        "a permission request is answered late",
-        (193, 194, 195, 198),
-        unanswered_request,
-    ),
-    AgentCase("a rejected permission request", "a reject option is selected", (199,), rejected_request),
-    AgentCase(
-        "answers that are not consent",
-        "cancelled, an error, an unknown outcome, a bare string",
-        (200,),
-        answers_without_consent,
-    ),
-    AgentCase(
-        "remembered answers",
-        "the permission action twice, with allow_once and with allow_always",
-        (201,),
-        remembered_answers,
-    ),
-)
 
 
 async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action: str = "ask") -> AgentTurn:
@@ -185,6 +190,12 @@ async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action:
     return turn
 
 
+@case(
+    "declined forms",
+    "decline, cancel, an error",
+    "elicitation.members elicitation.one-scope elicitation.flat-schema elicitation.no-secrets "
+    "elicitation.declined",
+)
 async def declined_forms(fixture: AgentFixture) -> None:
     replies: tuple[tuple[str, Reply], ...] = (
         ("decline", result_reply({"action": "decline"})),
@@ -194,18 +205,26 @@ async def declined_forms(fixture: AgentFixture) -> None:
     for name, reply in replies:
         turn = await _run_elicitation(fixture, _always_reply(reply))
         failure = f"after {name} the turn gave {turn.answer.summary}"
-        fixture.notes.judge(274, turn.answer.ok, "the turn ends normally", failure, turn.answer.evidence)
+        fixture.judge("elicitation.declined", turn.answer.ok, "the turn ends normally", failure, turn)
 
 
+@case("forms without content", "content left out, and null", "elicitation.null-content")
 async def forms_without_content(fixture: AgentFixture) -> None:
     omitted = await _run_elicitation(fixture, lambda line: result_reply({"action": "accept"}))
     null = await _run_elicitation(fixture, lambda line: result_reply({"action": "accept", "content": None}))
     same_effect = omitted.answer.ok == null.answer.ok and omitted.stop_reason == null.stop_reason
     failure = f"without content: {omitted.answer.summary}; with null: {null.answer.summary}"
-    frames = (omitted.answer.line.evidence, null.answer.line.evidence)
-    fixture.notes.judge(275, same_effect, "missing and null content have the same effect", failure, frames)
+    frames = [omitted.answer.line, null.answer.line]
+    fixture.judge(
+        "elicitation.null-content",
+        same_effect,
+        "missing and null content have the same effect",
+        failure,
+        *frames,
+    )
 
 
+@case("unknown form actions", "the action `_x` with content", "elicitation.unknown-action")
 async def unknown_form_actions(fixture: AgentFixture) -> None:
     def unknown_action(line: WireLine) -> Reply:
         return result_reply({"action": "_x", "content": form_content(line, FORM_ANSWER)})
@@ -219,15 +238,20 @@ async def unknown_form_actions(fixture: AgentFixture) -> None:
         raise CaseUnavailable("an accepted answer was not visible")
     turn = await _run_elicitation(fixture, unknown_action)
     failure = "an unknown action counts as acceptance"
-    fixture.notes.judge(
-        276,
+    fixture.judge(
+        "elicitation.unknown-action",
         expected_text not in turn.all_text,
         "an unknown action is not acceptance",
         failure,
-        turn.answer.evidence,
+        turn.answer,
     )
 
 
+@case(
+    "clients without elicitation modes",
+    "the ask actions with a client that lacks a mode",
+    "elicitation.mode-needs-capability",
+)
 async def missing_elicitation_modes(fixture: AgentFixture) -> None:
     for missing in ("elicitation.form", "elicitation.url", "elicitation"):
         agent, session = await fixture.open_session(capabilities_without(missing))
@@ -236,22 +260,9 @@ async def missing_elicitation_modes(fixture: AgentFixture) -> None:
                 await fixture.run_action(agent, session, action)
 
 
+@case("web pages", "the ask_url action", "elicitation.unique-id elicitation.url elicitation.own-completions")
 async def web_pages(fixture: AgentFixture) -> None:
     await _run_elicitation(fixture, None, "ask_url")
-
-
-ELICITATION_CASES: Final = (
-    AgentCase("declined forms", "decline, cancel, an error", (262, 263, 264, 265, 274), declined_forms),
-    AgentCase("forms without content", "content left out, and null", (275,), forms_without_content),
-    AgentCase("unknown form actions", "the action `_x` with content", (276,), unknown_form_actions),
-    AgentCase(
-        "clients without elicitation modes",
-        "the ask actions with a client that lacks a mode",
-        (260,),
-        missing_elicitation_modes,
-    ),
-    AgentCase("web pages", "the ask_url action", (267, 268, 269), web_pages),
-)
 
 
 _DIALECT_ANSWERS: Final[tuple[Any, ...]] = (
@@ -263,6 +274,11 @@ _DIALECT_ANSWERS: Final[tuple[Any, ...]] = (
 )
 
 
+@case(
+    "answers in dialects",
+    "permission answers in dialects that name no offered option",
+    "accord.dialect-is-not-consent",
+)
 async def answers_in_dialects(fixture: AgentFixture) -> None:
     agent = await start_agent_with_effect(fixture)
     replies: list[tuple[str, Reply]] = [(repr(value), result_reply(value)) for value in _DIALECT_ANSWERS]
@@ -271,15 +287,22 @@ async def answers_in_dialects(fixture: AgentFixture) -> None:
         _, requests, effects = await run_permission_action(
             fixture, f"dialect-{number}.txt", _always_reply(reply), agent=agent
         )
-        frames = [requests[0].evidence, *(line.evidence for line in effects[:2])]
-        fixture.notes.judge(
-            388, not effects, "answers in dialects are not consent", f"{name} counts as consent", frames
+        frames = [requests[0], *effects[:2]]
+        fixture.judge(
+            "accord.dialect-is-not-consent",
+            not effects,
+            "answers in dialects are not consent",
+            f"{name} counts as consent",
+            *frames,
         )
 
 
+@case("strict mode", "dialects in strict and in tolerant mode", "accord.agent-strict-mode")
 async def strict_mode(fixture: AgentFixture) -> None:
     if not fixture.script.strict:
-        fixture.notes.add_not_applicable(390, "it has no strict mode that the script knows of")
+        fixture.add_not_applicable(
+            "accord.agent-strict-mode", "it has no strict mode that the script knows of"
+        )
         return
     strict = await fixture.start_strict_agent()
     assert strict is not None
@@ -291,8 +314,12 @@ async def strict_mode(fixture: AgentFixture) -> None:
 
     _, requests, effects = await run_permission_action(fixture, "strict.txt", bare_answer, agent=strict)
     failure = "in strict mode a bare `allow_once` counts as consent"
-    fixture.notes.judge(
-        390, not effects, "strict: only the official form is consent", failure, [requests[0].evidence]
+    fixture.judge(
+        "accord.agent-strict-mode",
+        not effects,
+        "strict: only the official form is consent",
+        failure,
+        requests[0],
     )
 
 
@@ -310,24 +337,6 @@ async def _check_dialects(fixture: AgentFixture, agent: AgentUnderTest, *, stric
         )
         mode = "strict" if strict else "tolerant"
         failure = f"{mode}: {method} in a dialect gave {answer.summary}"
-        fixture.notes.judge(
-            390, answer.ok != strict, "dialects only in tolerant mode", failure, answer.evidence
+        fixture.judge(
+            "accord.agent-strict-mode", answer.ok != strict, "dialects only in tolerant mode", failure, answer
         )
-
-
-ANSWER_CASES: Final = (
-    AgentCase(
-        "answers in dialects",
-        "permission answers in dialects that name no offered option",
-        (388,),
-        answers_in_dialects,
-    ),
-    AgentCase("strict mode", "dialects in strict and in tolerant mode", (390,), strict_mode),
-)
-
-
-CASES: Final = (
-    *PERMISSION_CASES,
-    *ELICITATION_CASES,
-    *ANSWER_CASES,
-)

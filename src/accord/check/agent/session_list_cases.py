@@ -2,11 +2,14 @@
 
 from typing import Any, Final
 
-from accord.check.agent.agent_fixture import AgentCase, AgentFixture, substitute
+from accord.check.agent.agent_fixture import AgentCases, AgentFixture, substitute
 from accord.check.agent.agent_turn_rules import is_absolute
 from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.checked_connection import CallAnswer
 from accord.trace.trace_steps import at, listed
+
+case: Final = AgentCases()
+
 
 _LIST_CAPABILITY: Final = "sessionCapabilities.list"
 _SESSION_COUNT: Final = 60
@@ -31,6 +34,13 @@ def session_ids(entries: list[Any]) -> list[str]:
     return [str(at(one, "sessionId")) for one in entries]
 
 
+@case(
+    "session list",
+    "sessions in two folders, the folder filter, a second list",
+    "session.list-first-page session.list-empty session.list-cwd-filter "
+    "session.list-entry-members session.list-changes-nothing",
+    _LIST_CAPABILITY,
+)
 async def list_filters(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     other = await fixture.new_session(agent, cwd=str(fixture.extra))
@@ -41,19 +51,23 @@ async def list_filters(fixture: AgentFixture) -> None:
     first = next(line for line in agent.lines if line.method == "session/list")
     page = (await agent.wait_for_answer(first)).result
     failure = f"session/list gave {answer.summary}"
-    fixture.notes.judge(
-        117, isinstance(at(page, "sessions"), list), "it returned a list", failure, answer.evidence
+    fixture.judge(
+        "session.list-first-page",
+        isinstance(at(page, "sessions"), list),
+        "it returned a list",
+        failure,
+        answer,
     )
     for entry in entries:
         passed = isinstance(at(entry, "sessionId"), str) and is_absolute(at(entry, "cwd"))
         failure = f"invalid entry: {str(entry)[:100]}"
-        fixture.notes.judge(
-            120, passed, "entries have an id and an absolute folder", failure, answer.evidence
+        fixture.judge(
+            "session.list-entry-members", passed, "entries have an id and an absolute folder", failure, answer
         )
     no_entries, answer = await list_sessions(agent, cwd="/nonexistent/check")
     failure = f"a folder without sessions gave {answer.summary}"
-    fixture.notes.judge(
-        118, answer.ok and no_entries == [], "it returned an empty list", failure, answer.evidence
+    fixture.judge(
+        "session.list-empty", answer.ok and no_entries == [], "it returned an empty list", failure, answer
     )
     filtered, answer = await list_sessions(agent, cwd=fixture.cwd)
     other_folders = [one for one in filtered if at(one, "cwd") != fixture.cwd]
@@ -64,47 +78,43 @@ async def list_filters(fixture: AgentFixture) -> None:
     )
     if {session, other} <= set(session_ids(entries)):
         passed = not other_folders and session in session_ids(filtered)
-        fixture.notes.judge(119, passed, "only sessions of the folder", failure, answer.evidence)
+        fixture.judge("session.list-cwd-filter", passed, "only sessions of the folder", failure, answer)
     second, answer = await list_sessions(agent)
     failure = "a second list is different"
-    fixture.notes.judge(
-        125, session_ids(second) == session_ids(entries), "listing changes nothing", failure, answer.evidence
+    fixture.judge(
+        "session.list-changes-nothing",
+        session_ids(second) == session_ids(entries),
+        "listing changes nothing",
+        failure,
+        answer,
     )
 
 
+@case(
+    "session list pages",
+    f"an invalid cursor, {_SESSION_COUNT} sessions",
+    "session.list-invalid-cursor session.list-page-size",
+    _LIST_CAPABILITY,
+)
 async def list_pages(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     answer = await agent.call("session/list", {"cursor": "garbage"})
     failure = f"the cursor `garbage` gave {answer.summary}"
-    fixture.notes.judge(123, not answer.ok, "a wrong cursor is refused", failure, answer.evidence)
+    fixture.judge("session.list-invalid-cursor", not answer.ok, "a wrong cursor is refused", failure, answer)
     for _ in range(_SESSION_COUNT):
         await fixture.new_session(agent)
     answer = await agent.call("session/list", {})
     count = len(listed(answer.result, "sessions"))
     if at(answer.result, "nextCursor") is not None:
-        fixture.notes.add_pass(124, f"pages of {count}", answer.evidence[:1])
+        fixture.add_pass("session.list-page-size", f"pages of {count}", answer.request)
     elif count < _SESSION_COUNT:
-        fixture.notes.add_not_shown(124, f"{count} of {_SESSION_COUNT} empty sessions are listed")
+        fixture.add_not_shown(
+            "session.list-page-size", f"{count} of {_SESSION_COUNT} empty sessions are listed"
+        )
     else:
-        fixture.notes.add_not_shown(124, f"{count} sessions are on one page; the limit may be higher")
-
-
-LIST_CASES: Final = (
-    AgentCase(
-        "session list",
-        "sessions in two folders, the folder filter, a second list",
-        (117, 118, 119, 120, 125),
-        list_filters,
-        _LIST_CAPABILITY,
-    ),
-    AgentCase(
-        "session list pages",
-        f"an invalid cursor, {_SESSION_COUNT} sessions",
-        (123, 124),
-        list_pages,
-        _LIST_CAPABILITY,
-    ),
-)
+        fixture.add_not_shown(
+            "session.list-page-size", f"{count} sessions are on one page; the limit may be higher"
+        )
 
 
 _CLOSE_CAPABILITY: Final = "sessionCapabilities.close"
@@ -127,26 +137,44 @@ def _names_session(answer: CallAnswer, session: str) -> bool:
 def _check_not_found(fixture: AgentFixture, answer: CallAnswer, session: str) -> None:
     passed = _names_session(answer, session) if fixture.script.ours else not answer.ok
     failure = f"{answer.request.method} gave {answer.summary}; expected -32002 with the sessionId in its data"
-    fixture.notes.judge(383, passed, f"{answer.code} for an unknown session", failure, answer.evidence)
+    fixture.judge(
+        "accord.agent-unknown-session", passed, f"{answer.code} for an unknown session", failure, answer
+    )
 
 
+@case(
+    "closing a session",
+    "session/close in the middle of a turn",
+    "framing.agent-empty-results session.close-cancels-turn session.closed-refuses-prompts "
+    "accord.agent-unknown-session",
+    _CLOSE_CAPABILITY,
+)
 async def close_session(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
     closed = agent.send_request("session/close", {"sessionId": session})
-    turn = await agent.finish_turn(request, rule=114, timeout=fixture.timeouts.soon)
-    answer = await agent.wait_for_answer(closed, rule=114, timeout=fixture.timeouts.soon)
+    turn = await agent.finish_turn(request, rule="session.close-cancels-turn", timeout=fixture.timeouts.soon)
+    answer = await agent.wait_for_answer(
+        closed, rule="session.close-cancels-turn", timeout=fixture.timeouts.soon
+    )
     passed = turn.stop_reason == "cancelled" and answer.ok
     failure = f"closed in a turn: the prompt gave {turn.answer.summary}, the close {answer.summary}"
-    fixture.notes.judge(
-        114, passed, "the turn is canceled first", failure, (*turn.answer.evidence, *answer.evidence)
+    fixture.judge(
+        "session.close-cancels-turn", passed, "the turn is canceled first", failure, turn.answer, answer
     )
     after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
     failure = f"a prompt in a closed session gave {after.summary}"
-    if fixture.notes.judge(115, not after.ok, "a closed session refuses prompts", failure, after.evidence):
+    if fixture.judge(
+        "session.closed-refuses-prompts", not after.ok, "a closed session refuses prompts", failure, after
+    ):
         _check_not_found(fixture, after, session)
 
 
+@case(
+    "unknown sessions",
+    "every method with the session `nope`",
+    "prompt.unknown-session-refused accord.agent-unknown-session",
+)
 async def unknown_sessions(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     for method, params, capability in _UNKNOWN_SESSION_CALLS:
@@ -155,12 +183,24 @@ async def unknown_sessions(fixture: AgentFixture) -> None:
         answer = await agent.call(method, substitute(params, {"cwd": fixture.cwd}))
         if method == "session/prompt":
             failure = f"a prompt in the session `nope` gave {answer.summary}"
-            fixture.notes.judge(152, not answer.ok, "an unknown session is refused", failure, answer.evidence)
+            fixture.judge(
+                "prompt.unknown-session-refused",
+                not answer.ok,
+                "an unknown session is refused",
+                failure,
+                answer,
+            )
         missing = answer.code == -32601 and not capability
         if not answer.ok and not missing:
             _check_not_found(fixture, answer, "nope")
 
 
+@case(
+    "deleting a session",
+    "delete, list, delete again",
+    "framing.agent-empty-results session.delete-leaves-list session.delete-missing-succeeds",
+    _DELETE_CAPABILITY,
+)
 async def delete_session(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     if fixture.has_action("talk"):
@@ -172,30 +212,27 @@ async def delete_session(fixture: AgentFixture) -> None:
     if session in before:
         after, answer = await list_sessions(agent)
         failure = "the deleted session is still listed"
-        fixture.notes.judge(
-            127, session not in session_ids(after), "it is not listed any more", failure, answer.evidence
+        fixture.judge(
+            "session.delete-leaves-list",
+            session not in session_ids(after),
+            "it is not listed any more",
+            failure,
+            answer,
         )
     else:
-        fixture.notes.add_not_shown(127, f"the session was not listed before; delete gave {first.summary}")
+        fixture.add_not_shown(
+            "session.delete-leaves-list", f"the session was not listed before; delete gave {first.summary}"
+        )
     for id in (session, "nope"):
         answer = await agent.call("session/delete", {"sessionId": id})
         failure = f"deleting {'again' if id == session else 'an unknown session'} gave {answer.summary}"
-        fixture.notes.judge(128, answer.ok, "deleting a missing session succeeds", failure, answer.evidence)
-
-
-CLOSE_CASES: Final = (
-    AgentCase(
-        "closing a session",
-        "session/close in the middle of a turn",
-        (34, 114, 115, 383),
-        close_session,
-        _CLOSE_CAPABILITY,
-    ),
-    AgentCase("unknown sessions", "every method with the session `nope`", (152, 383), unknown_sessions),
-    AgentCase(
-        "deleting a session", "delete, list, delete again", (34, 127, 128), delete_session, _DELETE_CAPABILITY
-    ),
-)
+        fixture.judge(
+            "session.delete-missing-succeeds",
+            answer.ok,
+            "deleting a missing session succeeds",
+            failure,
+            answer,
+        )
 
 
 _ARCHIVE_CAPABILITY: Final = "sessionCapabilities.archive"
@@ -205,6 +242,13 @@ async def _listed_ids(agent: AgentUnderTest, **params: Any) -> set[str]:
     return set(session_ids((await list_sessions(agent, **params))[0]))
 
 
+@case(
+    "archiving a session",
+    "archive, list with every filter, unarchive",
+    "archive.needs-list archive.hides archive.idempotent archive.unarchive-opens-nothing "
+    "archive.filter archive.filter-invalid-refused archive.member-in-list",
+    _ARCHIVE_CAPABILITY,
+)
 async def archive_session(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     other = await fixture.new_session(agent)
@@ -212,16 +256,19 @@ async def archive_session(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, id, "talk")
     for _ in range(2):
         answer = await agent.call("session/archive", {"sessionId": session})
-        fixture.notes.judge(
-            334, answer.ok, "repeating it succeeds", f"archive gave {answer.summary}", answer.evidence
+        fixture.judge(
+            "archive.idempotent", answer.ok, "repeating it succeeds", f"archive gave {answer.summary}", answer
         )
     default_ids, archived_ids, all_ids = (
         await _listed_ids(agent),
         await _listed_ids(agent, archived="only"),
         await _listed_ids(agent, archived="include"),
     )
-    fixture.notes.judge(
-        332, session not in default_ids, "it is hidden", "an archived session is in the default list"
+    fixture.judge(
+        "archive.hides",
+        session not in default_ids,
+        "it is hidden",
+        "an archived session is in the default list",
     )
     passed = (
         session in archived_ids
@@ -229,72 +276,72 @@ async def archive_session(fixture: AgentFixture) -> None:
         and {session, other} <= all_ids
         and other in default_ids
     )
-    fixture.notes.judge(
-        336, passed, "the filter `archived` works", "the filter `archived` shows the wrong sessions"
+    fixture.judge(
+        "archive.filter",
+        passed,
+        "the filter `archived` works",
+        "the filter `archived` shows the wrong sessions",
     )
     filtered = await _listed_ids(agent, archived="only", cwd=str(fixture.extra))
-    fixture.notes.judge(336, not filtered, "the filters work together", "the filters do not work together")
+    fixture.judge(
+        "archive.filter", not filtered, "the filters work together", "the filters do not work together"
+    )
     for filter_value in ("zzz", 5):
         answer = await agent.call("session/list", {"archived": filter_value})
         failure = f"archived: {filter_value!r} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(337, answer.code == -32602, "wrong filters are refused", failure, answer.evidence)
+        fixture.judge(
+            "archive.filter-invalid-refused",
+            answer.code == -32602,
+            "wrong filters are refused",
+            failure,
+            answer,
+        )
     await _check_unarchive(fixture, agent, session)
     for method in ("session/archive", "session/unarchive"):
         answer = await agent.call(method, {"sessionId": "nope"})
         failure = f"{method} of `nope` gave {answer.summary}; expected -32002"
-        fixture.notes.judge(
-            334, answer.code == -32002, "unknown sessions are refused", failure, answer.evidence
+        fixture.judge(
+            "archive.idempotent", answer.code == -32002, "unknown sessions are refused", failure, answer
         )
 
 
 async def _check_unarchive(fixture: AgentFixture, agent: AgentUnderTest, session: str) -> None:
     for _ in range(2):
         answer = await agent.call("session/unarchive", {"sessionId": session})
-        fixture.notes.judge(
-            334, answer.ok, "repeating it succeeds", f"unarchive gave {answer.summary}", answer.evidence
+        fixture.judge(
+            "archive.idempotent",
+            answer.ok,
+            "repeating it succeeds",
+            f"unarchive gave {answer.summary}",
+            answer,
         )
     is_listed = session in await _listed_ids(agent)
-    fixture.notes.judge(332, is_listed, "it is listed again", "an unarchived session is not in the list")
+    fixture.judge(
+        "archive.hides", is_listed, "it is listed again", "an unarchived session is not in the list"
+    )
     after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
     failure = f"a prompt right after unarchive gave {after.summary}"
-    fixture.notes.judge(335, not after.ok, "unarchive opens nothing", failure, after.evidence)
+    fixture.judge("archive.unarchive-opens-nothing", not after.ok, "unarchive opens nothing", failure, after)
     if agent.advertises("loadSession"):
         answer = await agent.call(
             "session/load", {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
         )
         failure = f"after unarchive, load gave {answer.summary}"
-        fixture.notes.judge(332, answer.ok, "and can be loaded", failure, answer.evidence)
+        fixture.judge("archive.hides", answer.ok, "and can be loaded", failure, answer)
 
 
+@case(
+    "archiving a busy session", "archive in the middle of a turn", "archive.cancels-turn", _ARCHIVE_CAPABILITY
+)
 async def archive_busy_session(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
     archived = agent.send_request("session/archive", {"sessionId": session})
-    turn = await agent.finish_turn(request, rule=333, timeout=fixture.timeouts.soon)
-    answer = await agent.wait_for_answer(archived, rule=333, timeout=fixture.timeouts.soon)
+    turn = await agent.finish_turn(request, rule="archive.cancels-turn", timeout=fixture.timeouts.soon)
+    answer = await agent.wait_for_answer(archived, rule="archive.cancels-turn", timeout=fixture.timeouts.soon)
     failure = f"archived in a turn: the prompt gave {turn.answer.summary}, archive {answer.summary}"
     passed = turn.stop_reason == "cancelled" and answer.ok
-    fixture.notes.judge(
-        333, passed, "the turn is canceled first", failure, (*turn.answer.evidence, *answer.evidence)
-    )
-
-
-ARCHIVE_CASES: Final = (
-    AgentCase(
-        "archiving a session",
-        "archive, list with every filter, unarchive",
-        (331, 332, 334, 335, 336, 337, 338),
-        archive_session,
-        _ARCHIVE_CAPABILITY,
-    ),
-    AgentCase(
-        "archiving a busy session",
-        "archive in the middle of a turn",
-        (333,),
-        archive_busy_session,
-        _ARCHIVE_CAPABILITY,
-    ),
-)
+    fixture.judge("archive.cancels-turn", passed, "the turn is canceled first", failure, turn.answer, answer)
 
 
 _STATUS_CAPABILITY: Final = "sessionCapabilities.status"
@@ -307,23 +354,33 @@ async def _listed_title(agent: AgentUnderTest, session: str) -> Any:
     return next((at(one, "title") for one in entries if at(one, "sessionId") == session), None)
 
 
+@case(
+    "session status",
+    "an open, a closed and an unknown session",
+    "status.changes-nothing status.open-or-saved status.unknown-session",
+    _STATUS_CAPABILITY,
+)
 async def session_status(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     first = await agent.call("session/status", {"sessionId": session})
     reported = at(first.result, "status")
-    fixture.notes.judge(
-        343, reported == "open", "open in memory", f"an open session is {reported!r}", first.evidence
+    fixture.judge(
+        "status.open-or-saved",
+        reported == "open",
+        "open in memory",
+        f"an open session is {reported!r}",
+        first,
     )
     if agent.advertises(_CLOSE_CAPABILITY):
         await agent.call("session/close", {"sessionId": session})
         closed = await agent.call("session/status", {"sessionId": session})
         reported = at(closed.result, "status")
-        fixture.notes.judge(
-            343,
+        fixture.judge(
+            "status.open-or-saved",
             reported == "saved",
             "saved once closed",
             f"a closed session is {reported!r}",
-            closed.evidence,
+            closed,
         )
         second = await agent.call("session/status", {"sessionId": session})
         after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
@@ -331,61 +388,47 @@ async def session_status(fixture: AgentFixture) -> None:
         failure = (
             "session/status opened the session" if after.ok else f"it says {second.summary} the second time"
         )
-        fixture.notes.judge(
-            342, passed, "it changes nothing", failure, (*second.evidence, after.line.evidence)
-        )
+        fixture.judge("status.changes-nothing", passed, "it changes nothing", failure, second, after.line)
     answer = await agent.call("session/status", {"sessionId": "nope"})
     failure = f"the status of `nope` gave {answer.summary}; expected -32002 with the sessionId in its data"
-    fixture.notes.judge(
-        344, _names_session(answer, "nope"), "unknown sessions are refused", failure, answer.evidence
+    fixture.judge(
+        "status.unknown-session",
+        _names_session(answer, "nope"),
+        "unknown sessions are refused",
+        failure,
+        answer,
     )
 
 
+@case(
+    "session titles",
+    "set, list, run a turn, set invalid titles",
+    "title.stored title.invalid-refused title.not-overwritten",
+    _TITLE_CAPABILITY,
+)
 async def session_titles(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     answer = await agent.call("session/set_title", {"sessionId": session, "title": _NEW_TITLE})
     stored = at(answer.result, "title")
     failure = f"session/set_title gave {answer.summary}"
-    if fixture.notes.judge(347, stored == _NEW_TITLE, "it gives the stored title", failure, answer.evidence):
+    if fixture.judge("title.stored", stored == _NEW_TITLE, "it gives the stored title", failure, answer):
         title = await _listed_title(agent, session)
-        fixture.notes.judge(
-            347, title == stored, "the list shows it", f"the list shows {title!r}", answer.evidence
+        fixture.judge(
+            "title.stored", title == stored, "the list shows it", f"the list shows {title!r}", answer
         )
     for member in ({}, {"title": None}, {"title": "   "}):
         answer = await agent.call("session/set_title", {"sessionId": session, **member})
         failure = f"the title {member} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(348, answer.code == -32602, "empty titles are refused", failure, answer.evidence)
+        fixture.judge(
+            "title.invalid-refused", answer.code == -32602, "empty titles are refused", failure, answer
+        )
     answer = await agent.call("session/set_title", {"sessionId": "nope", "title": "x"})
     failure = f"the title of `nope` gave {answer.summary}; expected -32002"
-    fixture.notes.judge(348, answer.code == -32002, "unknown sessions are refused", failure, answer.evidence)
+    fixture.judge(
+        "title.invalid-refused", answer.code == -32002, "unknown sessions are refused", failure, answer
+    )
     await fixture.run_action(agent, session, "talk")
     title = await _listed_title(agent, session)
     failure = f"after a turn the title is {title!r}"
-    if all(note.outcome == "pass" for note in fixture.notes.for_rule(347)):
-        fixture.notes.judge(349, title == _NEW_TITLE, "a set title stays", failure)
-
-
-TITLE_CASES: Final = (
-    AgentCase(
-        "session status",
-        "an open, a closed and an unknown session",
-        (342, 343, 344),
-        session_status,
-        _STATUS_CAPABILITY,
-    ),
-    AgentCase(
-        "session titles",
-        "set, list, run a turn, set invalid titles",
-        (347, 348, 349),
-        session_titles,
-        _TITLE_CAPABILITY,
-    ),
-)
-
-
-CASES: Final = (
-    *LIST_CASES,
-    *CLOSE_CASES,
-    *ARCHIVE_CASES,
-    *TITLE_CASES,
-)
+    if all(note.outcome == "pass" for note in fixture.notes.for_rule("title.stored")):
+        fixture.judge("title.not-overwritten", title == _NEW_TITLE, "a set title stays", failure)

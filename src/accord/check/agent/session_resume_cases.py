@@ -2,12 +2,16 @@
 
 from typing import Any, Final, NamedTuple
 
-from accord.check.agent.agent_fixture import AgentCase, AgentFixture, CallCase, check_calls
+from accord.check.agent.agent_fixture import AgentCases, AgentFixture, CallCase, check_calls
 from accord.check.agent.agent_under_test import AgentUnderTest, chunk_text
 from accord.check.agent.session_list_cases import list_sessions, session_ids
-from accord.check.checked_connection import CallAnswer, WireLine
+from accord.check.checked_connection import CallAnswer
 from accord.check.findings import CaseUnavailable
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import WireLine
+
+case: Final = AgentCases()
+
 
 _LOAD_CAPABILITY: Final = "loadSession"
 _REPLAYED_TEXT: Final = "text-to-replay"
@@ -42,13 +46,21 @@ def _session_params(session: str, fixture: AgentFixture) -> dict[str, Any]:
     return {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
 
 
+@case(
+    "loading a session",
+    "a turn, another process, session/load",
+    "session.load-replays session.load-answers-last session.load-result-object notice.not-replayed",
+    _LOAD_CAPABILITY,
+)
 async def load_session(fixture: AgentFixture) -> None:
     prompts = [fixture.action("talk").prompt_text()]
     if fixture.has_action("echo"):
         prompts.append(fixture.action("echo").prompt_text(text=_REPLAYED_TEXT))
     agent, session, replies, answer = await _reopen(fixture, "session/load", *prompts)
     if not answer.ok:
-        fixture.notes.add_fail(104, f"its own session cannot be loaded: {answer.summary}", answer.evidence)
+        fixture.add_fail(
+            "session.load-replays", f"its own session cannot be loaded: {answer.summary}", answer
+        )
         return
     await agent.ping()
     replay = [
@@ -60,9 +72,7 @@ async def load_session(fixture: AgentFixture) -> None:
         _judge_replay(fixture, answer, replay, prompts, replies)
     notices = [line for line in replay if line.kind == "notice"]
     failure = "a notice is replayed"
-    fixture.notes.judge(
-        288, not notices, "no notice is replayed", failure, [line.evidence for line in notices[:1]]
-    )
+    fixture.judge("notice.not-replayed", not notices, "no notice is replayed", failure, *notices[:1])
     await agent.ping()
 
 
@@ -83,19 +93,33 @@ def _judge_replay(
     whole = all(reply.strip() in agent_text for reply in replies)
     failure = f"the text of the {' and the '.join(missing)} is not replayed"
     if not missing and not whole and not echoed:
-        fixture.notes.add_unjudged(104, _PARTLY_REPLAYED, answer.evidence)
+        fixture.add_unjudged("session.load-replays", _PARTLY_REPLAYED, answer)
     else:
-        fixture.notes.judge(104, not missing, "the whole conversation is replayed", failure, answer.evidence)
+        fixture.judge(
+            "session.load-replays", not missing, "the whole conversation is replayed", failure, answer
+        )
 
 
+@case("loading an unknown session", "session/load of `nope`", "session.load-exists", _LOAD_CAPABILITY)
 async def load_unknown_session(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
-    row = CallCase(102, "session/load", {"sessionId": "nope", "cwd": fixture.cwd, "mcpServers": []}, "error")
+    row = CallCase(
+        "session.load-exists",
+        "session/load",
+        {"sessionId": "nope", "cwd": fixture.cwd, "mcpServers": []},
+        "error",
+    )
     answers = await check_calls(agent, [row])
     if answers[0].code == -32601:
-        fixture.notes.add_fail(102, "session/load is advertised but unknown", answers[0].evidence)
+        fixture.add_fail("session.load-exists", "session/load is advertised but unknown", answers[0])
 
 
+@case(
+    "resuming a session",
+    "a turn, another process, session/resume",
+    "session.resume-without-history session.resume-without-mcp-servers",
+    _RESUME_CAPABILITY,
+)
 async def resume_session(fixture: AgentFixture) -> None:
     prompt = fixture.action("talk").prompt_text()
     agent, session, _, answer = await _reopen(fixture, "session/resume", prompt)
@@ -105,11 +129,21 @@ async def resume_session(fixture: AgentFixture) -> None:
         await agent.call("session/close", {"sessionId": session})
     without_servers = await agent.call("session/resume", {"sessionId": session, "cwd": fixture.cwd})
     failure = f"resume without mcpServers gave {without_servers.summary}"
-    fixture.notes.judge(
-        112, without_servers.ok, "mcpServers may be left out", failure, without_servers.evidence
+    fixture.judge(
+        "session.resume-without-mcp-servers",
+        without_servers.ok,
+        "mcpServers may be left out",
+        failure,
+        without_servers,
     )
 
 
+@case(
+    "history of a resumed session",
+    "a fact, another process, a question",
+    "session.resume-keeps-context",
+    _RESUME_CAPABILITY,
+)
 async def resume_keeps_history(fixture: AgentFixture) -> None:
     recall = fixture.action("recall")
     told = fixture.action("tell").prompt_text(word=_REMEMBERED_WORD)
@@ -121,37 +155,13 @@ async def resume_keeps_history(fixture: AgentFixture) -> None:
         raise CaseUnavailable(f"the question returned {turn.answer.summary}")
     expected = recall.shows or _REMEMBERED_WORD
     failure = f"it does not know the earlier text: {turn.text[:200]!r}"
-    fixture.notes.judge(
-        111, expected in turn.text, "it knows the earlier text", failure, turn.answer.evidence
+    fixture.judge(
+        "session.resume-keeps-context",
+        expected in turn.text,
+        "it knows the earlier text",
+        failure,
+        turn.answer,
     )
-
-
-LOAD_CASES: Final = (
-    AgentCase(
-        "loading a session",
-        "a turn, another process, session/load",
-        (104, 105, 106, 288),
-        load_session,
-        _LOAD_CAPABILITY,
-    ),
-    AgentCase(
-        "loading an unknown session", "session/load of `nope`", (102,), load_unknown_session, _LOAD_CAPABILITY
-    ),
-    AgentCase(
-        "resuming a session",
-        "a turn, another process, session/resume",
-        (110, 112),
-        resume_session,
-        _RESUME_CAPABILITY,
-    ),
-    AgentCase(
-        "history of a resumed session",
-        "a fact, another process, a question",
-        (111,),
-        resume_keeps_history,
-        _RESUME_CAPABILITY,
-    ),
-)
 
 
 _SYSTEM_PROMPT_CAPABILITY: Final = "sessionCapabilities.systemPrompt"
@@ -161,19 +171,25 @@ _FORK_TEXT: Final = "text-in-the-fork"
 _REMEMBERED_WORD: Final = "word-to-remember"
 
 
+@case(
+    "forking a session",
+    "fork, a prompt in the fork, the source again",
+    "fork.new-session",
+    "sessionCapabilities.fork",
+)
 async def fork_session(fixture: AgentFixture) -> None:
     agent, source = await fixture.open_session()
     await fixture.run_action(agent, source, "echo", text="before")
     answer = await agent.call("session/fork", {"sessionId": source, "cwd": fixture.cwd, "mcpServers": []})
     fork_id = at(answer.result, "sessionId")
     is_new = isinstance(fork_id, str) and fork_id != source
-    if not fixture.notes.judge(
-        281, is_new, "a fork has its own id", f"fork gave {answer.summary}", answer.evidence
+    if not fixture.judge(
+        "fork.new-session", is_new, "a fork has its own id", f"fork gave {answer.summary}", answer
     ):
         return
     turn = await agent.run_turn(fork_id, fixture.action("echo").prompt_text(text=_FORK_TEXT))
     if not turn.answer.ok:
-        fixture.notes.add_fail(281, f"a prompt in the fork gave {turn.answer.summary}", turn.answer.evidence)
+        fixture.add_fail("fork.new-session", f"a prompt in the fork gave {turn.answer.summary}", turn)
     elif agent.advertises("loadSession"):
         if agent.advertises("sessionCapabilities.close"):
             await agent.call("session/close", {"sessionId": source})
@@ -182,7 +198,7 @@ async def fork_session(fixture: AgentFixture) -> None:
         copied = _FORK_TEXT in chunk_text(replay, "user_message_chunk")
         failure = "text of the fork appears in the source"
         if load.ok:
-            fixture.notes.judge(281, not copied, "the source is untouched", failure, load.evidence)
+            fixture.judge("fork.new-session", not copied, "the source is untouched", failure, load)
 
 
 def _system_prompt(mode: Any = "append", content: Any = None) -> dict[str, Any]:
@@ -194,6 +210,12 @@ def _system_prompt(mode: Any = "append", content: Any = None) -> dict[str, Any]:
     return {"systemPrompt": {"mode": mode, "content": blocks}}
 
 
+@case(
+    "invalid system prompts",
+    "unknown modes, images, a bare text",
+    "system-prompt.invalid-refused",
+    _SYSTEM_PROMPT_CAPABILITY,
+)
 async def invalid_system_prompts(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     prompts: list[dict[str, Any]] = [
@@ -210,27 +232,39 @@ async def invalid_system_prompts(fixture: AgentFixture) -> None:
         failure = (
             f"the system prompt {str(more['systemPrompt'])[:80]} gave {answer.summary}; expected an error"
         )
-        fixture.notes.judge(
-            353, not answer.ok, "invalid system prompts are refused", failure, answer.evidence
+        fixture.judge(
+            "system-prompt.invalid-refused",
+            not answer.ok,
+            "invalid system prompts are refused",
+            failure,
+            answer,
         )
     after = session_ids((await list_sessions(agent))[0]) if lists else []
-    if all(note.outcome == "pass" for note in fixture.notes.for_rule(353)):
+    if all(note.outcome == "pass" for note in fixture.notes.for_rule("system-prompt.invalid-refused")):
         failure = "a refused system prompt left a session behind"
-        fixture.notes.judge(353, after == before, "and no session is left behind", failure)
+        fixture.judge(
+            "system-prompt.invalid-refused", after == before, "and no session is left behind", failure
+        )
 
 
+@case(
+    "a system prompt",
+    "a word in every answer, on new, load, resume and fork",
+    "system-prompt.applied",
+    _SYSTEM_PROMPT_CAPABILITY,
+)
 async def system_prompt_is_applied(fixture: AgentFixture) -> None:
     action = fixture.action("obey")
     agent = await fixture.start_agent()
     session = await fixture.new_session(agent, **_system_prompt())
     expected = action.shows or SYSTEM_PROMPT_WORD
     turn = await agent.run_turn(session, action.prompt_text())
-    fixture.notes.judge(
-        352,
+    fixture.judge(
+        "system-prompt.applied",
         expected in turn.text,
         "applied on session/new",
         "not applied on session/new",
-        turn.answer.evidence,
+        turn.answer,
     )
     params: dict[str, Any] = {
         "sessionId": session,
@@ -249,15 +283,23 @@ async def system_prompt_is_applied(fixture: AgentFixture) -> None:
             opened = at(answer.result, "sessionId") or session
             turn = await agent.run_turn(opened, action.prompt_text())
             failure = f"not applied on {method}"
-            fixture.notes.judge(
-                352, expected in turn.text, f"applied on {method}", failure, turn.answer.evidence
+            fixture.judge(
+                "system-prompt.applied", expected in turn.text, f"applied on {method}", failure, turn.answer
             )
 
 
+@case(
+    "an overriding system prompt",
+    "the permission action with and without override",
+    "system-prompt.override-keeps-permissions",
+    _SYSTEM_PROMPT_CAPABILITY,
+)
 async def overriding_system_prompt(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     if not agent.advertises(f"{_SYSTEM_PROMPT_CAPABILITY}.mode.override"):
-        fixture.notes.add_not_applicable(355, "it does not advertise override")
+        fixture.add_not_applicable(
+            "system-prompt.override-keeps-permissions", "it does not advertise override"
+        )
         return
     plain_session = await fixture.new_session(agent)
     first = await fixture.run_action(agent, plain_session, "permission", file="plain.txt")
@@ -267,44 +309,10 @@ async def overriding_system_prompt(fixture: AgentFixture) -> None:
     if not counts[0]:
         raise CaseUnavailable("the agent sent no permission request")
     failure = f"{counts[0]} permission requests without override, {counts[1]} with it"
-    fixture.notes.judge(
-        355, counts[0] == counts[1], "permissions stay as they are", failure, second.answer.evidence
+    fixture.judge(
+        "system-prompt.override-keeps-permissions",
+        counts[0] == counts[1],
+        "permissions stay as they are",
+        failure,
+        second.answer,
     )
-
-
-FORK_CASES: Final = (
-    AgentCase(
-        "forking a session",
-        "fork, a prompt in the fork, the source again",
-        (281,),
-        fork_session,
-        "sessionCapabilities.fork",
-    ),
-    AgentCase(
-        "invalid system prompts",
-        "unknown modes, images, a bare text",
-        (353,),
-        invalid_system_prompts,
-        _SYSTEM_PROMPT_CAPABILITY,
-    ),
-    AgentCase(
-        "a system prompt",
-        "a word in every answer, on new, load, resume and fork",
-        (352,),
-        system_prompt_is_applied,
-        _SYSTEM_PROMPT_CAPABILITY,
-    ),
-    AgentCase(
-        "an overriding system prompt",
-        "the permission action with and without override",
-        (355,),
-        overriding_system_prompt,
-        _SYSTEM_PROMPT_CAPABILITY,
-    ),
-)
-
-
-CASES: Final = (
-    *LOAD_CASES,
-    *FORK_CASES,
-)

@@ -8,15 +8,18 @@ from accord.check.agent.agent_fixture import (
     NO_STRICT_MODE,
     NOTES_WORD,
     OTHER_NOTES_WORD,
-    AgentCase,
+    AgentCases,
     AgentFixture,
     CallCase,
     check_calls,
 )
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import reject
-from accord.check.findings import CaseUnavailable
+from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at, listed
+
+case: Final = AgentCases()
+
 
 _INVALID_SERVERS: Final[tuple[Any, ...]] = ("x", [{"name": "a"}], [5])
 _STRICT_SERVERS: Final[tuple[Any, ...]] = (
@@ -29,23 +32,35 @@ _NULL_MEMBERS: Final[tuple[dict[str, Any], ...]] = (
     {"mcpServers": [{"name": "a", "command": "/nonexistent/check", "args": None, "env": None}]},
 )
 _RELATIVE_FOLDERS: Final = (
-    CallCase(93, "session/new", {"cwd": ".", "mcpServers": []}, "error"),
-    CallCase(93, "session/new", {"cwd": "project", "mcpServers": []}, "error"),
+    CallCase("session.relative-cwd-refused", "session/new", {"cwd": ".", "mcpServers": []}, "error"),
+    CallCase("session.relative-cwd-refused", "session/new", {"cwd": "project", "mcpServers": []}, "error"),
 )
 
 
+@case(
+    "new sessions",
+    "two sessions, relative folders, null members",
+    "session.unique-id session.relative-cwd-refused session.null-reads-as-empty",
+)
 async def new_session_ids(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     first, second = await fixture.new_session(agent), await fixture.new_session(agent)
-    frames = [line.evidence for line in agent.lines[-3:]]
-    fixture.notes.judge(92, first != second, "two sessions have different ids", f"both are {first}", frames)
+    frames = agent.lines[-3:]
+    fixture.judge(
+        "session.unique-id", first != second, "two sessions have different ids", f"both are {first}", *frames
+    )
     await check_calls(agent, _RELATIVE_FOLDERS)
     for more in _NULL_MEMBERS:
         answer = await agent.call("session/new", {"cwd": fixture.cwd, **more})
         failure = f"null in session/new gave {answer.summary}"
-        fixture.notes.judge(324, answer.ok, "null reads as empty", failure, answer.evidence)
+        fixture.judge("session.null-reads-as-empty", answer.ok, "null reads as empty", failure, answer)
 
 
+@case(
+    "wrong MCP servers",
+    "mcpServers of wrong types on new, load and resume",
+    "session.mcp-servers-invalid-refused",
+)
 async def invalid_mcp_servers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     session_id = await fixture.new_session(agent)
@@ -64,41 +79,65 @@ async def invalid_mcp_servers(fixture: AgentFixture) -> None:
             }
             answer = await agent.call(method, params)
             failure = f"{method} with mcpServers {servers!r} gave {answer.summary}; expected an error"
-            fixture.notes.judge(323, not answer.ok, "wrong mcpServers are refused", failure, answer.evidence)
-    if before is not None and all(note.outcome == "pass" for note in fixture.notes.for_rule(323)):
+            fixture.judge(
+                "session.mcp-servers-invalid-refused",
+                not answer.ok,
+                "wrong mcpServers are refused",
+                failure,
+                answer,
+            )
+    if before is not None and all(
+        note.outcome == "pass" for note in fixture.notes.for_rule("session.mcp-servers-invalid-refused")
+    ):
         listing = await agent.call("session/list", {})
         new_ids = _listed_ids(listing.result) - before
         failure = "a refused session/new left a session behind"
-        fixture.notes.judge(323, not new_ids, "and leave no session behind", failure, listing.evidence)
+        fixture.judge(
+            "session.mcp-servers-invalid-refused",
+            not new_ids,
+            "and leave no session behind",
+            failure,
+            listing,
+        )
     strict = await fixture.start_strict_agent()
     if strict is None:
-        fixture.notes.add_skipped_part(323, NO_STRICT_MODE)
+        fixture.add_skipped_part("session.mcp-servers-invalid-refused", NO_STRICT_MODE)
     else:
         for servers in _STRICT_SERVERS:
             answer = await strict.call("session/new", {"cwd": fixture.cwd, "mcpServers": servers})
             failure = f"in strict mode mcpServers {servers!r} gave {answer.summary}"
-            fixture.notes.judge(323, not answer.ok, "also dialects, in strict mode", failure, answer.evidence)
+            fixture.judge(
+                "session.mcp-servers-invalid-refused",
+                not answer.ok,
+                "also dialects, in strict mode",
+                failure,
+                answer,
+            )
 
 
 def _listed_ids(result: object) -> set[str]:
     return {str(at(one, "sessionId")) for one in listed(result, "sessions")}
 
 
+@case(
+    "the session's folder", "a relative path; the agent was started in another folder", "session.works-in-cwd"
+)
 async def session_folder(fixture: AgentFixture) -> None:
     """A relative path refers to the session's folder, not to the folder the agent was started in."""
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "read", file="notes.txt")
     paths = [at(line.params, "path") for line in turn.requests("fs/read_text_file")]
     expected_path = str(fixture.folder / "notes.txt")
-    frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
+    frames = turn.requests("fs/read_text_file")[:2]
     if expected_path in paths or NOTES_WORD in turn.all_text:
-        fixture.notes.add_pass(94, "it reads in the session's folder", frames)
+        fixture.add_pass("session.works-in-cwd", "it reads in the session's folder", *frames)
     elif paths or OTHER_NOTES_WORD in turn.all_text:
-        fixture.notes.add_fail(94, "it reads in another folder than the session's", frames)
+        fixture.add_fail("session.works-in-cwd", "it reads in another folder than the session's", *frames)
     else:
-        fixture.notes.add_not_shown(94, "the file was not read")
+        fixture.add_not_shown("session.works-in-cwd", "the file was not read")
 
 
+@case("two sessions at once", "two prompts at the same time", "session.independent")
 async def separate_sessions(fixture: AgentFixture) -> None:
     """Two sessions at the same time must not mix their text."""
     agent, first = await fixture.open_session()
@@ -116,29 +155,12 @@ async def separate_sessions(fixture: AgentFixture) -> None:
         ]
         text_of_session = "".join(str(at(line.update, "content", "text") or "") for line in lines)
         if other_text in text_of_session:
-            mixed_lines = [
-                line.evidence for line in lines if other_text in line.data.decode("utf-8", "replace")
-            ]
-            fixture.notes.add_fail(138, "text of one session appears in the other", mixed_lines[:2])
-        elif text in text_of_session:
-            fixture.notes.add_pass(
-                138, "each session has only its own text", [line.evidence for line in lines[-1:]]
+            mixed_lines = [line for line in lines if other_text in line.data.decode("utf-8", "replace")]
+            fixture.add_fail(
+                "session.independent", "text of one session appears in the other", *mixed_lines[:2]
             )
-
-
-NEW_SESSION_CASES: Final = (
-    AgentCase("new sessions", "two sessions, relative folders, null members", (92, 93, 324), new_session_ids),
-    AgentCase(
-        "wrong MCP servers", "mcpServers of wrong types on new, load and resume", (323,), invalid_mcp_servers
-    ),
-    AgentCase(
-        "the session's folder",
-        "a relative path; the agent was started in another folder",
-        (94,),
-        session_folder,
-    ),
-    AgentCase("two sessions at once", "two prompts at the same time", (138,), separate_sessions),
-)
+        elif text in text_of_session:
+            fixture.add_pass("session.independent", "each session has only its own text", *lines[-1:])
 
 
 _DIRECTORIES_CAPABILITY: Final = "sessionCapabilities.additionalDirectories"
@@ -151,13 +173,23 @@ def _was_read(turn: AgentTurn, path: str, word: str) -> bool:
     return any(at(line.params, "path") == path for line in requests) or word in turn.all_text
 
 
+@case(
+    "invalid additional directories",
+    "relative, empty and mistyped additional directories",
+    "session.roots-invalid-refused session.roots-forbidden-refused session.roots-invalid-on-load",
+    _DIRECTORIES_CAPABILITY,
+)
 async def invalid_directories(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     for roots in _INVALID_DIRECTORIES:
         answer = await agent.new_session(fixture.cwd, additionalDirectories=roots)
         failure = f"additionalDirectories {roots!r} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(
-            131, answer.code == -32602, "invalid directories are refused", failure, answer.evidence
+        fixture.judge(
+            "session.roots-invalid-refused",
+            answer.code == -32602,
+            "invalid directories are refused",
+            failure,
+            answer,
         )
     session = await fixture.new_session(agent)
     for method, capability in (
@@ -169,17 +201,29 @@ async def invalid_directories(fixture: AgentFixture) -> None:
                 params: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
                 answer = await agent.call(method, {**params, "additionalDirectories": roots})
                 failure = f"{method} with additionalDirectories {roots!r} gave {answer.summary}"
-                fixture.notes.judge(
-                    325, not answer.ok, "invalid directories are refused", failure, answer.evidence
+                fixture.judge(
+                    "session.roots-invalid-on-load",
+                    not answer.ok,
+                    "invalid directories are refused",
+                    failure,
+                    answer,
                 )
     if not fixture.script.forbidden_root:
-        fixture.notes.add_not_shown(132, "the script names no forbidden root")
+        fixture.add_not_shown("session.roots-forbidden-refused", "the script names no forbidden root")
         return
     answer = await agent.new_session(fixture.cwd, additionalDirectories=[fixture.script.forbidden_root])
     failure = f"a forbidden root gave {answer.summary}; expected an error"
-    fixture.notes.judge(132, not answer.ok, "a forbidden root is refused", failure, answer.evidence)
+    fixture.judge(
+        "session.roots-forbidden-refused", not answer.ok, "a forbidden root is refused", failure, answer
+    )
 
 
+@case(
+    "additional directories are not kept",
+    "resume and fork without the field",
+    "session.roots-not-kept fork.roots-not-inherited",
+    _DIRECTORIES_CAPABILITY,
+)
 async def directories_are_not_kept(fixture: AgentFixture) -> None:
     """Additional directories are not kept: load, resume and fork without the field have none."""
     agent = await fixture.start_agent()
@@ -193,21 +237,23 @@ async def directories_are_not_kept(fixture: AgentFixture) -> None:
     if agent.advertises("sessionCapabilities.fork"):
         answer = await agent.call("session/fork", reopen_params)
         if isinstance(at(answer.result, "sessionId"), str):
-            await _check_outside(agent, fixture, 283, answer.result["sessionId"], path)
+            await _check_outside(agent, fixture, "fork.roots-not-inherited", answer.result["sessionId"], path)
     else:
-        fixture.notes.add_not_applicable(283, "it does not advertise sessionCapabilities.fork")
+        fixture.add_not_applicable(
+            "fork.roots-not-inherited", "it does not advertise sessionCapabilities.fork"
+        )
     method = "session/resume" if agent.advertises("sessionCapabilities.resume") else "session/load"
     if method == "session/load" and not agent.advertises("loadSession"):
-        fixture.notes.add_not_applicable(133, "it neither loads nor resumes sessions")
+        fixture.add_not_applicable("session.roots-not-kept", "it neither loads nor resumes sessions")
         return
     if agent.advertises("sessionCapabilities.close"):
         await agent.call("session/close", {"sessionId": session})
     if (await agent.call(method, reopen_params)).ok:
-        await _check_outside(agent, fixture, 133, session, path)
+        await _check_outside(agent, fixture, "session.roots-not-kept", session, path)
 
 
 async def _check_outside(
-    agent: AgentUnderTest, fixture: AgentFixture, rule: int, session: str, path: str
+    agent: AgentUnderTest, fixture: AgentFixture, rule: RuleId, session: str, path: str
 ) -> None:
     turn = await fixture.run_action(agent, session, "read_path", path=path)
     requests = [line for line in turn.requests("fs/read_text_file") if at(line.params, "path") == path]
@@ -216,28 +262,37 @@ async def _check_outside(
         OTHER_NOTES_WORD in str(line.update.get("content")) for line in turn.updates("tool_call_update")
     )
     failure = "a directory that was not named again is still accessible"
-    fixture.notes.judge(
+    fixture.judge(
         rule,
         not read,
         "a directory that is not named is not accessible",
         failure,
-        [line.evidence for line in requests],
+        *requests,
     )
 
 
+@case(
+    "relative paths",
+    "the same file name in `cwd` and in an additional directory",
+    "session.relative-paths-in-cwd",
+    _DIRECTORIES_CAPABILITY,
+)
 async def relative_paths(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
     turn = await fixture.run_action(agent, session, "read", file="notes.txt")
-    frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
+    frames = turn.requests("fs/read_text_file")[:2]
     if _was_read(turn, str(fixture.folder / "notes.txt"), NOTES_WORD):
-        fixture.notes.add_pass(136, "a relative path refers to `cwd`", frames)
+        fixture.add_pass("session.relative-paths-in-cwd", "a relative path refers to `cwd`", *frames)
     elif _was_read(turn, str(fixture.extra / "notes.txt"), OTHER_NOTES_WORD):
-        fixture.notes.add_fail(136, "a relative path was read in an additional directory", frames)
+        fixture.add_fail(
+            "session.relative-paths-in-cwd", "a relative path was read in an additional directory", *frames
+        )
     else:
-        fixture.notes.add_not_shown(136, "the file was not read")
+        fixture.add_not_shown("session.relative-paths-in-cwd", "the file was not read")
 
 
+@case("paths outside", "a path in another folder; every permission is rejected", "session.files-inside-roots")
 async def paths_outside(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     agent.responder.overrides["session/request_permission"] = reject
@@ -249,39 +304,15 @@ async def paths_outside(fixture: AgentFixture) -> None:
         raise CaseUnavailable("the file inside the folder was not read")
     path = str(fixture.start_folder / "notes.txt")
     turn = await fixture.run_action(agent, session, "read_path", path=path)
-    frames = [line.evidence for line in turn.requests("fs/read_text_file")[:2]]
+    frames = turn.requests("fs/read_text_file")[:2]
     failure = "a file outside the session's folders was read without permission"
-    fixture.notes.judge(
-        137, not _was_read(turn, path, OTHER_NOTES_WORD), "files outside are not read", failure, frames
+    fixture.judge(
+        "session.files-inside-roots",
+        not _was_read(turn, path, OTHER_NOTES_WORD),
+        "files outside are not read",
+        failure,
+        *frames,
     )
-
-
-DIRECTORY_CASES: Final = (
-    AgentCase(
-        "invalid additional directories",
-        "relative, empty and mistyped additional directories",
-        (131, 132, 325),
-        invalid_directories,
-        _DIRECTORIES_CAPABILITY,
-    ),
-    AgentCase(
-        "additional directories are not kept",
-        "resume and fork without the field",
-        (133, 283),
-        directories_are_not_kept,
-        _DIRECTORIES_CAPABILITY,
-    ),
-    AgentCase(
-        "relative paths",
-        "the same file name in `cwd` and in an additional directory",
-        (136,),
-        relative_paths,
-        _DIRECTORIES_CAPABILITY,
-    ),
-    AgentCase(
-        "paths outside", "a path in another folder; every permission is rejected", (137,), paths_outside
-    ),
-)
 
 
 _POLL_SECONDS: Final = 0.05
@@ -302,6 +333,7 @@ async def _wait_for_logs(agent: AgentUnderTest, logs: list[Path]) -> bool:
     return all(log.exists() for log in logs)
 
 
+@case("MCP servers", "two stdio servers are attached", "session.stdio-mcp-server session.every-mcp-server")
 async def connect_mcp_servers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     logs = [fixture.root / "first-server.log", fixture.root / "second-server.log"]
@@ -311,26 +343,42 @@ async def connect_mcp_servers(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, session, "talk")
     await _wait_for_logs(agent, logs)
     connected = [log for log in logs if log.exists()]
-    frames = [line.evidence for line in agent.lines if line.method == "session/new"]
-    fixture.notes.judge(95, bool(connected), "it contacts a server", "no server was contacted", frames)
+    frames = [line for line in agent.lines if line.method == "session/new"]
+    fixture.judge(
+        "session.stdio-mcp-server",
+        bool(connected),
+        "it contacts a server",
+        "no server was contacted",
+        *frames,
+    )
     if connected:
         failure = f"{len(connected)} of {len(logs)} servers were contacted"
-        fixture.notes.judge(96, connected == logs, "it contacts every server", failure, frames)
+        fixture.judge(
+            "session.every-mcp-server", connected == logs, "it contacts every server", failure, *frames
+        )
 
 
+@case("a broken MCP server", "a command that does not exist", "session.broken-mcp-server")
 async def broken_mcp_server(fixture: AgentFixture) -> None:
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
     server: dict[str, Any] = {"name": "broken", "command": "/nonexistent/check-server", "args": [], "env": []}
-    answer = await agent.call("session/new", {"cwd": fixture.cwd, "mcpServers": [server]}, rule=97)
+    answer = await agent.call(
+        "session/new", {"cwd": fixture.cwd, "mcpServers": [server]}, rule="session.broken-mcp-server"
+    )
     if not answer.ok:
-        fixture.notes.add_pass(97, f"session/new reports it: {answer.summary}", answer.evidence)
+        fixture.add_pass("session.broken-mcp-server", f"session/new reports it: {answer.summary}", answer)
         return
-    turn = await agent.run_turn(answer.result["sessionId"], fixture.action("talk").prompt_text(), rule=97)
+    turn = await agent.run_turn(
+        answer.result["sessionId"], fixture.action("talk").prompt_text(), rule="session.broken-mcp-server"
+    )
     failure = f"with a broken MCP server the turn gave {turn.answer.summary}"
-    fixture.notes.judge(97, turn.answer.ok, "the session works without it", failure, turn.answer.evidence)
+    fixture.judge(
+        "session.broken-mcp-server", turn.answer.ok, "the session works without it", failure, turn.answer
+    )
 
 
+@case("MCP over ACP", "an MCP server of the client", "mcp.declared-server", "mcpCapabilities.acp")
 async def mcp_over_acp(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     server = {"type": "acp", "name": "check", "serverId": "check-server"}
@@ -339,17 +387,3 @@ async def mcp_over_acp(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, session, "mcp")
     if not any(line.method == "mcp/message" for line in agent.lines):
         raise CaseUnavailable("the server over ACP was not used")
-
-
-MCP_CASES: Final = (
-    AgentCase("MCP servers", "two stdio servers are attached", (95, 96), connect_mcp_servers),
-    AgentCase("a broken MCP server", "a command that does not exist", (97,), broken_mcp_server),
-    AgentCase("MCP over ACP", "an MCP server of the client", (364,), mcp_over_acp, "mcpCapabilities.acp"),
-)
-
-
-CASES: Final = (
-    *NEW_SESSION_CASES,
-    *DIRECTORY_CASES,
-    *MCP_CASES,
-)

@@ -8,10 +8,13 @@ from typing import Any, Final
 
 from accord.check.checked_connection import Handler, Reply
 from accord.check.client.agent_responder import AgentExit
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.user_decision_cases import is_consent, permission_params
 from accord.check.findings import CaseUnavailable, RuleId
+
+case: Final = ClientCases()
+
 
 _HUGE_BYTES: Final = 8 * 1024 * 1024
 _SPLIT_TEXT: Final = "AnswerOfThe你Check"
@@ -29,23 +32,21 @@ async def _check_error_exit(fixture: ClientFixture, rules: tuple[RuleId, ...], w
     """Judge that the client exits with a message and an error code, without a crash."""
     if not fixture.traits.exits_after_turn:
         for rule in rules:
-            fixture.notes.add_not_shown(
-                rule, "it keeps running after a turn; only its screen shows the error"
-            )
+            fixture.add_not_shown(rule, "it keeps running after a turn; only its screen shows the error")
         return
     ended = await fixture.process.wait(fixture.timeouts.answer)
     exit, output = fixture.process.exit, fixture.process.output
     for rule in rules:
         if not ended:
-            fixture.notes.add_fail(rule, f"{when}: it hangs; output: {tail(output)}")
+            fixture.add_fail(rule, f"{when}: it hangs; output: {tail(output)}")
         elif exit is not None and exit.signal is not None:
-            fixture.notes.add_fail(rule, f"{when}: it crashed, it {exit}; output: {tail(output)}")
+            fixture.add_fail(rule, f"{when}: it crashed, it {exit}; output: {tail(output)}")
         elif exit is not None and exit.code == 0:
-            fixture.notes.add_fail(rule, f"{when}: it exited with code 0")
+            fixture.add_fail(rule, f"{when}: it exited with code 0")
         elif not output.strip():
-            fixture.notes.add_fail(rule, f"{when}: it exited without a message")
+            fixture.add_fail(rule, f"{when}: it exited without a message")
         else:
-            fixture.notes.add_pass(rule, f"{when}: it {exit}, output: {tail(output, 80)}")
+            fixture.add_pass(rule, f"{when}: it {exit}, output: {tail(output, 80)}")
 
 
 async def _exit_at(fixture: ClientFixture, method: str, code: int | None) -> None:
@@ -55,22 +56,37 @@ async def _exit_at(fixture: ClientFixture, method: str, code: int | None) -> Non
     await _check_error_exit(fixture, ("fault-dies",), f"exit at {method}")
 
 
+@case("agent stalls until the deadline", "the deadline action; the agent answers nothing", "fault-stalls")
+async def agent_stalls_until_deadline(fixture: ClientFixture) -> None:
+    """The same, with a client that has a deadline."""
+    fixture.require_actions("deadline")
+    fixture.responder.ignores_eof = True
+    await fixture.start_turn("deadline")
+    ended = await fixture.process.wait(fixture.timeouts.turn)
+    failure = f"it hangs; output: {tail(fixture.process.output)}"
+    fixture.judge("fault-stalls", ended, "its deadline ended the turn", failure)
+
+
+@case("agent dies at initialize", "the agent exits instead of answering", "fault-dies")
 async def exit_at_initialize(fixture: ClientFixture) -> None:
     await _exit_at(fixture, "initialize", 1)
 
 
+@case("agent dies at session/new", "the agent is killed", "fault-dies")
 async def killed_at_session_new(fixture: ClientFixture) -> None:
     await _exit_at(fixture, "session/new", None)
 
 
+@case("agent dies in a turn", "the agent is killed after some text", "framing.agent-dies")
 async def killed_in_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     turn.client.send_text("text before the kill")
     await turn.client.ping()
     turn.client.exit()
-    await _check_error_exit(fixture, (37,), "killed in a turn")
+    await _check_error_exit(fixture, ("framing.agent-dies",), "killed in a turn")
 
 
+@case("agent dies during a permission request", "the agent exits", "fault-dies")
 async def exit_during_permission_request(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("ask"))
     client = turn.client
@@ -82,6 +98,7 @@ async def exit_during_permission_request(fixture: ClientFixture) -> None:
     await _check_error_exit(fixture, ("fault-dies",), "exit during a permission request")
 
 
+@case("agent stalls", "the agent answers nothing; two interrupts", "fault-stalls")
 async def agent_stalls(fixture: ClientFixture) -> None:
     """The agent answers neither the prompt nor the cancel; a second interrupt must end the client."""
     if not fixture.script.cancels:
@@ -95,19 +112,10 @@ async def agent_stalls(fixture: ClientFixture) -> None:
     ended = await fixture.process.wait(fixture.timeouts.answer)
     exit = fixture.process.exit
     failure = f"it cannot be interrupted; output: {tail(fixture.process.output)}"
-    fixture.notes.judge("fault-stalls", ended, f"the second interrupt ended it: it {exit}", failure)
+    fixture.judge("fault-stalls", ended, f"the second interrupt ended it: it {exit}", failure)
 
 
-async def agent_stalls_until_deadline(fixture: ClientFixture) -> None:
-    """The same, with a client that has a deadline."""
-    fixture.require_actions("deadline")
-    fixture.responder.ignores_eof = True
-    await fixture.start_turn("deadline")
-    ended = await fixture.process.wait(fixture.timeouts.turn)
-    failure = f"it hangs; output: {tail(fixture.process.output)}"
-    fixture.notes.judge("fault-stalls", ended, "its deadline ended the turn", failure)
-
-
+@case("agent answers twice", "each answer is sent again with another value", "fault-twice")
 async def second_answers(fixture: ClientFixture) -> None:
     """Every answer is sent twice, the second time differently."""
     turn = await fixture.start_turn()
@@ -115,7 +123,7 @@ async def second_answers(fixture: ClientFixture) -> None:
     opened = next(line for line in client.lines if line.method == "session/new")
     client.send({"jsonrpc": "2.0", "id": opened.id, "result": {"sessionId": "another"}})
     answer = await client.ping(rule="fault-twice")
-    fixture.notes.add_pass("fault-twice", "it continues", answer.evidence)
+    fixture.add_pass("fault-twice", "it continues", answer)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     client.reply(turn.prompt, {"error": {"code": -32603, "message": "a second answer"}})
@@ -129,17 +137,18 @@ async def _check_normal_exit(
     ended = await fixture.wait_for_exit()
     exit, output = fixture.process.exit, fixture.process.output
     if fixture.traits.exits_after_turn and not ended:
-        fixture.notes.add_fail(rule, f"it hangs; output: {tail(output)}")
+        fixture.add_fail(rule, f"it hangs; output: {tail(output)}")
     elif exit is not None and (
         exit.signal is not None or (exit.code != 0 and fixture.traits.exits_after_turn and not error_allowed)
     ):
-        fixture.notes.add_fail(rule, f"it {exit}; output: {tail(output)}")
+        fixture.add_fail(rule, f"it {exit}; output: {tail(output)}")
     elif fixture.traits.prints_messages and answer_text not in fixture.process.stdout:
-        fixture.notes.add_fail(rule, f"the text is not printed; output: {tail(output)}")
+        fixture.add_fail(rule, f"the text is not printed; output: {tail(output)}")
     else:
-        fixture.notes.add_pass(rule, "the turn ended normally")
+        fixture.add_pass(rule, "the turn ended normally")
 
 
+@case("unknown ids", "answers with ids of no request", "fault-unknown-ids")
 async def unknown_ids(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -152,6 +161,7 @@ async def unknown_ids(fixture: ClientFixture) -> None:
     await _check_normal_exit(fixture, "fault-unknown-ids", ANSWER_TEXT)
 
 
+@case("wrong types", "in updates and in permission requests", "fault-types")
 async def wrong_types(fixture: ClientFixture) -> None:
     """Send wrong types everywhere; a permission request with wrong types must not be allowed."""
     turn = await fixture.start_turn(*fixture.available_actions("reads"))
@@ -191,14 +201,13 @@ async def wrong_types(fixture: ClientFixture) -> None:
             "session/request_permission", {**valid_params, **change}, rule="fault-types"
         )
         failure = f"{sorted(change)} of a wrong type was approved: {answer.summary}"
-        fixture.notes.judge(
-            "fault-types", not is_consent(answer), "wrong types are not consent", failure, answer.evidence
-        )
+        fixture.judge("fault-types", not is_consent(answer), "wrong types are not consent", failure, answer)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, "fault-types", ANSWER_TEXT, error_allowed=True)
 
 
+@case("a huge message", "8 MiB", "fault-huge")
 async def huge_message(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -210,6 +219,7 @@ async def huge_message(fixture: ClientFixture) -> None:
     await _check_normal_exit(fixture, "fault-huge", ANSWER_TEXT)
 
 
+@case("lines that are not messages", "text, escape sequences, bytes, other JSON", "fault-noise")
 async def invalid_lines(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -233,6 +243,7 @@ async def invalid_lines(fixture: ClientFixture) -> None:
     await _check_normal_exit(fixture, "fault-noise", ANSWER_TEXT)
 
 
+@case("agent reads slowly", "2000 requests while the agent reads nothing", "fault-slow")
 async def agent_reads_slowly(fixture: ClientFixture) -> None:
     """Send thousands of requests without reading; the answers fill all pipes and must arrive later."""
     turn = await fixture.start_turn()
@@ -245,12 +256,12 @@ async def agent_reads_slowly(fixture: ClientFixture) -> None:
     answered = {line.id for line in client.lines if line.sender == "client" and line.is_answer}
     missing = [request for request in requests if request.id not in answered]
     failure = f"{len(missing)} of {_REQUEST_COUNT} requests got no answer"
-    fixture.notes.judge(
+    fixture.judge(
         "fault-slow",
         not missing,
         "every request was answered",
         failure,
-        [request.evidence for request in missing[:1]],
+        *missing[:1],
     )
     del client.lines[turn.prompt.number :]  # too many to check
     client.send_text(ANSWER_TEXT)
@@ -258,6 +269,7 @@ async def agent_reads_slowly(fixture: ClientFixture) -> None:
     await _check_normal_exit(fixture, "fault-slow", ANSWER_TEXT)
 
 
+@case("messages in pieces", "byte by byte", "fault-pieces")
 async def byte_by_byte_output(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -278,6 +290,7 @@ def _send_byte_by_byte(client: ClientUnderTest, text: str) -> None:
         client.pipe.write(bytes([byte]))
 
 
+@case("answers in another order", "the turn ends before the agent's request is answered", "fault-reordered")
 async def answers_in_other_order(fixture: ClientFixture) -> None:
     """End the turn before the agent's own request is answered, and send an update after it."""
     turn = await fixture.start_turn()
@@ -292,57 +305,4 @@ async def answers_in_other_order(fixture: ClientFixture) -> None:
     exit = fixture.process.exit
     passed = (ended or not fixture.traits.exits_after_turn) and (exit is None or exit.signal is None)
     failure = f"it hangs or crashed: {tail(fixture.process.output)}"
-    fixture.notes.judge("fault-reordered", passed, "the turn ended", failure)
-
-
-CASES: Final = (
-    ClientCase(
-        "agent stalls until the deadline",
-        "the deadline action; the agent answers nothing",
-        ("fault-stalls",),
-        agent_stalls_until_deadline,
-    ),
-    ClientCase(
-        "agent dies at initialize",
-        "the agent exits instead of answering",
-        ("fault-dies",),
-        exit_at_initialize,
-    ),
-    ClientCase("agent dies at session/new", "the agent is killed", ("fault-dies",), killed_at_session_new),
-    ClientCase("agent dies in a turn", "the agent is killed after some text", (37,), killed_in_turn),
-    ClientCase(
-        "agent dies during a permission request",
-        "the agent exits",
-        ("fault-dies",),
-        exit_during_permission_request,
-    ),
-    ClientCase("agent stalls", "the agent answers nothing; two interrupts", ("fault-stalls",), agent_stalls),
-    ClientCase(
-        "agent answers twice",
-        "each answer is sent again with another value",
-        ("fault-twice",),
-        second_answers,
-    ),
-    ClientCase("unknown ids", "answers with ids of no request", ("fault-unknown-ids",), unknown_ids),
-    ClientCase("wrong types", "in updates and in permission requests", ("fault-types",), wrong_types),
-    ClientCase("a huge message", "8 MiB", ("fault-huge",), huge_message),
-    ClientCase(
-        "lines that are not messages",
-        "text, escape sequences, bytes, other JSON",
-        ("fault-noise",),
-        invalid_lines,
-    ),
-    ClientCase(
-        "agent reads slowly",
-        "2000 requests while the agent reads nothing",
-        ("fault-slow",),
-        agent_reads_slowly,
-    ),
-    ClientCase("messages in pieces", "byte by byte", ("fault-pieces",), byte_by_byte_output),
-    ClientCase(
-        "answers in another order",
-        "the turn ends before the agent's request is answered",
-        ("fault-reordered",),
-        answers_in_other_order,
-    ),
-)
+    fixture.judge("fault-reordered", passed, "the turn ended", failure)

@@ -3,15 +3,10 @@
 from copy import deepcopy
 from typing import Any, Final
 
-from accord.check.checked_connection import (
-    Handler,
-    Reply,
-    WireLine,
-    error_reply,
-    remove_capabilities,
-    result_reply,
-)
+from accord.check.checked_connection import Handler, Reply, error_reply, remove_capabilities, result_reply
+from accord.check.findings import RuleId
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import WireLine
 from accord.wire.envelope import Message
 
 ALL_CAPABILITIES: Final[dict[str, Any]] = {
@@ -75,7 +70,7 @@ class AgentResponder:
         self.before_answer: dict[str, list[Message]] = {}
         """Notifications to send once, right before the answer to a method, by method."""
         self.after_answer: dict[str, list[Message]] = {}
-        self.unadvertised_rule: int | None = None
+        self.unadvertised_rule: RuleId | None = None
         """The rule that the use of an unadvertised feature breaks; None: the rule of the feature."""
         self.ignores_eof = False
         """Whether the agent keeps running when its input is closed."""

@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from accord.check import findings
-from accord.check.check_script import ClientCheckScript, fill_placeholders, write_files
+from accord.check.check_fixture import CheckFixture, ProgramTraits
+from accord.check.check_script import ClientCheckScript, ScriptedCommand, fill_placeholders, write_files
 from accord.check.checked_connection import CheckTimeouts, ConnectionOver
 from accord.check.client.agent_responder import AgentResponder
 from accord.check.client.client_process import ClientLauncher, ClientTask, LaunchedClient
@@ -21,17 +22,12 @@ async def check_client_record(client: "ClientUnderTest", notes: RuleNotes) -> No
     """Check all passive rules on a closed connection with a client."""
     from accord.check.client import client_rules
     from accord.check.client.client_rules import ClientRecord
-    from accord.check.wire_rules import check_record
+    from accord.check.wire_rules import check_messages, check_record
 
     await check_record(
         ClientRecord(client),
         notes,
-        [
-            client_rules.check_messages,
-            client_rules.check_schema,
-            client_rules.check_capabilities,
-            client_rules.check_calls,
-        ],
+        [check_messages, client_rules.check_capabilities, client_rules.check_calls],
     )
 
 
@@ -40,19 +36,8 @@ ANSWER_TEXT: Final = "AnswerOfTheCheck"
 """The agent's text. It is one word, so that a client does not wrap it when it prints it."""
 
 
-class ClientTraits(Struct, frozen=True):
-    """What the first turn showed about the client."""
-
-    info: Any = None
-    capabilities: Any = None
-    prints_messages: bool = False
-    """Whether the client prints the agent's text."""
-    exits_after_turn: bool = False
-    """Whether the client exits at the end of the turn."""
-
-
-class ClientFixture:
-    """The environment of one case. `folder` is the session's folder; `outside` is not part of the session."""
+class ClientFixture(CheckFixture[ClientCheckScript]):
+    """The environment of one case. `outside` is not part of the session."""
 
     def __init__(
         self,
@@ -62,14 +47,15 @@ class ClientFixture:
         notes: RuleNotes,
         *,
         timeouts: CheckTimeouts,
-        traits: ClientTraits | None = None,
+        traits: ProgramTraits | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.script = script
-        self.notes = notes
-        self.timeouts = timeouts
-        self.clock = clock
-        self.traits: ClientTraits = traits or ClientTraits()
+        files = {
+            "project/notes.txt": "one\ntwo\nthree\n",
+            "outside/secret.txt": "outside the session's folders\n",
+        }
+        super().__init__(root, script, notes, timeouts=timeouts, clock=clock, files=files)
+        self.traits: ProgramTraits = traits or ProgramTraits()
         self.responder: AgentResponder = AgentResponder()
         self.connections: list[ClientUnderTest] = []
         self.logins: list[AgentPipe] = []
@@ -77,15 +63,7 @@ class ClientFixture:
         self.processes: list[LaunchedClient] = []
         self._launcher = launcher
         self._connected: asyncio.Future[None] | None = None
-        self.root: Path = root.resolve()
-        self.folder: Path = self.root / "project"
-        self.home: Path = self.root / "home"
-        self.extra: Path = self.root / "extra"
         self.outside: Path = self.root / "outside"
-        for path in (self.folder, self.home, self.extra, self.outside):
-            path.mkdir(parents=True)
-        (self.folder / "notes.txt").write_text("one\ntwo\nthree\n")
-        (self.outside / "secret.txt").write_text("outside the session's folders\n")
 
     # -- the client
 
@@ -105,9 +83,9 @@ class ClientFixture:
             if self.script.action(name) is None:
                 raise CaseUnavailable(f"the script has no action {name!r}")
 
-    def has_action(self, action: str) -> bool:
-        """Whether the script has this action."""
-        return self.script.action(action) is not None
+    def find_action(self, name: str) -> ScriptedCommand | None:
+        """The action of the script with this name, or None."""
+        return self.script.action(name)
 
     def available_actions(self, *actions: str) -> tuple[str, ...]:
         """Those of the actions that the script has."""
@@ -197,20 +175,20 @@ class ClientFixture:
             turn.client.send_text(answer_text)
         last = turn.client.end_turn(turn.prompt)
         await self.wait_for_exit()
-        frames = [last.evidence]
+        frames = [last]
         if self.process.exit is not None and self.process.exit.signal is not None:
             for rule in rules:
-                self.notes.add_fail(rule, f"the client crashed: it {self.process.exit}", frames)
+                self.notes.add_fail(rule, f"the client crashed: it {self.process.exit}", *frames)
             return
         for rule in rules:
             if answer_text and self.traits.prints_messages:
                 passed = answer_text in self.process.stdout
                 failure = f"later text is not printed; output: {tail(self.process.output)}"
                 self.notes.judge(
-                    rule, passed, "the turn continued, and later text is printed", failure, frames
+                    rule, passed, "the turn continued, and later text is printed", failure, *frames
                 )
             elif not any(note.outcome == "fail" for note in self.notes.for_rule(rule)):
-                self.notes.add_pass(rule, "the turn continued", frames)
+                self.notes.add_pass(rule, "the turn continued", *frames)
 
     async def aclose(self) -> None:
         """End all processes and check the records of their connections."""
@@ -237,4 +215,4 @@ def tail(output: str, max_characters: int = 300) -> str:
     return f"...{line[-max_characters:]}" if len(line) > max_characters else line or "(nothing)"
 
 
-ClientCase: TypeAlias = findings.CheckCase[ClientFixture]
+ClientCases: TypeAlias = findings.CaseList[ClientFixture]

@@ -1,23 +1,13 @@
-"""Rules for every message of a client: schema, envelopes, calls, capabilities."""
+"""Rules for the calls of a client: params, capabilities, permission answers."""
 
 import os.path
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from accord.check import wire_rules
-from accord.check.checked_connection import WireLine
-from accord.check.findings import SCHEMA, RuleId, RuleNotes
-from accord.check.wire_rules import (
-    MAX_VIOLATIONS,
-    ConnectionRecord,
-    SentMessage,
-    ViolationRule,
-    find_violated_rule,
-    sent_messages,
-)
-from accord.schema.former_members import former_member
-from accord.schema.validation import UNKNOWN_MEMBER, violations
+from accord.check.findings import RuleId, RuleNotes
+from accord.check.wire_rules import ConnectionRecord
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
 
 if TYPE_CHECKING:
     from accord.check.client.client_under_test import ClientUnderTest
@@ -28,136 +18,87 @@ class ClientRecord(ConnectionRecord):
 
     def __init__(self, client: "ClientUnderTest") -> None:
         super().__init__(client, client.client_capabilities, client.initialize_result)
-        self.unadvertised_rule: int | None = client.responder.unadvertised_rule
+        self.unadvertised_rule: RuleId | None = client.responder.unadvertised_rule
         """The rule that the use of an unadvertised feature breaks; None: the rule of the feature."""
+
+
+_OPENING_METHODS: Final = ("session/new", "session/load", "session/resume", "session/fork")
 
 
 def check_calls(record: ClientRecord, notes: RuleNotes) -> None:
     """Check the params of calls, and the answers to permission requests."""
-    _check_first_call(record, notes)
-    _check_folders(record, notes)
-    _check_mcp_servers(record, notes)
-    _check_modes(record, notes)
-    _check_permissions(record, notes)
-
-
-def _check_first_call(record: ClientRecord, notes: RuleNotes) -> None:
-    if record.calls:
-        first = record.calls[0]
-        failure = f"the first call is {first.method}"
-        notes.judge(
-            58, first.method == "initialize", "initialize is the first call", failure, [first.evidence]
-        )
+    modes = [
+        at(mode, "id")
+        for _, result in record.results(*_OPENING_METHODS[:3])
+        for mode in listed(at(result, "modes"), "availableModes")
+    ]
     for line in record.calls:
         if line.method == "initialize":
             info = at(line.params, "clientInfo")
             complete = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
-            notes.judge(
-                60,
-                complete,
-                "`clientInfo` is complete",
-                "no `clientInfo` with a name and a version",
-                [line.evidence],
-            )
-
-
-def _check_folders(record: ClientRecord, notes: RuleNotes) -> None:
-    for line in record.calls:
+            failure = "no `clientInfo` with a name and a version"
+            notes.judge("initialize.client-info", complete, "`clientInfo` is complete", failure, line)
         cwd = at(line.params, "cwd")
-        if isinstance(cwd, str) and line.method in (
-            "session/new",
-            "session/load",
-            "session/resume",
-            "session/fork",
-        ):
-            notes.judge(
-                91,
-                os.path.isabs(cwd),
-                "the folder is absolute",
-                f"the folder {cwd!r} is relative",
-                [line.evidence],
-            )
+        if isinstance(cwd, str) and line.method in _OPENING_METHODS:
+            _check_folder("session.absolute-cwd", cwd, line, notes)
         for root in listed(line.params, "additionalDirectories"):
-            passed = isinstance(root, str) and os.path.isabs(root)
-            notes.judge(
-                130, passed, "the folder is absolute", f"the folder {root!r} is relative", [line.evidence]
-            )
-
-
-def _check_mcp_servers(record: ClientRecord, notes: RuleNotes) -> None:
-    for line in record.calls:
-        server_ids: list[Any] = []
-        for server in listed(line.params, "mcpServers"):
-            kind = at(server, "type")
-            if kind is None:
-                complete = isinstance(at(server, "env"), list) and isinstance(at(server, "args"), list)
-                notes.judge(100, complete, "complete", "`args` or `env` is missing", [line.evidence])
-            elif kind in ("http", "sse"):
-                complete = isinstance(at(server, "headers"), list)
-                notes.judge(101, complete, "complete", "`headers` is missing", [line.evidence])
-            elif kind == "acp":
-                server_ids.append(at(server, "serverId"))
-        if len(set(map(str, server_ids))) < len(server_ids):
-            notes.add_fail(301, "two servers have the same `serverId`", [line.evidence])
-
-
-def _check_modes(record: ClientRecord, notes: RuleNotes) -> None:
-    modes = [
-        at(mode, "id")
-        for _, result in record.results("session/new", "session/load", "session/resume")
-        for mode in listed(at(result, "modes"), "availableModes")
-    ]
-    for line in record.calls:
+            _check_folder("session.roots-absolute", root, line, notes)
+        _check_mcp_servers(line, notes)
         if line.method == "session/set_mode":
             mode = at(line.params, "modeId")
-            notes.judge(
-                207, mode in modes, "the mode is listed", f"the mode {mode!r} is not listed", [line.evidence]
-            )
-
-
-def _check_permissions(record: ClientRecord, notes: RuleNotes) -> None:
+            failure = f"the mode {mode!r} is not listed"
+            notes.judge("mode.only-listed", mode in modes, "the mode is listed", failure, line)
     for call in record.agent_requests:
-        if call.request.method != "session/request_permission":
-            continue
-        offered = [at(option, "optionId") for option in listed(call.request.params, "options")]
-        for answer in call.answers:
-            outcome = at(answer.message, "result", "outcome")
-            if at(outcome, "outcome") == "selected":
-                chosen = at(outcome, "optionId")
-                frames = [call.request.evidence, answer.evidence]
-                failure = f"the option {chosen!r} was not offered"
-                notes.judge(197, chosen in offered, "the option was offered", failure, frames)
+        for answer in call.answers if call.request.method == "session/request_permission" else ():
             if at(answer.message, "error", "code") == -32601:
-                notes.add_fail(196, "session/request_permission is unknown to it", [answer.evidence])
+                notes.add_fail("permission.served", "session/request_permission is unknown to it", answer)
 
 
-class AgentCapabilityRule(NamedTuple):
-    """A method, the capability it needs, and the rule about it."""
-
-    method: str
-    capability: str
-    rule: int
+def _check_folder(rule: RuleId, folder: Any, line: WireLine, notes: RuleNotes) -> None:
+    absolute = isinstance(folder, str) and os.path.isabs(folder)
+    notes.judge(rule, absolute, "the folder is absolute", f"the folder {folder!r} is relative", line)
 
 
-CAPABILITY_RULES: Final = (
-    AgentCapabilityRule("logout", "auth.logout", 86),
-    AgentCapabilityRule("session/load", "loadSession", 103),
-    AgentCapabilityRule("session/resume", "sessionCapabilities.resume", 109),
-    AgentCapabilityRule("session/close", "sessionCapabilities.close", 113),
-    AgentCapabilityRule("session/list", "sessionCapabilities.list", 116),
-    AgentCapabilityRule("session/delete", "sessionCapabilities.delete", 126),
-    AgentCapabilityRule("session/fork", "sessionCapabilities.fork", 282),
-    AgentCapabilityRule("providers/list", "providers", 295),
-    AgentCapabilityRule("providers/set", "providers", 295),
-    AgentCapabilityRule("providers/disable", "providers", 295),
-    AgentCapabilityRule("session/archive", "sessionCapabilities.archive", 330),
-    AgentCapabilityRule("session/unarchive", "sessionCapabilities.archive", 330),
-    AgentCapabilityRule("session/status", "sessionCapabilities.status", 341),
-    AgentCapabilityRule("session/set_title", "sessionCapabilities.title", 346),
-    AgentCapabilityRule("auth/status", "auth.status", 357),
-)
+def _check_mcp_servers(line: WireLine, notes: RuleNotes) -> None:
+    server_ids: list[Any] = []
+    for server in listed(line.params, "mcpServers"):
+        kind = at(server, "type")
+        if kind is None:
+            complete = isinstance(at(server, "env"), list) and isinstance(at(server, "args"), list)
+            notes.judge("session.stdio-mcp-members", complete, "complete", "`args` or `env` is missing", line)
+        elif kind in ("http", "sse"):
+            complete = isinstance(at(server, "headers"), list)
+            notes.judge("session.http-mcp-members", complete, "complete", "`headers` is missing", line)
+        elif kind == "acp":
+            server_ids.append(at(server, "serverId"))
+    if len(set(map(str, server_ids))) < len(server_ids):
+        notes.add_fail("mcp.needs-capability", "two servers have the same `serverId`", line)
+
+
+_METHOD_RULES: Final[dict[str, tuple[RuleId, str]]] = {
+    "logout": ("auth.logout-needs-capability", "auth.logout"),
+    "session/load": ("session.load-needs-capability", "loadSession"),
+    "session/resume": ("session.resume-needs-capability", "sessionCapabilities.resume"),
+    "session/close": ("session.close-needs-capability", "sessionCapabilities.close"),
+    "session/list": ("session.list-needs-capability", "sessionCapabilities.list"),
+    "session/delete": ("session.delete-needs-capability", "sessionCapabilities.delete"),
+    "session/fork": ("fork.needs-capability", "sessionCapabilities.fork"),
+    "providers/list": ("provider.needs-capability", "providers"),
+    "providers/set": ("provider.needs-capability", "providers"),
+    "providers/disable": ("provider.needs-capability", "providers"),
+    "session/archive": ("archive.needs-capability", "sessionCapabilities.archive"),
+    "session/unarchive": ("archive.needs-capability", "sessionCapabilities.archive"),
+    "session/status": ("status.needs-capability", "sessionCapabilities.status"),
+    "session/set_title": ("title.needs-capability", "sessionCapabilities.title"),
+    "auth/status": ("auth-status.needs-capability", "auth.status"),
+}
+"""The rule about each method that needs a capability, and the capability."""
 _BLOCK_CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
-_SERVER_RULES: Final = {"http": 98, "sse": 99, "acp": 301}
+_SERVER_RULES: Final[dict[str, RuleId]] = {
+    "http": "session.http-mcp-needs-capability",
+    "sse": "session.sse-mcp-needs-capability",
+    "acp": "mcp.needs-capability",
+}
 
 
 def check_capabilities(record: ClientRecord, notes: RuleNotes) -> None:
@@ -167,15 +108,15 @@ def check_capabilities(record: ClientRecord, notes: RuleNotes) -> None:
             advertised = record.agent_advertises(capability)
             failure = f"{feature} is used, but the agent does not advertise {capability}"
             broken_rule = rule if advertised or record.unadvertised_rule is None else record.unadvertised_rule
-            notes.judge(broken_rule, advertised, f"{feature} is advertised", failure, [line.evidence])
+            notes.judge(broken_rule, advertised, f"{feature} is advertised", failure, line)
 
 
-def _needed_capabilities(line: WireLine) -> Iterator[tuple[int, str, str]]:
-    for entry in CAPABILITY_RULES:
-        if entry.method == line.method:
-            yield entry.rule, entry.capability, line.method
+def _needed_capabilities(line: WireLine) -> Iterator[tuple[RuleId, str, str]]:
+    if line.method in _METHOD_RULES:
+        yield *_METHOD_RULES[line.method], line.method
     if listed(line.params, "additionalDirectories"):
-        yield 129, "sessionCapabilities.additionalDirectories", "additionalDirectories"
+        capability = "sessionCapabilities.additionalDirectories"
+        yield "session.roots-need-capability", capability, "additionalDirectories"
     for server in listed(line.params, "mcpServers"):
         kind = at(server, "type")
         if isinstance(kind, str) and kind in _SERVER_RULES:
@@ -183,91 +124,13 @@ def _needed_capabilities(line: WireLine) -> Iterator[tuple[int, str, str]]:
     for block in listed(line.params, "prompt"):
         kind = at(block, "type")
         if isinstance(kind, str) and kind in _BLOCK_CAPABILITIES:
-            yield 141, f"promptCapabilities.{_BLOCK_CAPABILITIES[kind]}", f"a block of type {kind}"
+            capability = f"promptCapabilities.{_BLOCK_CAPABILITIES[kind]}"
+            yield "prompt.blocks-need-capability", capability, f"a block of type {kind}"
     if line.method == "session/list" and at(line.params, "archived") is not None:
-        yield 330, "sessionCapabilities.archive", "the filter `archived`"
+        yield "archive.needs-capability", "sessionCapabilities.archive", "the filter `archived`"
     prompt: Any = at(line.params, "systemPrompt")
     if isinstance(prompt, dict):
-        yield 351, "sessionCapabilities.systemPrompt", "systemPrompt"
+        rule, capability = "system-prompt.needs-capability", "sessionCapabilities.systemPrompt"
+        yield rule, capability, "systemPrompt"
         if cast("dict[str, Any]", prompt).get("mode") == "override":
-            yield 351, "sessionCapabilities.systemPrompt.mode.override", "the mode override"
-
-
-_INVALID_MESSAGE_CODES: Final = (-32700, -32600)
-
-
-def check_messages(record: ClientRecord, notes: RuleNotes) -> None:
-    """Check the envelopes, cancels and answers without an id."""
-    wire_rules.check_envelopes(record, notes, wire_rules.CLIENT_ENVELOPE_RULES)
-    for line in record.sent:
-        if line.method == "session/cancel":
-            notes.judge(
-                160,
-                not line.is_request,
-                "session/cancel has no id",
-                "session/cancel is a request",
-                [line.evidence],
-            )
-        without_id = line.is_answer and line.id is None
-        if without_id and at(line.message, "error", "code") not in _INVALID_MESSAGE_CODES:
-            notes.add_fail(14, "an answer without an id", [line.evidence])
-
-
-_SESSION_METHODS: Final = ("session/new", "session/load", "session/resume", "session/fork")
-_EMPTY_RESULTS: Final = ("fs/write_text_file=", "terminal/kill=", "terminal/release=")
-
-VIOLATION_RULES: Final = (
-    ViolationRule(("initialize",), r"protocolVersion", 59),
-    ViolationRule(("initialize",), r"^\$\.capabilities: unknown member", 61),
-    ViolationRule(("initialize",), r"clientInfo", 60),
-    ViolationRule(_SESSION_METHODS, r"mcpServers\[\d+\].*headers|mcpServers\[\d+\].*url", 101),
-    ViolationRule(_SESSION_METHODS, r"mcpServers\[", 100),
-    ViolationRule(("session/new",), r"cwd|mcpServers", 90),
-    ViolationRule(("session/set_config_option",), r"", 218),
-    ViolationRule(("session/request_permission=",), r"", 197),
-    ViolationRule(_EMPTY_RESULTS, r"^\$: expected object", 35),
-    ViolationRule(("fs/read_text_file=",), r"", 239),
-    ViolationRule(("terminal/output=",), r"", 250),
-    ViolationRule(("terminal/wait_for_exit=",), r"", 252),
-    ViolationRule(("elicitation/create=",), r"", 271),
-    ViolationRule(("mcp/message=",), r"", 365),
-)
-_PASSED_BY_MESSAGE: Final[dict[str, RuleId]] = {
-    **dict.fromkeys(_EMPTY_RESULTS, 35),
-    "initialize": 59,
-    "session/new": 90,
-    "fs/read_text_file=": 239,
-    "elicitation/create=": 271,
-    "session/set_config_option": 218,
-}
-"""The rule that a valid message of this kind passes."""
-
-
-def check_schema(record: ClientRecord, notes: RuleNotes) -> None:
-    """Validate every message of the client against the schema."""
-    for message in sent_messages(record):
-        _judge_message(message, notes)
-
-
-def _judge_message(message: SentMessage, notes: RuleNotes) -> None:
-    line, message_kind = message.line, message.message_kind
-    broken_rules: set[RuleId] = set()
-    for violation in violations(message.type, message.value)[:MAX_VIOLATIONS]:
-        if former := former_member(message.type, message.value, violation):
-            reason = f"{violation.path} was official in releases {former.releases} of the TypeScript SDK"
-            notes.add_pass(43, reason, [line.evidence])
-            continue
-        rule = find_violated_rule(VIOLATION_RULES, message_kind, str(violation))
-        if violation.reason == UNKNOWN_MEMBER and rule != 61:
-            rule = 43
-        broken_rules.add(rule)
-        notes.add_fail(rule, f"{message_kind.rstrip('=')}: {violation}", [line.evidence], from_schema=True)
-    if 43 not in broken_rules:
-        notes.add_pass(43, "no message has custom members")
-    if SCHEMA not in broken_rules:
-        notes.add_pass(SCHEMA, "every message matches")
-    if message_kind == "initialize" and 61 not in broken_rules:
-        notes.add_pass(61, "capabilities are where they belong", [line.evidence])
-    tested_rule = _PASSED_BY_MESSAGE.get(message_kind)
-    if tested_rule is not None and tested_rule not in broken_rules:
-        notes.add_pass(tested_rule, "matches the schema", [line.evidence])
+            yield rule, f"{capability}.mode.override", "the mode override"

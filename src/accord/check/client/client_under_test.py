@@ -11,18 +11,13 @@ from typing import Any, ClassVar, Final, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from accord.check.checked_connection import (
-    CheckedConnection,
-    CheckTimeouts,
-    ConnectionOver,
-    WireLine,
-    has_capability,
-)
+from accord.check.checked_connection import CheckedConnection, CheckTimeouts, ConnectionOver, has_capability
 from accord.check.client.agent_responder import AgentExit, AgentResponder
 from accord.check.findings import RuleId, RuleNotes
 from accord.clock import Clock
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
+from accord.trace.wire_line import WireLine
 from accord.wire.envelope import Message
 from accord.wire.transport import LineFramer, Receiver, TransportEnd
 
@@ -203,7 +198,7 @@ class ClientUnderTest(CheckedConnection):
 
     peer_side: ClassVar[Side] = "client"
     own_side: ClassVar[Side] = "agent"
-    answer_rule: ClassVar[RuleId] = 12
+    answer_rule: ClassVar[RuleId] = "framing.client-one-answer"
 
     def __init__(
         self,
@@ -300,7 +295,7 @@ class ClientUnderTest(CheckedConnection):
             end_reason = self.flood or (self.end.reason if self.end is not None else "")
             reason = f"the client sent no prompt{end_reason and f': {end_reason}'}"
             if rule is not None:
-                self.notes.add_fail(rule, reason, [line.evidence for line in self.lines[-4:]])
+                self.notes.add_fail(rule, reason, *self.lines[-4:])
             raise ConnectionOver(reason)
         return found
 

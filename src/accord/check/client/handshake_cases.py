@@ -2,17 +2,30 @@
 
 from typing import Any, Final, cast
 
-from accord.check.checked_connection import ConnectionOver, Reply, WireLine, error_reply, result_reply
+from accord.check.checked_connection import ConnectionOver, Reply, error_reply, result_reply
 from accord.check.client.agent_responder import ALL_CAPABILITIES
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, ClientTurn, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, ClientTurn, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.user_decision_cases import permission_params
 from accord.check.findings import RuleId
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
+
+case: Final = ClientCases()
+
 
 TWO_LINE_PROMPT: Final = "Say hello,\nin two lines: 你好 👋🏽"
 
 
+@case(
+    "a plain turn",
+    "a two-line prompt with non-ASCII text, a thought, text, the end",
+    "framing.client-only-messages framing.client-one-line framing.client-utf8 "
+    "framing.client-jsonrpc-member framing.client-no-batch extension.client-no-custom-members "
+    "extension.client-known-methods extension.client-announced initialize.first "
+    "initialize.version-sent initialize.client-info initialize.client-capabilities-member "
+    "session.new-members session.absolute-cwd schema",
+)
 async def plain_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(prompt=TWO_LINE_PROMPT)
     if fixture.can_choose_prompt:
@@ -23,28 +36,38 @@ async def plain_turn(fixture: ClientFixture) -> None:
         )
         arrived = TWO_LINE_PROMPT.replace("\n", "") in prompt_text.replace("\n", "").replace("\r", "")
         failure = f"the prompt arrived as {prompt_text!r}"
-        fixture.notes.judge(6, arrived, "non-ASCII text arrived", failure, [turn.prompt.evidence])
+        fixture.judge("framing.client-utf8", arrived, "non-ASCII text arrived", failure, turn.prompt)
         passed = "\n" in prompt_text
-        fixture.notes.judge(
-            4, passed, "a two-line prompt was sent in one line", failure, [turn.prompt.evidence]
+        fixture.judge(
+            "framing.client-one-line", passed, "a two-line prompt was sent in one line", failure, turn.prompt
         )
     turn.client.update("agent_thought_chunk", content={"type": "text", "text": "thinking"})
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
+@case(
+    "a minimal agent",
+    "initialize answers with the version alone",
+    "initialize.missing-agent-capability initialize.minimal-agent",
+)
 async def minimal_agent(fixture: ClientFixture) -> None:
     fixture.responder.initialize_result = {"protocolVersion": 1}
-    fixture.responder.unadvertised_rule = 69
-    turn = await fixture.start_turn(rule=75)
-    fixture.notes.add_pass(75, "it continued", [turn.prompt.evidence])
+    fixture.responder.unadvertised_rule = "initialize.missing-agent-capability"
+    turn = await fixture.start_turn(rule="initialize.minimal-agent")
+    fixture.add_pass("initialize.minimal-agent", "it continued", turn.prompt)
     await fixture.finish_turn(turn, ANSWER_TEXT)
-    fixture.notes.add_pass(69, "only advertised features were used", [turn.prompt.evidence])
+    fixture.add_pass("initialize.missing-agent-capability", "only advertised features were used", turn.prompt)
 
 
+@case(
+    "unsupported features",
+    "the session, newest, roots, servers and delete actions, for an agent without capabilities",
+    "initialize.missing-agent-capability",
+)
 async def unsupported_features(fixture: ClientFixture) -> None:
     """Request every optional feature of the script from an agent that advertises none."""
     fixture.responder.initialize_result = {"protocolVersion": 1}
-    fixture.responder.unadvertised_rule = 69
+    fixture.responder.unadvertised_rule = "initialize.missing-agent-capability"
     for action, values in (
         ("session", {"session": "old"}),
         ("newest", {}),
@@ -54,9 +77,10 @@ async def unsupported_features(fixture: ClientFixture) -> None:
     ):
         if fixture.has_action(action):
             await fixture.try_turn(action, **values)
-            fixture.notes.add_pass(69, f"the feature ({action}) was not used", [])
+            fixture.add_pass("initialize.missing-agent-capability", f"the feature ({action}) was not used")
 
 
+@case("invalid capabilities", "capabilities of wrong types", "initialize.client-malformed-capability")
 async def invalid_capabilities(fixture: ClientFixture) -> None:
     fixture.responder.initialize_result = {
         "protocolVersion": 1,
@@ -67,12 +91,13 @@ async def invalid_capabilities(fixture: ClientFixture) -> None:
         },
         "agentInfo": {"name": "accord-check", "version": "1"},
     }
-    fixture.responder.unadvertised_rule = 71
-    turn = await fixture.start_turn(rule=71)
-    fixture.notes.add_pass(71, "it ignored them", [turn.prompt.evidence])
+    fixture.responder.unadvertised_rule = "initialize.client-malformed-capability"
+    turn = await fixture.start_turn(rule="initialize.client-malformed-capability")
+    fixture.add_pass("initialize.client-malformed-capability", "it ignored them", turn.prompt)
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
+@case("another version", "initialize answers version 9", "initialize.unsupported-version")
 async def other_version(fixture: ClientFixture) -> None:
     fixture.responder.initialize_result = {**fixture.responder.initialize_result, "protocolVersion": 9}
     await fixture.start()
@@ -84,34 +109,22 @@ async def other_version(fixture: ClientFixture) -> None:
         if line.sender == "client" and line.method and line.method != "initialize"
     ]
     if later_calls:
-        fixture.notes.add_fail(64, f"it continued with {later_calls[0].method}", [later_calls[0].evidence])
+        fixture.add_fail(
+            "initialize.unsupported-version", f"it continued with {later_calls[0].method}", later_calls[0]
+        )
     elif not closed:
-        fixture.notes.add_fail(64, "it neither continued nor closed", [client.lines[-1].evidence])
+        fixture.add_fail(
+            "initialize.unsupported-version", "it neither continued nor closed", client.lines[-1]
+        )
     else:
         await fixture.wait_for_exit()
         has_output = bool(fixture.process.output.strip())
-        fixture.notes.judge(
-            64, has_output, f"output: {tail(fixture.process.output, 120)}", "it closed without a message"
+        fixture.judge(
+            "initialize.unsupported-version",
+            has_output,
+            f"output: {tail(fixture.process.output, 120)}",
+            "it closed without a message",
         )
-
-
-INITIALIZE_CASES: Final = (
-    ClientCase(
-        "a plain turn",
-        "a two-line prompt with non-ASCII text, a thought, text, the end",
-        (2, 4, 6, 8, 30, 43, 45, 47, 58, 59, 60, 61, 90, 91, "schema"),
-        plain_turn,
-    ),
-    ClientCase("a minimal agent", "initialize answers with the version alone", (69, 75), minimal_agent),
-    ClientCase(
-        "unsupported features",
-        "the session, newest, roots, servers and delete actions, for an agent without capabilities",
-        (69,),
-        unsupported_features,
-    ),
-    ClientCase("invalid capabilities", "capabilities of wrong types", (71,), invalid_capabilities),
-    ClientCase("another version", "initialize answers version 9", (64,), other_version),
-)
 
 
 _LOGIN_VARIABLE: Final = "value-for-the-login"
@@ -172,6 +185,7 @@ def _method_ids(client: ClientUnderTest) -> list[Any]:
     return [at(line.params, "methodId") for line in client.calls("authenticate")]
 
 
+@case("sign-in required", "session/new fails until sign-in", "auth.method-without-type auth.offers-login")
 async def sign_in_required(fixture: ClientFixture) -> None:
     _require_login(fixture, _AGENT_METHOD)
     client = await _try_turn_with_login(fixture)
@@ -180,18 +194,26 @@ async def sign_in_required(fixture: ClientFixture) -> None:
     offered = second or _AGENT_METHOD["name"] in fixture.process.output
     failure = f"it neither signed in nor said how; output: {tail(fixture.process.output)}"
     pass_reason = "it signed in and tried again" if second else "it says how to sign in"
-    fixture.notes.judge(84, offered, pass_reason, failure, [line.evidence for line in calls[:1]])
+    fixture.judge("auth.offers-login", offered, pass_reason, failure, *calls[:1])
     if _method_ids(client):
         passed = _AGENT_METHOD["id"] in _method_ids(client)
-        fixture.notes.judge(
-            81, passed, "it signed in with the agent's method", "it signed in with another method id", []
+        fixture.judge(
+            "auth.method-without-type",
+            passed,
+            "it signed in with the agent's method",
+            "it signed in with another method id",
         )
     elif offered:
-        fixture.notes.add_pass(81, "it shows the agent's method")
+        fixture.add_pass("auth.method-without-type", "it shows the agent's method")
     else:
-        fixture.notes.add_not_shown(81, "it did not sign in")
+        fixture.add_not_shown("auth.method-without-type", "it did not sign in")
 
 
+@case(
+    "login at a terminal",
+    "the only method is of type terminal",
+    "auth.terminal-method-not-authenticated auth.terminal-login",
+)
 async def terminal_login(fixture: ClientFixture) -> None:
     """The only login is at a terminal: the client must start the login, then connect again."""
     _require_login(fixture, _TERMINAL_METHOD)
@@ -208,83 +230,96 @@ async def terminal_login(fixture: ClientFixture) -> None:
             second.end_turn(prompt)
     await fixture.wait_for_exit()
     calls = [line for connection in fixture.connections for line in connection.calls("authenticate")]
-    frames = [line.evidence for line in calls if at(line.params, "methodId") == _TERMINAL_METHOD["id"]]
-    fixture.notes.judge(
-        79, not frames, "it was not passed to authenticate", "it was passed to authenticate", frames
+    frames = [line for line in calls if at(line.params, "methodId") == _TERMINAL_METHOD["id"]]
+    fixture.judge(
+        "auth.terminal-method-not-authenticated",
+        not frames,
+        "it was not passed to authenticate",
+        "it was passed to authenticate",
+        *frames,
     )
     _judge_terminal_login(fixture, second)
 
 
 def _judge_terminal_login(fixture: ClientFixture, second: ClientUnderTest | None) -> None:
     if not fixture.logins:
-        fixture.notes.add_not_shown(80, "it did not start the login; that may need a user")
+        fixture.add_not_shown("auth.terminal-login", "it did not start the login; that may need a user")
         return
     pipe = fixture.logins[0]
     login_complete = list(pipe.arguments) == _TERMINAL_METHOD["args"] and pipe.login == _LOGIN_VARIABLE
     failure = f"the login was started with {list(pipe.arguments)} and the variable {pipe.login!r}"
-    if fixture.notes.judge(80, login_complete, "with its arguments and variable", failure):
+    if fixture.judge("auth.terminal-login", login_complete, "with its arguments and variable", failure):
         connected_again = second is not None and bool(second.calls("initialize"))
-        fixture.notes.judge(
-            80, connected_again, "then it connected again", "it did not connect again after the login"
+        fixture.judge(
+            "auth.terminal-login",
+            connected_again,
+            "then it connected again",
+            "it did not connect again after the login",
         )
 
 
+@case(
+    "an invalid auth method",
+    "a terminal method with invalid args, and a valid method",
+    "auth.invalid-terminal-method",
+)
 async def invalid_auth_method(fixture: ClientFixture) -> None:
     _require_login(fixture, _INVALID_METHOD, _AGENT_METHOD)
     client = await _try_turn_with_login(fixture)
-    frames = [line.evidence for line in client.calls("authenticate")]
+    frames = client.calls("authenticate")
     if _INVALID_METHOD["id"] in _method_ids(client):
-        fixture.notes.add_fail(329, "an invalid method was passed to authenticate", frames)
+        fixture.add_fail(
+            "auth.invalid-terminal-method", "an invalid method was passed to authenticate", *frames
+        )
     elif _AGENT_METHOD["id"] in _method_ids(client) or _AGENT_METHOD["name"] in fixture.process.output:
-        fixture.notes.add_pass(329, "only the valid method is offered or used")
+        fixture.add_pass("auth.invalid-terminal-method", "only the valid method is offered or used")
     elif client.calls("session/new"):
-        fixture.notes.add_not_shown(329, "it neither signed in nor said how")
+        fixture.add_not_shown("auth.invalid-terminal-method", "it neither signed in nor said how")
     else:
-        fixture.notes.add_fail(329, "one invalid method made it stop", [client.lines[-1].evidence])
+        fixture.add_fail("auth.invalid-terminal-method", "one invalid method made it stop", client.lines[-1])
 
 
+@case("signed out in a turn", "the prompt fails with -32000", "auth.survives-signed-out-session")
 async def signed_out_in_turn(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     turn.client.reply(turn.prompt, error_reply(-32000, "Authentication required"))
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     if not fixture.traits.exits_after_turn:
-        answer = await turn.client.ping(rule=88)
-        fixture.notes.add_pass(88, "it continues", answer.evidence)
+        answer = await turn.client.ping(rule="auth.survives-signed-out-session")
+        fixture.add_pass("auth.survives-signed-out-session", "it continues", answer)
         return
     crashed = exit is not None and exit.signal is not None
     failure = "it hangs" if not ended else f"it {exit}: {tail(fixture.process.output)}"
     passed = ended and not crashed and "Traceback" not in fixture.process.output
-    fixture.notes.judge(88, passed, "the turn ended with an error", failure)
-
-
-LOGIN_CASES: Final = (
-    ClientCase("sign-in required", "session/new fails until sign-in", (81, 84), sign_in_required),
-    ClientCase("login at a terminal", "the only method is of type terminal", (79, 80), terminal_login),
-    ClientCase(
-        "an invalid auth method",
-        "a terminal method with invalid args, and a valid method",
-        (329,),
-        invalid_auth_method,
-    ),
-    ClientCase("signed out in a turn", "the prompt fails with -32000", (88,), signed_out_in_turn),
-)
+    fixture.judge("auth.survives-signed-out-session", passed, "the turn ended with an error", failure)
 
 
 _VENDOR_META: Final = {"example.com/x": {"a": [1]}}
 _META_TEXT: Final = "TextWithMeta"
 
 
+@case(
+    "ids, unknown methods, bad params",
+    "requests with various ids, unknown methods, missing params",
+    "framing.client-returns-id framing.client-one-answer framing.client-unknown-method "
+    "framing.client-unknown-extension framing.client-invalid-params framing.client-error-members",
+)
 async def ids_and_params(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
     for id in (0, "perm_1", -7, 9007199254740991, "", "0"):
-        answer = await client.call("session/request_permission", permission_params(client), id=id, rule=10)
-        fixture.notes.add_pass(10, f"the id {id!r} was returned", answer.evidence)
-    for rule, method in ((16, "nope/nope"), (18, "_test/x")):
+        answer = await client.call(
+            "session/request_permission", permission_params(client), id=id, rule="framing.client-returns-id"
+        )
+        fixture.add_pass("framing.client-returns-id", f"the id {id!r} was returned", answer)
+    for rule, method in (
+        ("framing.client-unknown-method", "nope/nope"),
+        ("framing.client-unknown-extension", "_test/x"),
+    ):
         answer = await client.call(method, {}, rule=rule)
         failure = f"{method} gave {answer.summary}; expected -32601"
-        fixture.notes.judge(rule, answer.code == -32601, f"{method} gave -32601", failure, answer.evidence)
+        fixture.judge(rule, answer.code == -32601, f"{method} gave -32601", failure, answer)
     await _check_bad_params(fixture, client)
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
@@ -298,11 +333,19 @@ async def _check_bad_params(fixture: ClientFixture, client: ClientUnderTest) -> 
         messages.append(("fs/read_text_file", {"sessionId": client.responder.session}))
         messages.append(("fs/read_text_file", {"sessionId": client.responder.session, "path": 5}))
     for method, params in messages:
-        answer = await client.call(method, params, rule=25)
+        answer = await client.call(method, params, rule="framing.client-invalid-params")
         failure = f"{method} with {sorted(params)} gave {answer.summary}; expected -32602"
-        fixture.notes.judge(25, answer.code == -32602, f"{method} gave -32602", failure, answer.evidence)
+        fixture.judge(
+            "framing.client-invalid-params", answer.code == -32602, f"{method} gave -32602", failure, answer
+        )
 
 
+@case(
+    "notifications",
+    "fifty updates, unknown notifications, cancels of unknown requests",
+    "framing.client-silent-on-notification framing.client-unknown-notification "
+    "cancel-request.client-unknown-id cancel-request.client-other-notification",
+)
 async def unknown_notifications(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -310,11 +353,11 @@ async def unknown_notifications(fixture: ClientFixture) -> None:
     for number in range(50):
         client.send_text(f"{number} ")
     messages: tuple[tuple[RuleId, str, Any], ...] = (
-        (20, "_test/n", {"a": 1}),
-        (20, "nope/n", {}),
-        (53, "$/cancel_request", {"requestId": "never"}),
-        (53, "$/cancel_request", {"requestId": first_answer.request.id}),
-        (57, "$/progress", {"token": 1}),
+        ("framing.client-unknown-notification", "_test/n", {"a": 1}),
+        ("framing.client-unknown-notification", "nope/n", {}),
+        ("cancel-request.client-unknown-id", "$/cancel_request", {"requestId": "never"}),
+        ("cancel-request.client-unknown-id", "$/cancel_request", {"requestId": first_answer.request.id}),
+        ("cancel-request.client-other-notification", "$/progress", {"token": 1}),
     )
     for rule, method, params in messages:
         sent = client.notify(method, params)
@@ -323,12 +366,17 @@ async def unknown_notifications(fixture: ClientFixture) -> None:
             line for line in client.lines[sent.number : answer.line.number - 1] if line.sender == "client"
         ]
         if any(line.is_answer for line in between):
-            fixture.notes.add_fail(14, f"{method} was answered", [sent.evidence, between[0].evidence])
-        fixture.notes.add_pass(rule, f"{method} changed nothing", [sent.evidence, answer.line.evidence])
-    fixture.notes.add_pass(14, "notifications are not answered")
+            fixture.add_fail(
+                "framing.client-silent-on-notification", f"{method} was answered", sent, between[0]
+            )
+        fixture.add_pass(rule, f"{method} changed nothing", sent, answer.line)
+    fixture.add_pass("framing.client-silent-on-notification", "notifications are not answered")
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
+@case(
+    "output that is not a message", "a banner before the first answer", "framing.client-survives-invalid-json"
+)
 async def invalid_lines(fixture: ClientFixture) -> None:
     """Print a banner before the first answer. Closing with a clear message is allowed."""
     fixture.responder.overrides["initialize"] = lambda _: None
@@ -342,17 +390,19 @@ async def invalid_lines(fixture: ClientFixture) -> None:
     prompt = await client.wait_for_call("session/prompt")
     if prompt is not None:
         client.send("another line that is not a message")
-        await client.ping(rule=22)
-        await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, (22,))
+        await client.ping(rule="framing.client-survives-invalid-json")
+        await fixture.finish_turn(
+            ClientTurn(client, prompt), ANSWER_TEXT, ("framing.client-survives-invalid-json",)
+        )
         return
     await fixture.wait_for_exit()
     has_output = bool(fixture.process.output.strip()) and fixture.process.exit is not None
-    fixture.notes.judge(
-        22,
+    fixture.judge(
+        "framing.client-survives-invalid-json",
         has_output,
         "it closed with a message",
         "it stopped without a message",
-        [banner.evidence],
+        banner,
     )
 
 
@@ -364,6 +414,7 @@ def _with_additional_members(value: Any) -> Any:
     return value
 
 
+@case("additional members", "unknown members everywhere", "framing.client-extra-members")
 async def additional_members(fixture: ClientFixture) -> None:
     fixture.responder.initialize_result = {
         "protocolVersion": 1,
@@ -372,16 +423,16 @@ async def additional_members(fixture: ClientFixture) -> None:
         "zzz": 1,
     }
     fixture.responder.session_result = {"zzz": 1}
-    turn = await fixture.start_turn(rule=33)
+    turn = await fixture.start_turn(rule="framing.client-extra-members")
     client = turn.client
     client.update("tool_call", toolCallId="c1", title="Look", zzz={"a": 1})
     client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "zzz": 1}])
     client.send_text("some ", zzz=[1])
-    await client.ping(rule=33)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (33,))
+    await client.ping(rule="framing.client-extra-members")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("framing.client-extra-members",))
 
 
-async def _check_meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
+async def _check_meta(fixture: ClientFixture, rule: RuleId, meta: Any) -> None:
     fixture.responder.initialize_result["agentCapabilities"] = {**ALL_CAPABILITIES, "_meta": meta}
     fixture.responder.session_result = {"_meta": meta}
     turn = await fixture.start_turn(rule=rule)
@@ -397,44 +448,17 @@ async def _check_meta(fixture: ClientFixture, rule: int, meta: Any) -> None:
     request["options"] = [{**option, "_meta": meta} for option in request["options"]]
     answer = await client.call("session/request_permission", {**request, "_meta": meta}, rule=rule)
     if not answer.ok:
-        fixture.notes.add_fail(
-            rule, f"a permission request with `_meta` gave {answer.summary}", answer.evidence
-        )
+        fixture.add_fail(rule, f"a permission request with `_meta` gave {answer.summary}", answer)
     await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     if fixture.traits.prints_messages and _META_TEXT not in fixture.process.stdout:
-        fixture.notes.add_fail(rule, "the message with `_meta` is not printed")
+        fixture.add_fail(rule, "the message with `_meta` is not printed")
 
 
+@case("_meta", "vendor members on everything", "extension.client-accepts-meta")
 async def vendor_meta(fixture: ClientFixture) -> None:
-    await _check_meta(fixture, 39, _VENDOR_META)
+    await _check_meta(fixture, "extension.client-accepts-meta", _VENDOR_META)
 
 
+@case("malformed _meta", "`_meta` that is a list", "extension.client-malformed-meta")
 async def malformed_meta(fixture: ClientFixture) -> None:
-    await _check_meta(fixture, 41, [])
-
-
-ENVELOPE_CASES: Final = (
-    ClientCase(
-        "ids, unknown methods, bad params",
-        "requests with various ids, unknown methods, missing params",
-        (10, 12, 16, 18, 25, 28),
-        ids_and_params,
-    ),
-    ClientCase(
-        "notifications",
-        "fifty updates, unknown notifications, cancels of unknown requests",
-        (14, 20, 53, 57),
-        unknown_notifications,
-    ),
-    ClientCase("output that is not a message", "a banner before the first answer", (22,), invalid_lines),
-    ClientCase("additional members", "unknown members everywhere", (33,), additional_members),
-    ClientCase("_meta", "vendor members on everything", (39,), vendor_meta),
-    ClientCase("malformed _meta", "`_meta` that is a list", (41,), malformed_meta),
-)
-
-
-CASES: Final = (
-    *INITIALIZE_CASES,
-    *LOGIN_CASES,
-    *ENVELOPE_CASES,
-)
+    await _check_meta(fixture, "extension.client-malformed-meta", [])

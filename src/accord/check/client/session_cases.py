@@ -2,10 +2,15 @@
 
 from typing import Any, Final
 
-from accord.check.checked_connection import Reply, WireLine, result_reply
+from accord.check.checked_connection import Reply, result_reply
 from accord.check.client.agent_responder import capabilities_without
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, ClientTurn
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, ClientTurn
+from accord.check.findings import RuleId
 from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine
+
+case: Final = ClientCases()
+
 
 _CURSOR: Final = 'cursor +/="é'
 _OPTIONAL_FEATURES: Final = (
@@ -18,7 +23,7 @@ _OPTIONAL_FEATURES: Final = (
 
 
 async def _request_missing_feature(
-    fixture: ClientFixture, rule: int, action: str, *missing: str, **values: str
+    fixture: ClientFixture, rule: RuleId, action: str, *missing: str, **values: str
 ) -> None:
     """Request a feature that the agent lacks; a passive rule checks that the client does not use it."""
     fixture.require_actions(action)
@@ -26,27 +31,52 @@ async def _request_missing_feature(
     fixture.responder.unadvertised_rule = rule
     fixture.responder.sessions = [_session_entry(fixture, "old")]
     await fixture.try_turn(action, **values)
-    fixture.notes.add_pass(rule, "the feature was not used")
+    fixture.add_pass(rule, "the feature was not used")
 
 
 def _session_entry(fixture: ClientFixture, id: str, updated: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
     return {"sessionId": id, "cwd": str(fixture.folder), "title": id, "updatedAt": updated}
 
 
+@case(
+    "agent without load",
+    "the session action; the agent cannot load or resume",
+    "session.load-needs-capability",
+)
 async def no_load(fixture: ClientFixture) -> None:
     await _request_missing_feature(
-        fixture, 103, "session", "loadSession", "sessionCapabilities.resume", session="old"
+        fixture,
+        "session.load-needs-capability",
+        "session",
+        "loadSession",
+        "sessionCapabilities.resume",
+        session="old",
     )
 
 
+@case(
+    "agent without resume", "the session action; the agent can only load", "session.resume-needs-capability"
+)
 async def no_resume(fixture: ClientFixture) -> None:
-    await _request_missing_feature(fixture, 109, "session", "sessionCapabilities.resume", session="old")
+    await _request_missing_feature(
+        fixture, "session.resume-needs-capability", "session", "sessionCapabilities.resume", session="old"
+    )
 
 
+@case("agent without a session list", "the newest action", "session.list-needs-capability")
 async def no_list(fixture: ClientFixture) -> None:
-    await _request_missing_feature(fixture, 116, "newest", "sessionCapabilities.list")
+    await _request_missing_feature(
+        fixture, "session.list-needs-capability", "newest", "sessionCapabilities.list"
+    )
 
 
+@case(
+    "optional methods",
+    "a turn with an agent that advertises everything, then with one that does not",
+    "auth.logout-needs-capability session.close-needs-capability fork.needs-capability "
+    "provider.needs-capability archive.needs-capability status.needs-capability "
+    "title.needs-capability system-prompt.needs-capability auth-status.needs-capability",
+)
 async def unrequested_methods(fixture: ClientFixture) -> None:
     """Run a turn with an agent that has all features, then with one that lacks the optional ones."""
     for missing in ((), _OPTIONAL_FEATURES):
@@ -56,10 +86,18 @@ async def unrequested_methods(fixture: ClientFixture) -> None:
         await fixture.process.end()
 
 
+@case("agent without delete", "the delete action", "session.delete-needs-capability")
 async def no_delete(fixture: ClientFixture) -> None:
-    await _request_missing_feature(fixture, 126, "delete", "sessionCapabilities.delete", session="old")
+    await _request_missing_feature(
+        fixture, "session.delete-needs-capability", "delete", "sessionCapabilities.delete", session="old"
+    )
 
 
+@case(
+    "loading a session",
+    "a replayed message, and null as the answer",
+    "session.load-null-result session.roots-sent-again",
+)
 async def load_session(fixture: ClientFixture) -> None:
     """The agent can only load, replays a message, and answers null."""
     fixture.require_actions("session")
@@ -80,34 +118,44 @@ async def load_session(fixture: ClientFixture) -> None:
     client = await fixture.wait_for_connection()
     request = await client.wait_for_call("session/load")
     if request is None:
-        fixture.notes.add_not_shown(107, "it did not load")
+        fixture.add_not_shown("session.load-null-result", "it did not load")
         return
     _check_folders(fixture, request)
-    prompt = await client.wait_for_prompt(rule=107)
-    await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, (107,))
+    prompt = await client.wait_for_prompt(rule="session.load-null-result")
+    await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, ("session.load-null-result",))
 
 
 def _check_folders(fixture: ClientFixture, request: WireLine) -> None:
     if fixture.has_action("roots"):
         roots = listed(request.params, "additionalDirectories")
         failure = f"{request.method} has the folders {roots}"
-        fixture.notes.judge(
-            134, roots == [str(fixture.extra)], "it names all folders", failure, [request.evidence]
+        fixture.judge(
+            "session.roots-sent-again",
+            roots == [str(fixture.extra)],
+            "it names all folders",
+            failure,
+            request,
         )
 
 
+@case("resuming a session", "the session and roots actions", "session.roots-sent-again")
 async def resume_session(fixture: ClientFixture) -> None:
     fixture.require_actions("session")
     await fixture.start("session", *fixture.available_actions("roots"), session="old")
     client = await fixture.wait_for_connection()
     request = await client.wait_for_call("session/resume", "session/load")
     if request is None:
-        fixture.notes.add_not_shown(134, "it did not resume the session")
+        fixture.add_not_shown("session.roots-sent-again", "it did not resume the session")
         return
     _check_folders(fixture, request)
     await fixture.finish_turn(ClientTurn(client, await client.wait_for_prompt()), ANSWER_TEXT)
 
 
+@case(
+    "session list pages",
+    "two pages, and a cursor with special characters",
+    "session.list-last-page session.list-cursor-verbatim archive.filter-kept-in-pages",
+)
 async def list_pages(fixture: ClientFixture) -> None:
     """Two pages; the second is the last."""
     fixture.require_actions("newest")
@@ -127,37 +175,34 @@ async def list_pages(fixture: ClientFixture) -> None:
     if prompt is not None:
         client.end_turn(prompt)
     await fixture.wait_for_exit()
-    frames = [line.evidence for line in pages]
+    frames = pages
     if len(pages) > 1:
         cursor = at(pages[1].params, "cursor")
-        fixture.notes.judge(122, cursor == _CURSOR, "verbatim", f"the cursor was sent as {cursor!r}", frames)
-        fixture.notes.judge(
-            121, len(pages) == 2, "no further call", "it requested a page after the last one", frames
+        fixture.judge(
+            "session.list-cursor-verbatim",
+            cursor == _CURSOR,
+            "verbatim",
+            f"the cursor was sent as {cursor!r}",
+            *frames,
+        )
+        fixture.judge(
+            "session.list-last-page",
+            len(pages) == 2,
+            "no further call",
+            "it requested a page after the last one",
+            *frames,
         )
         first, second = (at(line.params, "archived") for line in pages[:2])
         if first is not None:
-            fixture.notes.judge(339, first == second, "the same", f"{first!r}, then {second!r}", frames)
+            fixture.judge(
+                "archive.filter-kept-in-pages",
+                first == second,
+                "the same",
+                f"{first!r}, then {second!r}",
+                *frames,
+            )
     elif pages:
-        fixture.notes.add_not_shown(122, "it requested only one page")
-
-
-LOAD_CASES: Final = (
-    ClientCase("agent without load", "the session action; the agent cannot load or resume", (103,), no_load),
-    ClientCase("agent without resume", "the session action; the agent can only load", (109,), no_resume),
-    ClientCase("agent without a session list", "the newest action", (116,), no_list),
-    ClientCase(
-        "optional methods",
-        "a turn with an agent that advertises everything, then with one that does not",
-        (86, 113, 282, 295, 330, 341, 346, 351, 357),
-        unrequested_methods,
-    ),
-    ClientCase("agent without delete", "the delete action", (126,), no_delete),
-    ClientCase("loading a session", "a replayed message, and null as the answer", (107, 134), load_session),
-    ClientCase("resuming a session", "the session and roots actions", (134,), resume_session),
-    ClientCase(
-        "session list pages", "two pages, and a cursor with special characters", (121, 122, 339), list_pages
-    ),
-)
+        fixture.add_not_shown("session.list-cursor-verbatim", "it requested only one page")
 
 
 _IMAGE: Final = bytes.fromhex(
@@ -171,36 +216,58 @@ _AUDIO: Final = (
 )
 
 
+@case("additional directories", "an agent that supports them", "session.roots-absolute")
 async def additional_folders(fixture: ClientFixture) -> None:
     fixture.require_actions("roots")
     client = await fixture.try_turn("roots")
     if not client.calls("session/new"):
-        fixture.notes.add_not_shown(130, "it opened no session")
+        fixture.add_not_shown("session.roots-absolute", "it opened no session")
 
 
+@case("agent without additional directories", "the roots action", "session.roots-need-capability")
 async def unsupported_folders(fixture: ClientFixture) -> None:
     fixture.require_actions("roots")
     fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(
         "sessionCapabilities.additionalDirectories"
     )
     await fixture.try_turn("roots")
-    fixture.notes.add_pass(129, "the feature was not used")
+    fixture.add_pass("session.roots-need-capability", "the feature was not used")
 
 
+@case(
+    "MCP servers",
+    "one of each kind",
+    "session.http-mcp-needs-capability session.sse-mcp-needs-capability session.stdio-mcp-members "
+    "session.http-mcp-members",
+)
 async def mcp_servers(fixture: ClientFixture) -> None:
     fixture.require_actions("servers")
     await fixture.try_turn("servers")
 
 
+@case(
+    "agent without HTTP and SSE servers",
+    "the servers action; the agent supports only stdio servers",
+    "session.http-mcp-needs-capability session.sse-mcp-needs-capability mcp.needs-capability",
+)
 async def unsupported_mcp_servers(fixture: ClientFixture) -> None:
     fixture.require_actions("servers")
     fixture.responder.initialize_result["agentCapabilities"] = capabilities_without("mcpCapabilities")
     client = await fixture.try_turn("servers")
     if client.calls("session/new"):
-        for rule in (98, 99, 301):
-            fixture.notes.add_pass(rule, "the feature was not used")
+        for rule in (
+            "session.http-mcp-needs-capability",
+            "session.sse-mcp-needs-capability",
+            "mcp.needs-capability",
+        ):
+            fixture.add_pass(rule, "the feature was not used")
 
 
+@case(
+    "attachments",
+    "an image, audio and a text file, for agents that support all or none",
+    "prompt.blocks-need-capability",
+)
 async def attachments(fixture: ClientFixture) -> None:
     """Attach each kind, for an agent that accepts all and for one that accepts none."""
     fixture.require_actions("attach")
@@ -213,55 +280,47 @@ async def attachments(fixture: ClientFixture) -> None:
         )
         for name in files:
             await fixture.try_turn("attach", file=str(fixture.folder / name))
-    fixture.notes.add_pass(141, "only supported kinds were sent")
+    fixture.add_pass("prompt.blocks-need-capability", "only supported kinds were sent")
 
 
-ATTACHMENT_CASES: Final = (
-    ClientCase("additional directories", "an agent that supports them", (130,), additional_folders),
-    ClientCase("agent without additional directories", "the roots action", (129,), unsupported_folders),
-    ClientCase("MCP servers", "one of each kind", (98, 99, 100, 101), mcp_servers),
-    ClientCase(
-        "agent without HTTP and SSE servers",
-        "the servers action; the agent supports only stdio servers",
-        (98, 99, 301),
-        unsupported_mcp_servers,
-    ),
-    ClientCase(
-        "attachments",
-        "an image, audio and a text file, for agents that support all or none",
-        (141,),
-        attachments,
-    ),
+@case(
+    "a sub-agent",
+    "a sub-agent sends text and reads a file",
+    "subagent.updates-accepted subagent.inherited-roots",
+    "subagents",
 )
-
-
 async def subagent(fixture: ClientFixture) -> None:
     """A sub-agent is announced, sends text, and reads a file of its parent's folder."""
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     client.update("subagent_update", sessionId="child-1", title="Tests", state={"state": "running"})
     client.update("agent_message_chunk", "child-1", content={"type": "text", "text": "TextOfTheSubAgent"})
-    await client.ping(rule=378)
+    await client.ping(rule="subagent.updates-accepted")
     if client.advertises("fs.readTextFile"):
         params = {"sessionId": "child-1", "path": str(fixture.folder / "notes.txt")}
-        answer = await client.call("fs/read_text_file", params, rule=381)
+        answer = await client.call("fs/read_text_file", params, rule="subagent.inherited-roots")
         failure = f"reading in the inherited folder returned {answer.summary}"
-        fixture.notes.judge(
-            381, answer.ok, "a sub-agent can read its parent's folder", failure, answer.evidence
+        fixture.judge(
+            "subagent.inherited-roots", answer.ok, "a sub-agent can read its parent's folder", failure, answer
         )
         outside = {"sessionId": "child-1", "path": str(fixture.outside / "secret.txt")}
-        answer = await client.call("fs/read_text_file", outside, rule=381)
-        fixture.notes.judge(
-            381,
+        answer = await client.call("fs/read_text_file", outside, rule="subagent.inherited-roots")
+        fixture.judge(
+            "subagent.inherited-roots",
             not answer.ok,
             "a sub-agent can read no other folder",
             "a sub-agent read outside the folders",
-            answer.evidence,
+            answer,
         )
     client.update("subagent_update", sessionId="child-1", state=None)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (378,))
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("subagent.updates-accepted",))
 
 
+@case(
+    "MCP over ACP",
+    "calls to the client's own MCP server",
+    "mcp.needs-capability mcp.result-or-error mcp.notification-of-active-request mcp.malformed-refused",
+)
 async def mcp_over_acp(fixture: ClientFixture) -> None:
     """Use the client's own MCP server: a valid call, an unknown method, malformed calls."""
     fixture.responder.initialize_result["agentCapabilities"]["mcpCapabilities"]["acp"] = True
@@ -274,29 +333,32 @@ async def mcp_over_acp(fixture: ClientFixture) -> None:
         if at(server, "type") == "acp"
     ]
     if not mcp_servers:
-        for rule in (301, 365, 367, 368):
-            fixture.notes.add_not_applicable(rule, "it has no MCP server of its own")
+        fixture.add_not_applicable(
+            "mcp.needs-capability mcp.result-or-error mcp.notification-of-active-request "
+            "mcp.malformed-refused",
+            "it has no MCP server of its own",
+        )
         return
-    fixture.notes.add_pass(301, "the agent advertises it, and server ids are unique")
+    fixture.add_pass("mcp.needs-capability", "the agent advertises it, and server ids are unique")
     server_params: dict[str, Any] = {"serverId": mcp_servers[0]}
     for number, method in enumerate(("tools/list", "no/such")):
         request: dict[str, Any] = {**server_params, "requestId": f"r{number}", "method": method, "params": {}}
-        answer = await client.call("mcp/message", request, rule=365)
+        answer = await client.call("mcp/message", request, rule="mcp.result-or-error")
         inner: Any = answer.result
         one_member = isinstance(inner, dict) and ("result" in inner) != ("error" in inner)
         correct = one_member and ("error" in inner) == (method == "no/such")
         failure = f"{method} gave {answer.summary}"
-        fixture.notes.judge(
-            365, answer.ok and correct, "exactly one of result and error", failure, answer.evidence
+        fixture.judge(
+            "mcp.result-or-error", answer.ok and correct, "exactly one of result and error", failure, answer
         )
     malformed: tuple[dict[str, Any], ...] = (
         {**server_params, "method": "tools/list"},
         {**server_params, "requestId": "x", "method": "tools/list", "params": []},
     )
     for params in malformed:
-        answer = await client.call("mcp/message", params, rule=368)
+        answer = await client.call("mcp/message", params, rule="mcp.malformed-refused")
         failure = f"a malformed message gave {answer.summary}; expected -32602"
-        fixture.notes.judge(368, answer.code == -32602, "-32602", failure, answer.evidence)
+        fixture.judge("mcp.malformed-refused", answer.code == -32602, "-32602", failure, answer)
     for number in range(2):
         _check_nothing_after_answer(fixture, client, f"r{number}")
     await fixture.finish_turn(turn)
@@ -318,8 +380,12 @@ def _check_nothing_after_answer(fixture: ClientFixture, client: Any, request: st
         if at(line.params, "requestId") == request and answer_number and line.number > answer_number
     ]
     failure = "a message about an answered request"
-    fixture.notes.judge(
-        367, not late_calls, "nothing after the answer", failure, [line.evidence for line in late_calls[:2]]
+    fixture.judge(
+        "mcp.notification-of-active-request",
+        not late_calls,
+        "nothing after the answer",
+        failure,
+        *late_calls[:2],
     )
 
 
@@ -333,16 +399,3 @@ def _mcp_request_id(client: Any, answer: Any) -> Any:
         None,
     )
     return None if request is None else at(request.params, "requestId")
-
-
-SUBAGENT_CASES: Final = (
-    ClientCase("a sub-agent", "a sub-agent sends text and reads a file", (378, 381), subagent, "subagents"),
-    ClientCase("MCP over ACP", "calls to the client's own MCP server", (301, 365, 367, 368), mcp_over_acp),
-)
-
-
-CASES: Final = (
-    *LOAD_CASES,
-    *ATTACHMENT_CASES,
-    *SUBAGENT_CASES,
-)

@@ -4,9 +4,12 @@ import json
 from typing import Any, Final
 
 from accord.check.client.agent_responder import MODES
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.trace.trace_steps import at, listed
+
+case: Final = ClientCases()
+
 
 _NOTICE_TITLE: Final = "TitleOfTheNotice-"
 _ACCOUNT_NAME: Final = "account-of-the-check"
@@ -52,21 +55,32 @@ def _updates_outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
     ]
 
 
+@case(
+    "updates before a session is open",
+    "every update that belongs to no turn, before the answer to session/new",
+    "prompt.updates-around-session-new",
+)
 async def updates_before_session(fixture: ClientFixture) -> None:
     """Every update that belongs to no turn, sent right before the answer to session/new."""
     fixture.responder.before_answer["session/new"] = _updates_outside_turns(fixture)
-    turn = await fixture.start_turn(rule=156)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (156,))
+    turn = await fixture.start_turn(rule="prompt.updates-around-session-new")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("prompt.updates-around-session-new",))
 
 
+@case(
+    "updates outside of a turn",
+    "every update that belongs to no turn, after session/new",
+    "prompt.updates-outside-turn",
+)
 async def updates_outside_turn(fixture: ClientFixture) -> None:
     """The same updates, after the answer to session/new and before a prompt."""
     fixture.responder.after_answer["session/new"] = _updates_outside_turns(fixture)
-    turn = await fixture.start_turn(rule=155)
-    await turn.client.ping(rule=155)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (155,))
+    turn = await fixture.start_turn(rule="prompt.updates-outside-turn")
+    await turn.client.ping(rule="prompt.updates-outside-turn")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("prompt.updates-outside-turn",))
 
 
+@case("every update", "one of each kind, and message ids of every form", "prompt.message-id-opaque")
 async def all_updates(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -75,58 +89,84 @@ async def all_updates(fixture: ClientFixture) -> None:
     for id in ("m1", None, "m1", "an odd id / 你好", ""):
         client.send_text("word ", **({"messageId": id} if id is not None else {"messageId": None}))
     client.send_text("word ")
-    await client.ping(rule=148)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (148,))
+    await client.ping(rule="prompt.message-id-opaque")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("prompt.message-id-opaque",))
 
 
+@case("unknown updates", "an unknown update and an unknown block", "extension.unknown-update")
 async def unknown_updates(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
     client.update("zzz", anything=[1])
     client.update("agent_message_chunk", content={"type": "hologram", "data": 5})
-    await client.ping(rule=49)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (49,))
+    await client.ping(rule="extension.unknown-update")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("extension.unknown-update",))
 
 
+@case(
+    "unusual tool calls",
+    "unknown kinds, an invalid item, updates of unknown calls",
+    "tool-call.unknown-kind tool-call.invalid-content-item tool-call.unknown-id tool-call.name-optional",
+)
 async def unusual_tool_calls(fixture: ClientFixture) -> None:
     """Tool calls with unknown kinds, one invalid item, unknown ids, with and without a name."""
     turn = await fixture.start_turn()
     client = turn.client
     client.update("tool_call", toolCallId="t1", title="Odd", kind="file", status="weird")
-    await client.ping(rule=187)
+    await client.ping(rule="tool-call.unknown-kind")
     mixed = [{"type": "content", "content": _TEXT}, {"type": "zzz"}, 5, {"type": "content", "content": _TEXT}]
     client.update("tool_call", toolCallId="t2", title="Mixed", content=mixed)
-    await client.ping(rule=188)
+    await client.ping(rule="tool-call.invalid-content-item")
     client.update("tool_call_update", toolCallId="never-begun", status="completed")
-    await client.ping(rule=189)
+    await client.ping(rule="tool-call.unknown-id")
     client.update("tool_call", toolCallId="t3", title="Named", name="read_file")
     client.update("tool_call_update", toolCallId="t3", name=None)
     client.update("tool_call", toolCallId="t4", title="Without", name=None)
-    await client.ping(rule=322)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (187, 188, 189, 322))
+    await client.ping(rule="tool-call.name-optional")
+    await fixture.finish_turn(
+        turn,
+        ANSWER_TEXT,
+        (
+            "tool-call.unknown-kind",
+            "tool-call.invalid-content-item",
+            "tool-call.unknown-id",
+            "tool-call.name-optional",
+        ),
+    )
 
 
+@case(
+    "notices",
+    "three notices, one of an unknown severity",
+    "notice.unknown-severity notice.shown notice.unadvertised",
+)
 async def notice_updates(fixture: ClientFixture) -> None:
     """Notices, for a client that advertises them or not."""
     turn = await fixture.start_turn()
     client = turn.client
     advertised = client.advertises("session.notices")
-    rules = (290, 314) if advertised else (316,)
+    rules = ("notice.unknown-severity", "notice.shown") if advertised else ("notice.unadvertised",)
     for severity in ("warning", "_x", "error"):
         client.update("notice", severity=severity, title=f"{_NOTICE_TITLE}{severity}", description=None)
     await client.ping(rule=rules[0])
     await fixture.finish_turn(turn, ANSWER_TEXT, rules)
     if advertised:
-        fixture.notes.add_not_applicable(316, "it advertises notices")
+        fixture.add_not_applicable("notice.unadvertised", "it advertises notices")
         printed = f"{_NOTICE_TITLE}warning" in fixture.process.output
         if fixture.traits.prints_messages and not printed:
             failure = f"the notice is not shown; output: {tail(fixture.process.output)}"
-            fixture.notes.add_fail(314, failure)
+            fixture.add_fail("notice.shown", failure)
     else:
-        for rule in (290, 314):
-            fixture.notes.add_not_applicable(rule, "it does not advertise session.notices")
+        fixture.add_not_applicable(
+            "notice.unknown-severity notice.shown", "it does not advertise session.notices"
+        )
 
 
+@case(
+    "auth status",
+    "an unknown state, and accounts with an email address",
+    "auth-status.unknown-state auth-status.account-private",
+)
 async def auth_status_accounts(fixture: ClientFixture) -> None:
     """An unknown state, and accounts with an address that must not be stored or printed."""
     fixture.responder.initialize_result["agentCapabilities"]["auth"] = {"status": {}, "logout": {}}
@@ -137,8 +177,8 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     fixture.responder.overrides["auth/status"] = lambda _: {"result": {"state": "_x", "accounts": accounts}}
     turn = await fixture.start_turn()
     turn.client.notify("auth/status_update", {"state": "_x", "accounts": accounts})
-    await turn.client.ping(rule=362)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (362,))
+    await turn.client.ping(rule="auth-status.unknown-state")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("auth-status.unknown-state",))
     files_with_account = [
         path.name
         for path in fixture.home.rglob("*")
@@ -146,11 +186,15 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     ]
     printed = f"{_ACCOUNT_NAME}@" in "".join(process.output for process in fixture.processes)
     failure = f"the account is in {files_with_account[0]}" if files_with_account else "the account is printed"
-    fixture.notes.judge(
-        363, not files_with_account and not printed, "the account is not stored or printed", failure
+    fixture.judge(
+        "auth-status.account-private",
+        not files_with_account and not printed,
+        "the account is not stored or printed",
+        failure,
     )
 
 
+@case("an unknown stop reason", "the turn ends with `tool_use`", "prompt.unknown-stop-reason")
 async def unknown_stop_reason(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     turn.client.send_text(ANSWER_TEXT)
@@ -160,26 +204,30 @@ async def unknown_stop_reason(fixture: ClientFixture) -> None:
     passed = (ended or not fixture.traits.exits_after_turn) and (exit is None or exit.signal is None)
     passed = passed and (not fixture.traits.prints_messages or ANSWER_TEXT in fixture.process.stdout)
     failure = f"the turn does not end: {tail(fixture.process.output)}"
-    fixture.notes.judge(154, passed, "the turn is over", failure, [turn.client.lines[-1].evidence])
+    fixture.judge("prompt.unknown-stop-reason", passed, "the turn is over", failure, turn.client.lines[-1])
 
 
+@case("a refusal", "the turn ends with `refusal`", "prompt.refusal-shown")
 async def refusal_stop_reason(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     turn.client.end_turn(turn.prompt, "refusal")
     await fixture.wait_for_exit()
     if not fixture.traits.prints_messages:
-        fixture.notes.add_not_shown(153, "it prints nothing")
+        fixture.add_not_shown("prompt.refusal-shown", "it prints nothing")
         return
     reports_refusal = "refus" in fixture.process.output.lower()
     failure = f"output: {tail(fixture.process.output)}"
-    fixture.notes.judge(
-        153, reports_refusal, "it reports the refusal", failure, [turn.client.lines[-1].evidence]
+    fixture.judge(
+        "prompt.refusal-shown", reports_refusal, "it reports the refusal", failure, turn.client.lines[-1]
     )
 
 
+@case("a slash command", "a prompt that starts with a slash", "command.sent-as-text")
 async def slash_command(fixture: ClientFixture) -> None:
     if not fixture.can_choose_prompt:
-        fixture.notes.add_not_shown(229, "the prompt cannot be chosen: the command has no {prompt}")
+        fixture.add_not_shown(
+            "command.sent-as-text", "the prompt cannot be chosen: the command has no {prompt}"
+        )
         return
     fixture.responder.after_answer["session/new"] = [
         _notification(
@@ -190,10 +238,11 @@ async def slash_command(fixture: ClientFixture) -> None:
     blocks = listed(turn.prompt.params, "prompt")
     passed = bool(blocks) and str(at(blocks[0], "text")).startswith("/check it now")
     failure = "the command did not arrive as text"
-    fixture.notes.judge(229, passed, "it arrived as text", failure, [turn.prompt.evidence])
+    fixture.judge("command.sent-as-text", passed, "it arrived as text", failure, turn.prompt)
     await fixture.finish_turn(turn)
 
 
+@case("split surrogates", "an emoji in two updates", "accord.client-lone-surrogate")
 async def split_surrogates(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -205,51 +254,16 @@ async def split_surrogates(fixture: ClientFixture) -> None:
         }
         # Escaped, because a lone surrogate is not valid UTF-8.
         client.send(json.dumps({"jsonrpc": "2.0", **notification}))
-    await client.ping(rule=393)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (393,))
+    await client.ping(rule="accord.client-lone-surrogate")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("accord.client-lone-surrogate",))
     if fixture.traits.prints_messages:
         both_printed = all(text in fixture.process.stdout for text in (_FIRST_HALF, _SECOND_HALF))
-        fixture.notes.judge(
-            393,
+        fixture.judge(
+            "accord.client-lone-surrogate",
             both_printed,
             "the text around both halves is printed",
             "the text around a half is not printed",
         )
-
-
-UPDATE_CASES: Final = (
-    ClientCase(
-        "updates before a session is open",
-        "every update that belongs to no turn, before the answer to session/new",
-        (156,),
-        updates_before_session,
-    ),
-    ClientCase(
-        "updates outside of a turn",
-        "every update that belongs to no turn, after session/new",
-        (155,),
-        updates_outside_turn,
-    ),
-    ClientCase("every update", "one of each kind, and message ids of every form", (148,), all_updates),
-    ClientCase("unknown updates", "an unknown update and an unknown block", (49,), unknown_updates),
-    ClientCase(
-        "unusual tool calls",
-        "unknown kinds, an invalid item, updates of unknown calls",
-        (187, 188, 189, 322),
-        unusual_tool_calls,
-    ),
-    ClientCase("notices", "three notices, one of an unknown severity", (290, 314, 316), notice_updates),
-    ClientCase(
-        "auth status",
-        "an unknown state, and accounts with an email address",
-        (362, 363),
-        auth_status_accounts,
-    ),
-    ClientCase("an unknown stop reason", "the turn ends with `tool_use`", (154,), unknown_stop_reason),
-    ClientCase("a refusal", "the turn ends with `refusal`", (153,), refusal_stop_reason),
-    ClientCase("a slash command", "a prompt that starts with a slash", (229,), slash_command),
-    ClientCase("split surrogates", "an emoji in two updates", (393,), split_surrogates),
-)
 
 
 _SLIDER_OPTION: Final = {
@@ -270,25 +284,28 @@ _MODE_OPTION: Final[dict[str, Any]] = {
 }
 
 
+@case("modes without options", "the mode action", "mode.only-listed option.modes-as-fallback")
 async def set_listed_mode(fixture: ClientFixture) -> None:
     """The agent has only modes, so `session/set_mode` must be used."""
     fixture.require_actions("mode")
     fixture.responder.session_result = {"modes": MODES}
     client = await fixture.try_turn("mode", mode="code")
     calls = client.calls("session/set_mode")
-    fixture.notes.judge(
-        226, bool(calls), "it uses session/set_mode", "no mode was set", [c.evidence for c in calls]
+    fixture.judge(
+        "option.modes-as-fallback", bool(calls), "it uses session/set_mode", "no mode was set", *calls
     )
 
 
+@case("an unlisted mode", "the mode action with an unknown mode", "mode.only-listed")
 async def set_unlisted_mode(fixture: ClientFixture) -> None:
     fixture.require_actions("mode")
     fixture.responder.session_result = {"modes": MODES}
     client = await fixture.try_turn("mode", mode="nope")
     if not client.calls("session/set_mode"):
-        fixture.notes.add_pass(207, "an unlisted mode was not set")
+        fixture.add_pass("mode.only-listed", "an unlisted mode was not set")
 
 
+@case("modes and options", "an agent that has both", "option.preferred-to-modes")
 async def modes_and_options(fixture: ClientFixture) -> None:
     fixture.require_actions("mode")
     fixture.responder.options.append(dict(_MODE_OPTION))
@@ -296,22 +313,31 @@ async def modes_and_options(fixture: ClientFixture) -> None:
     client = await fixture.try_turn("mode", mode="code")
     calls = client.calls("session/set_mode", "session/set_config_option")
     if not calls:
-        fixture.notes.add_not_shown(224, "it set nothing")
+        fixture.add_not_shown("option.preferred-to-modes", "it set nothing")
         return
     passed = calls[0].method == "session/set_config_option"
-    fixture.notes.judge(224, passed, "it uses the option", "it uses session/set_mode", [calls[0].evidence])
+    fixture.judge(
+        "option.preferred-to-modes", passed, "it uses the option", "it uses session/set_mode", calls[0]
+    )
 
 
+@case(
+    "unusual options",
+    "an unknown type, an unknown category, a boolean",
+    "option.boolean-value option.unknown-type option.unknown-category",
+)
 async def unusual_options(fixture: ClientFixture) -> None:
     """Options of an unknown type, of an unknown category, and without category."""
     fixture.responder.options.insert(0, dict(_SLIDER_OPTION))
     fixture.responder.session_result = {"configOptions": fixture.responder.options}
-    turn = await fixture.start_turn(rule=221)
-    await turn.client.ping(rule=221)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (221,))
+    turn = await fixture.start_turn(rule="option.unknown-type")
+    await turn.client.ping(rule="option.unknown-type")
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("option.unknown-type",))
     await fixture.process.end()
     if not fixture.has_action("option"):
-        fixture.notes.add_not_shown(222, "the script does not say how to make the client set an option")
+        fixture.add_not_shown(
+            "option.unknown-category", "the script does not say how to make the client set an option"
+        )
         return
     for option, value, expected in (("odd", "two", "two"), ("flag", "true", True)):
         number = len(fixture.connections) + 1
@@ -322,32 +348,22 @@ async def unusual_options(fixture: ClientFixture) -> None:
         )
         is_set = request is not None and request.method == "session/set_config_option"
         if option == "odd":
-            fixture.notes.judge(
-                222,
+            fixture.judge(
+                "option.unknown-category",
                 is_set,
                 "an option of an unknown category can be set",
                 "an option of an unknown category cannot be set",
             )
         elif request is not None and is_set:
             correct = at(request.params, "type") == "boolean" and at(request.params, "value") is expected
-            fixture.notes.judge(
-                218, correct, "a JSON boolean", f"it sent {request.params}", [request.evidence]
+            fixture.judge(
+                "option.boolean-value", correct, "a JSON boolean", f"it sent {request.params}", request
             )
         prompt = await client.wait_for_call("session/prompt", timeout=fixture.timeouts.soon)
         if prompt is not None:
             client.end_turn(prompt)
         await fixture.wait_for_exit()
         await fixture.process.end()
-
-
-OPTION_CASES: Final = (
-    ClientCase("modes without options", "the mode action", (207, 226), set_listed_mode),
-    ClientCase("an unlisted mode", "the mode action with an unknown mode", (207,), set_unlisted_mode),
-    ClientCase("modes and options", "an agent that has both", (224,), modes_and_options),
-    ClientCase(
-        "unusual options", "an unknown type, an unknown category, a boolean", (218, 221, 222), unusual_options
-    ),
-)
 
 
 _FLAT_UPDATE_TEXT: Final = "TextOfAFlatUpdate"
@@ -386,6 +402,7 @@ _DIALECT_PERMISSION: Final = {
 }
 
 
+@case("dialects", "updates and a permission request in dialects", "dialects")
 async def dialects_are_repaired(fixture: ClientFixture) -> None:
     """Text in dialects must be printed; a permission request in a dialect must not be allowed."""
     turn = await fixture.start_turn(*fixture.available_actions("reject"))
@@ -395,55 +412,37 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
     answer = await client.call("session/request_permission", request, rule="dialects")
     chosen = at(answer.result, "outcome", "optionId")
     failure = f"a permission request in a dialect was allowed: {answer.summary}"
-    fixture.notes.judge(
+    fixture.judge(
         "dialects",
         chosen not in _ALLOW_IDS,
         "a request in a dialect is not allowed",
         failure,
-        answer.evidence,
+        answer,
     )
     await client.ping(rule="dialects")
     await fixture.finish_turn(turn, ANSWER_TEXT, ("dialects",))
     if fixture.traits.prints_messages:
         missing = [name for text, name in _DIALECT_TEXTS.items() if text not in fixture.process.stdout]
         failure = f"the text is not printed of {', or of '.join(missing)}"
-        fixture.notes.judge("dialects", not missing, "text in dialects is printed", failure)
+        fixture.judge("dialects", not missing, "text in dialects is printed", failure)
 
 
+@case(
+    "dialects in strict mode",
+    "updates and a permission request in dialects, with the strict action",
+    "accord.client-strict-mode",
+)
 async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
     fixture.require_actions("strict")
     turn = await fixture.start_turn("strict")
     client = turn.client
     _send_dialects(client)
     request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
-    answer = await client.call("session/request_permission", request, rule=391)
+    answer = await client.call("session/request_permission", request, rule="accord.client-strict-mode")
     failure = f"a permission request in a dialect gave {answer.summary}; expected -32602"
-    fixture.notes.judge(391, answer.code == -32602, "it gave -32602", failure, answer.evidence)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (391,))
+    fixture.judge("accord.client-strict-mode", answer.code == -32602, "it gave -32602", failure, answer)
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("accord.client-strict-mode",))
     dropped = (_FLAT_UPDATE_TEXT, _TYPE_MEMBER_TEXT)
     printed = [_DIALECT_TEXTS[text] for text in dropped if text in fixture.process.stdout]
     failure = f"repaired in strict mode: {', '.join(printed)}; {tail(fixture.process.output, 100)}"
-    fixture.notes.judge(391, not printed, "text in dialects is dropped", failure)
-
-
-DIALECT_CASES: Final = (
-    ClientCase(
-        "dialects",
-        "updates and a permission request in dialects",
-        ("dialects",),
-        dialects_are_repaired,
-    ),
-    ClientCase(
-        "dialects in strict mode",
-        "updates and a permission request in dialects, with the strict action",
-        (391,),
-        dialects_in_strict_mode,
-    ),
-)
-
-
-CASES: Final = (
-    *UPDATE_CASES,
-    *OPTION_CASES,
-    *DIALECT_CASES,
-)
+    fixture.judge("accord.client-strict-mode", not printed, "text in dialects is dropped", failure)

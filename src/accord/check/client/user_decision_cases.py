@@ -4,11 +4,14 @@ import asyncio
 from typing import Any, Final
 
 from accord.check.checked_connection import CallAnswer
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCase, ClientFixture, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.workspace_cases import LONG_COMMAND, open_terminal
 from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at
+
+case: Final = ClientCases()
+
 
 OPTIONS: Final = (
     {"optionId": "x 1", "name": "Allow", "kind": "allow_once"},
@@ -43,41 +46,53 @@ def is_consent(answer: CallAnswer) -> bool:
     return at(outcome, "outcome") == "selected" and chosen in allow_ids
 
 
+@case(
+    "permission requests",
+    "four options with unusual ids, under every policy of the script",
+    "prompt.client-serves-during-turn permission.served permission.offered-option",
+)
 async def permission_options(fixture: ClientFixture) -> None:
     """Run with every permission policy of the script."""
     for action in fixture.available_actions("allow", "reject", "reads") or ("",):
         turn = await fixture.start_turn(*([action] if action else []))
         client = turn.client
-        answer = await client.ping(rule=158)
-        fixture.notes.add_pass(158, "it answers requests during a turn", answer.evidence)
+        answer = await client.ping(rule="prompt.client-serves-during-turn")
+        fixture.add_pass("prompt.client-serves-during-turn", "it answers requests during a turn", answer)
         for path in ("notes.txt", "other.txt"):
             request = permission_params(client, f"call {path}", path=str(fixture.folder / path))
             client.update("tool_call", **request["toolCall"])
-            answer = await client.call("session/request_permission", request, rule=196)
+            answer = await client.call("session/request_permission", request, rule="permission.served")
             served = answer.code != -32601
             failure = "session/request_permission is unknown to it"
-            fixture.notes.judge(196, served, "it answered", failure, answer.evidence)
+            fixture.judge("permission.served", served, "it answered", failure, answer)
             if action == "reject" and is_consent(answer):
-                fixture.notes.add_fail(
-                    197, "it allowed a request, but its policy is to reject", answer.evidence
+                fixture.add_fail(
+                    "permission.offered-option", "it allowed a request, but its policy is to reject", answer
                 )
         await fixture.finish_turn(turn)
         await fixture.process.end()
 
 
+@case("two permission requests at once", "both are pending at the same time", "permission.concurrent")
 async def concurrent_permissions(fixture: ClientFixture) -> None:
     """Two requests at the same time must both be answered."""
     turn = await fixture.start_turn()
     client = turn.client
     first = client.send_request("session/request_permission", permission_params(client, "c1"), id="first")
     second = client.send_request("session/request_permission", permission_params(client, "c2"), id="second")
-    answers = [await client.wait_for_answer(second, rule=202), await client.wait_for_answer(first, rule=202)]
-    fixture.notes.add_pass(
-        202, "both were answered", [line for answer in answers for line in answer.evidence]
+    answers = [
+        await client.wait_for_answer(second, rule="permission.concurrent"),
+        await client.wait_for_answer(first, rule="permission.concurrent"),
+    ]
+    fixture.add_pass(
+        "permission.concurrent",
+        "both were answered",
+        *answers,
     )
     await fixture.finish_turn(turn)
 
 
+@case("read-only policy", "official and other kinds of tool calls", "accord.only-official-read-kind")
 async def read_only_policy(fixture: ClientFixture) -> None:
     """Only the official kind `read` may be allowed automatically, and only once."""
     fixture.require_actions("reads")
@@ -89,28 +104,18 @@ async def read_only_policy(fixture: ClientFixture) -> None:
         request = permission_params(client, f"k{number}", kind=kind, title="Read notes.txt", path=path)
         if kind is None:
             del request["toolCall"]["kind"]
-        answer = await client.call("session/request_permission", request, rule=196)
+        answer = await client.call("session/request_permission", request, rule="permission.served")
         chosen = at(answer.result, "outcome", "optionId")
         passed = (chosen == "x 1") if expected else not is_consent(answer)
         failure = f"kind {kind!r} was answered with {answer.summary}"
-        fixture.notes.judge(
-            389, passed, "it allows only the kind `read`, and only once", failure, answer.evidence
+        fixture.judge(
+            "accord.only-official-read-kind",
+            passed,
+            "it allows only the kind `read`, and only once",
+            failure,
+            answer,
         )
     await fixture.finish_turn(turn)
-
-
-PERMISSION_CASES: Final = (
-    ClientCase(
-        "permission requests",
-        "four options with unusual ids, under every policy of the script",
-        (158, 196, 197),
-        permission_options,
-    ),
-    ClientCase(
-        "two permission requests at once", "both are pending at the same time", (202,), concurrent_permissions
-    ),
-    ClientCase("read-only policy", "official and other kinds of tool calls", (389,), read_only_policy),
-)
 
 
 _ACTIONS: Final = ("accept", "decline", "cancel")
@@ -130,41 +135,59 @@ async def _elicit(client: ClientUnderTest, rule: RuleId, **params: Any) -> CallA
     )
 
 
+@case(
+    "elicitations",
+    "a form, a slow pattern, an unknown mode, unsupported modes",
+    "elicitation.unadvertised-mode elicitation.action elicitation.unknown-mode elicitation.bounded-pattern",
+    "elicitation",
+)
 async def elicitations(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client, notes = turn.client, fixture.notes
     if client.advertises("elicitation.form"):
-        answer = await _elicit(client, 271, **_form())
+        answer = await _elicit(client, "elicitation.action", **_form())
         action = at(answer.result, "action")
         failure = f"the form gave {answer.summary}"
-        notes.judge(271, action in _ACTIONS, f"{action}", failure, answer.evidence)
-        answer = await _elicit(client, 280, **_form("(a+)+$", "a" * 40 + "!"))
-        ping_answer = await client.ping(rule=280)
-        notes.add_pass(280, "it continues", [*answer.evidence, *ping_answer.evidence])
-    answer = await _elicit(client, 277, mode="_x", message="What?")
-    notes.judge(277, not answer.ok, answer.summary, f"an unknown mode gave {answer.summary}", answer.evidence)
+        notes.judge("elicitation.action", action in _ACTIONS, f"{action}", failure, answer)
+        answer = await _elicit(client, "elicitation.bounded-pattern", **_form("(a+)+$", "a" * 40 + "!"))
+        ping_answer = await client.ping(rule="elicitation.bounded-pattern")
+        notes.add_pass("elicitation.bounded-pattern", "it continues", answer, ping_answer)
+    answer = await _elicit(client, "elicitation.unknown-mode", mode="_x", message="What?")
+    notes.judge(
+        "elicitation.unknown-mode",
+        not answer.ok,
+        answer.summary,
+        f"an unknown mode gave {answer.summary}",
+        answer,
+    )
     for mode, params in (
         ("form", _form()),
         ("url", {"mode": "url", "message": "Go", "url": "https://agent.example/x", "elicitationId": "e"}),
     ):
         if not client.advertises(f"elicitation.{mode}"):
-            answer = await _elicit(client, 261, **params)
+            answer = await _elicit(client, "elicitation.unadvertised-mode", **params)
             failure = f"{mode}, which it does not advertise, gave {answer.summary}; expected -32602"
-            notes.judge(261, answer.code == -32602, f"{mode} gave -32602", failure, answer.evidence)
-    if not notes.for_rule(261):
-        notes.add_not_applicable(261, "it advertises every mode")
+            notes.judge(
+                "elicitation.unadvertised-mode", answer.code == -32602, f"{mode} gave -32602", failure, answer
+            )
+    if not notes.for_rule("elicitation.unadvertised-mode"):
+        notes.add_not_applicable("elicitation.unadvertised-mode", "it advertises every mode")
     await fixture.finish_turn(turn)
 
 
+@case("unknown completions", "elicitation/complete with an unknown id", "elicitation.unknown-completion")
 async def unknown_completions(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     for _ in range(2):
         turn.client.notify("elicitation/complete", {"elicitationId": "never-begun"})
-    answer = await turn.client.ping(rule=270)
-    fixture.notes.add_pass(270, "it continues", answer.evidence)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (270,))
+    answer = await turn.client.ping(rule="elicitation.unknown-completion")
+    fixture.add_pass("elicitation.unknown-completion", "it continues", answer)
+    await fixture.finish_turn(turn, ANSWER_TEXT, ("elicitation.unknown-completion",))
 
 
+@case(
+    "web page before consent", "a URL on this machine", "elicitation.url-only-on-consent", "elicitation.url"
+)
 async def page_is_not_opened(fixture: ClientFixture) -> None:
     """The page must not be requested before the user accepts."""
     visits = 0
@@ -184,35 +207,23 @@ async def page_is_not_opened(fixture: ClientFixture) -> None:
             "url": f"http://127.0.0.1:{port}/x",
             "elicitationId": "e1",
         }
-        answer = await _elicit(turn.client, 278, **page)
-        await turn.client.ping(rule=278)
+        answer = await _elicit(turn.client, "elicitation.url-only-on-consent", **page)
+        await turn.client.ping(rule="elicitation.url-only-on-consent")
         passed = visits == 0 or at(answer.result, "action") == "accept"
         failure = "the page was requested before the user accepted"
-        fixture.notes.judge(278, passed, "the page was not requested", failure, answer.evidence)
+        fixture.judge(
+            "elicitation.url-only-on-consent", passed, "the page was not requested", failure, answer
+        )
         await fixture.finish_turn(turn)
     finally:
         server.close()
 
 
-ELICITATION_CASES: Final = (
-    ClientCase(
-        "elicitations",
-        "a form, a slow pattern, an unknown mode, unsupported modes",
-        (261, 271, 277, 280),
-        elicitations,
-        "elicitation",
-    ),
-    ClientCase("unknown completions", "elicitation/complete with an unknown id", (270,), unknown_completions),
-    ClientCase(
-        "web page before consent",
-        "a URL on this machine",
-        (278,),
-        page_is_not_opened,
-        "elicitation.url",
-    ),
+@case(
+    "cancel with pending permission requests",
+    "two requests are pending",
+    "cancel.notification cancel.pending-permissions",
 )
-
-
 async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
     """Two permissions are pending while the turn is canceled."""
     if not fixture.script.cancels:
@@ -233,20 +244,28 @@ async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
     if cancel is None:
         raise CaseUnavailable("an interrupt did not cancel the turn")
     for request in requests:
-        answer = await client.wait_for_answer(request, rule=165, timeout=fixture.timeouts.soon)
+        answer = await client.wait_for_answer(
+            request, rule="cancel.pending-permissions", timeout=fixture.timeouts.soon
+        )
         passed = at(answer.result, "outcome", "outcome") == "cancelled"
         failure = f"a pending permission request got {answer.summary}; expected `cancelled`"
-        fixture.notes.judge(
-            165,
+        fixture.judge(
+            "cancel.pending-permissions",
             passed,
             "pending requests are answered with `cancelled`",
             failure,
-            [cancel.evidence, *answer.evidence],
+            cancel,
+            answer,
         )
     client.end_turn(turn.prompt, "cancelled")
     await fixture.wait_for_exit()
 
 
+@case(
+    "updates after a cancel",
+    "a late update, and a pending terminal wait",
+    "cancel-request.client-own-abort cancel.notification cancel.late-updates-applied",
+)
 async def updates_after_cancel(fixture: ClientFixture) -> None:
     """Updates arrive after the cancel, while a wait for a terminal is pending."""
     if not fixture.script.cancels:
@@ -256,7 +275,7 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     client.update("tool_call", toolCallId="c1", title="Long", status="in_progress", kind="other")
     pending_wait = None
     if client.advertises("terminal"):
-        terminal = await open_terminal(fixture, client, LONG_COMMAND, 55)
+        terminal = await open_terminal(fixture, client, LONG_COMMAND, "cancel-request.client-own-abort")
         pending_wait = terminal.send_request("wait_for_exit")
     await client.ping()
     fixture.process.interrupt()
@@ -265,7 +284,7 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
         raise CaseUnavailable("an interrupt did not cancel the turn")
     client.update("tool_call_update", toolCallId="c1", status="failed")
     client.send_text(ANSWER_TEXT)
-    await client.ping(rule=167)
+    await client.ping(rule="cancel.late-updates-applied")
     client.end_turn(turn.prompt, "cancelled")
     ended = await fixture.wait_for_exit()
     crashed = fixture.process.exit is not None and fixture.process.exit.signal == "SIGSEGV"
@@ -273,9 +292,11 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     if fixture.traits.prints_messages:
         passed = passed and ANSWER_TEXT in fixture.process.stdout
     failure = f"updates after the cancel are lost: {tail(fixture.process.output)}"
-    fixture.notes.judge(167, passed, "updates after the cancel are processed", failure, [cancel.evidence])
+    fixture.judge(
+        "cancel.late-updates-applied", passed, "updates after the cancel are processed", failure, cancel
+    )
     if pending_wait is None:
-        fixture.notes.add_not_applicable(55, "it offers no terminals")
+        fixture.add_not_applicable("cancel-request.client-own-abort", "it offers no terminals")
         return
     answers = [
         line
@@ -285,43 +306,24 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     if answers:
         code = at(answers[0].message, "error", "code")
         passed = code in (None, -32800)
-        fixture.notes.judge(
-            55, passed, "a result or -32800", f"it aborted with {code}", [answers[0].evidence]
+        fixture.judge(
+            "cancel-request.client-own-abort",
+            passed,
+            "a result or -32800",
+            f"it aborted with {code}",
+            answers[0],
         )
 
 
+@case("deadline", "the deadline action", "prompt.patient")
 async def client_deadline(fixture: ClientFixture) -> None:
     """The client's deadline must cancel the turn."""
     fixture.require_actions("deadline")
     turn = await fixture.start_turn("deadline")
     cancel = await turn.client.wait_for_call("session/cancel", timeout=fixture.timeouts.soon)
     if cancel is not None:
-        fixture.notes.add_pass(159, "the deadline sent session/cancel", [cancel.evidence])
+        fixture.add_pass("prompt.patient", "the deadline sent session/cancel", cancel)
         turn.client.end_turn(turn.prompt, "cancelled")
     else:
-        fixture.notes.add_fail(159, "the deadline did not send session/cancel", [turn.prompt.evidence])
+        fixture.add_fail("prompt.patient", "the deadline did not send session/cancel", turn.prompt)
     await fixture.wait_for_exit()
-
-
-CANCEL_CASES: Final = (
-    ClientCase(
-        "cancel with pending permission requests",
-        "two requests are pending",
-        (160, 165),
-        cancel_with_pending_permissions,
-    ),
-    ClientCase(
-        "updates after a cancel",
-        "a late update, and a pending terminal wait",
-        (55, 160, 167),
-        updates_after_cancel,
-    ),
-    ClientCase("deadline", "the deadline action", (159,), client_deadline),
-)
-
-
-CASES: Final = (
-    *PERMISSION_CASES,
-    *ELICITATION_CASES,
-    *CANCEL_CASES,
-)

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from accord.check.checked_connection import CallAnswer
-from accord.check.client.client_fixture import ClientCase, ClientFixture, ClientTurn
+from accord.check.client.client_fixture import ClientCases, ClientFixture, ClientTurn
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at
 
+case: Final = ClientCases()
 
-async def _read(client: ClientUnderTest, path: Path, rule: RuleId = 239, **more: Any) -> CallAnswer:
+
+async def _read(
+    client: ClientUnderTest, path: Path, rule: RuleId = "file.read-result", **more: Any
+) -> CallAnswer:
     params = {"sessionId": client.responder.session, "path": str(path), **more}
     return await client.call("fs/read_text_file", params, rule=rule)
 
@@ -22,6 +26,12 @@ def _is_refusal(fixture: ClientFixture, answer: CallAnswer) -> bool:
     return not answer.ok and answer.code not in (-32601, -32602) and not fixture.has_action("allow")
 
 
+@case(
+    "reading files",
+    "a whole file, some lines, a missing file, wrong types",
+    "file.read-result file.line-and-limit file.missing-file file.invalid-line-or-limit",
+    "fs.readTextFile",
+)
 async def read_files(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client, notes, path = turn.client, fixture.notes, fixture.folder / "notes.txt"
@@ -29,26 +39,42 @@ async def read_files(fixture: ClientFixture) -> None:
     if _is_refusal(fixture, answer):
         raise CaseUnavailable(f"it did not allow reading: {answer.summary}")
     passed = at(answer.result, "content") == "one\ntwo\nthree\n"
-    notes.judge(239, passed, "it returned the text", f"reading gave {answer.summary}", answer.evidence)
+    notes.judge("file.read-result", passed, "it returned the text", f"reading gave {answer.summary}", answer)
     for more, expected in (({"line": 2, "limit": 1}, "two"), ({"line": 3}, "three"), ({"limit": 1}, "one")):
-        answer = await _read(client, path, 241, **more)
+        answer = await _read(client, path, "file.line-and-limit", **more)
         text = at(answer.result, "content")
         passed = isinstance(text, str) and text.rstrip("\n") == expected
         notes.judge(
-            241, passed, f"{more} gave {expected!r}", f"{more} gave {answer.summary}", answer.evidence
+            "file.line-and-limit",
+            passed,
+            f"{more} gave {expected!r}",
+            f"{more} gave {answer.summary}",
+            answer,
         )
-    answer = await _read(client, fixture.folder / "missing.txt", 242)
+    answer = await _read(client, fixture.folder / "missing.txt", "file.missing-file")
     passed = not answer.ok and answer.code == -32002
     notes.judge(
-        242, passed, "-32002", f"a missing file gave {answer.summary}; expected -32002", answer.evidence
+        "file.missing-file",
+        passed,
+        "-32002",
+        f"a missing file gave {answer.summary}; expected -32002",
+        answer,
     )
     for more in ({"line": "2"}, {"limit": -1}, {"limit": 1.5}, {"line": -1}):
-        answer = await _read(client, path, 326, **more)
+        answer = await _read(client, path, "file.invalid-line-or-limit", **more)
         failure = f"{more} gave {answer.summary}; expected -32602"
-        notes.judge(326, answer.code == -32602, f"{more} gave -32602", failure, answer.evidence)
+        notes.judge(
+            "file.invalid-line-or-limit", answer.code == -32602, f"{more} gave -32602", failure, answer
+        )
     await fixture.finish_turn(turn)
 
 
+@case(
+    "paths outside the roots",
+    "links, `..` and paths to other folders",
+    "file.inside-roots",
+    "fs.readTextFile",
+)
 async def paths_outside(fixture: ClientFixture) -> None:
     """Paths outside the roots: a link, `..` and a plain path."""
     link = fixture.folder / "link.txt"
@@ -57,40 +83,46 @@ async def paths_outside(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     for path in (link, fixture.folder / ".." / "outside" / "secret.txt", fixture.outside / "secret.txt"):
-        answer = await _read(client, path, 245)
+        answer = await _read(client, path, "file.inside-roots")
         failure = f"{path.name} outside of the roots was read"
-        fixture.notes.judge(245, not answer.ok, "refused", failure, answer.evidence)
+        fixture.judge("file.inside-roots", not answer.ok, "refused", failure, answer)
     if client.advertises("fs.writeTextFile"):
         target = fixture.folder / "away" / "made.txt"
         params = {"sessionId": client.responder.session, "path": str(target), "content": "x"}
-        answer = await client.call("fs/write_text_file", params, rule=245)
+        answer = await client.call("fs/write_text_file", params, rule="file.inside-roots")
         created = (fixture.outside / "made.txt").exists()
-        fixture.notes.judge(
-            245,
+        fixture.judge(
+            "file.inside-roots",
             not created,
             "no file was created",
             "a file was created outside of the roots",
-            answer.evidence,
+            answer,
         )
     await fixture.finish_turn(turn)
 
 
+@case("writing files", "a new file", "framing.client-empty-results file.write-creates", "fs.writeTextFile")
 async def write_files(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     target = fixture.folder / "made.txt"
     params = {"sessionId": client.responder.session, "path": str(target), "content": "made\n"}
-    answer = await client.call("fs/write_text_file", params, rule=243)
+    answer = await client.call("fs/write_text_file", params, rule="file.write-creates")
     if not answer.ok and not fixture.has_action("allow"):
-        fixture.notes.add_not_shown(243, "it did not allow the write")
+        fixture.add_not_shown("file.write-creates", "it did not allow the write")
     else:
         passed = answer.ok and target.is_file() and target.read_text() == "made\n"
-        fixture.notes.judge(
-            243, passed, "the file is there", f"writing a new file gave {answer.summary}", answer.evidence
+        fixture.judge(
+            "file.write-creates",
+            passed,
+            "the file is there",
+            f"writing a new file gave {answer.summary}",
+            answer,
         )
     await fixture.finish_turn(turn)
 
 
+@case("an unknown session", "requests that name an unknown session", "accord.client-unknown-session")
 async def unknown_session(fixture: ClientFixture) -> None:
     """Send requests with an unknown session id."""
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
@@ -105,7 +137,9 @@ async def unknown_session(fixture: ClientFixture) -> None:
     for method, params, capability in calls:
         if capability and not client.advertises(capability):
             continue
-        answer = await client.call(method, {"sessionId": "nope", **params}, rule=384)
+        answer = await client.call(
+            method, {"sessionId": "nope", **params}, rule="accord.client-unknown-session"
+        )
         named = at(answer.line.message, "error", "data", "sessionId") == "nope"
         refused = (answer.code == -32002 and named) if fixture.script.ours else not answer.ok
         passed = refused and not created.exists()
@@ -113,10 +147,15 @@ async def unknown_session(fixture: ClientFixture) -> None:
             continue
         expected = "-32002 with the session in its data"
         failure = f"{method} for an unknown session gave {answer.summary}; expected {expected}"
-        fixture.notes.judge(384, passed, f"{method} gave {answer.code}", failure, answer.evidence)
+        fixture.judge(
+            "accord.client-unknown-session", passed, f"{method} gave {answer.code}", failure, answer
+        )
     await fixture.finish_turn(turn)
 
 
+@case(
+    "files that are not advertised", "fs methods that the client does not offer", "file.unadvertised-method"
+)
 async def unadvertised_files(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     client = turn.client
@@ -126,38 +165,14 @@ async def unadvertised_files(fixture: ClientFixture) -> None:
     )
     for capability, method, params in calls:
         if client.advertises(capability):
-            fixture.notes.add_not_applicable(244, "it advertises them")
+            fixture.add_not_applicable("file.unadvertised-method", "it advertises them")
             continue
-        answer = await client.call(method, {"sessionId": client.responder.session, **params}, rule=244)
+        answer = await client.call(
+            method, {"sessionId": client.responder.session, **params}, rule="file.unadvertised-method"
+        )
         failure = f"{method}, which it does not advertise, gave {answer.summary}"
-        fixture.notes.judge(244, answer.code == -32601, "-32601", failure, answer.evidence)
+        fixture.judge("file.unadvertised-method", answer.code == -32601, "-32601", failure, answer)
     await fixture.finish_turn(turn)
-
-
-FILE_CASES: Final = (
-    ClientCase(
-        "reading files",
-        "a whole file, some lines, a missing file, wrong types",
-        (239, 241, 242, 326),
-        read_files,
-        "fs.readTextFile",
-    ),
-    ClientCase(
-        "paths outside the roots",
-        "links, `..` and paths to other folders",
-        (245,),
-        paths_outside,
-        "fs.readTextFile",
-    ),
-    ClientCase("writing files", "a new file", (35, 243), write_files, "fs.writeTextFile"),
-    ClientCase("an unknown session", "requests that name an unknown session", (384,), unknown_session),
-    ClientCase(
-        "files that are not advertised",
-        "fs methods that the client does not offer",
-        (244,),
-        unadvertised_files,
-    ),
-)
 
 
 LONG_COMMAND: Final = "import os,time; print(os.getpid(), flush=True); time.sleep(90)"
@@ -196,7 +211,11 @@ class CheckedTerminal:
 
 
 async def open_terminal(
-    fixture: ClientFixture, client: ClientUnderTest, code: str, rule: RuleId = 248, **more: Any
+    fixture: ClientFixture,
+    client: ClientUnderTest,
+    code: str,
+    rule: RuleId = "terminal.create-at-once",
+    **more: Any,
 ) -> CheckedTerminal:
     """Run Python code in a terminal of the client."""
     args = ["-c", code, *more.pop("arguments", [])]
@@ -207,7 +226,7 @@ async def open_terminal(
         return CheckedTerminal(client, id)
     if not fixture.has_action("allow"):
         raise CaseUnavailable("it did not allow a terminal, and the script has no action 'allow'")
-    fixture.notes.add_fail(rule, f"terminal/create gave {answer.summary}", answer.evidence)
+    fixture.add_fail(rule, f"terminal/create gave {answer.summary}", answer)
     raise CaseUnavailable(f"terminal/create gave {answer.summary}")
 
 
@@ -216,55 +235,70 @@ async def terminal_turn(fixture: ClientFixture) -> ClientTurn:
     return await fixture.start_turn(*fixture.available_actions("allow"))
 
 
+@case(
+    "terminal lifecycle",
+    "a long command: wait, output, kill, release, and calls after the release",
+    "framing.client-empty-results terminal.create-at-once terminal.output-members "
+    "terminal.calls-during-wait terminal.kill-keeps-id terminal.released-id-fails "
+    "terminal.unknown-id",
+    "terminal",
+)
 async def terminal_lifecycle(fixture: ClientFixture) -> None:
     """Create, output during a wait, kill, release, and calls after the release."""
     turn = await terminal_turn(fixture)
     client, notes = turn.client, fixture.notes
     terminal = await open_terminal(fixture, client, LONG_COMMAND)
-    notes.add_pass(248, "it answered while the command ran")
+    notes.add_pass("terminal.create-at-once", "it answered while the command ran")
     waiting = terminal.send_request("wait_for_exit")
-    answer = await terminal.call("output", 253)
-    notes.add_pass(253, "it returned the output while a wait was pending", answer.evidence)
+    answer = await terminal.call("output", "terminal.calls-during-wait")
+    notes.add_pass("terminal.calls-during-wait", "it returned the output while a wait was pending", answer)
     is_running = at(answer.result, "exitStatus") is None
     failure = "an exit status while the command runs"
-    notes.judge(250, is_running, "no exit status before the exit", failure, answer.evidence)
-    await terminal.call("kill", 254)
-    ended = await client.wait_for_answer(waiting, rule=254)
-    after = await terminal.call("output", 254)
+    notes.judge("terminal.output-members", is_running, "no exit status before the exit", failure, answer)
+    await terminal.call("kill", "terminal.kill-keeps-id")
+    ended = await client.wait_for_answer(waiting, rule="terminal.kill-keeps-id")
+    after = await terminal.call("output", "terminal.kill-keeps-id")
     passed = ended.ok and after.ok
     failure = f"after the kill, output gave {after.summary} and wait gave {ended.summary}"
-    notes.judge(254, passed, "the id is still valid", failure, [*after.evidence, *ended.evidence])
+    notes.judge("terminal.kill-keeps-id", passed, "the id is still valid", failure, after, ended)
     has_status = isinstance(at(after.result, "exitStatus"), dict)
     notes.judge(
-        250,
+        "terminal.output-members",
         has_status or not after.ok,
         "an exit status after the exit",
         "no exit status after the exit",
-        after.evidence,
+        after,
     )
-    await terminal.call("release", 256)
+    await terminal.call("release", "terminal.released-id-fails")
     for method in ("output", "wait_for_exit", "kill", "release"):
-        answer = await terminal.call(method, 256)
+        answer = await terminal.call(method, "terminal.released-id-fails")
         failure = f"after the release, {method} gave {answer.summary}"
-        notes.judge(256, not answer.ok, "an error", failure, answer.evidence)
-    unknown = await CheckedTerminal(client, "nope").call("output", 259)
+        notes.judge("terminal.released-id-fails", not answer.ok, "an error", failure, answer)
+    unknown = await CheckedTerminal(client, "nope").call("output", "terminal.unknown-id")
     notes.judge(
-        259, not unknown.ok, "an error", f"an unknown terminal gave {unknown.summary}", unknown.evidence
+        "terminal.unknown-id",
+        not unknown.ok,
+        "an error",
+        f"an unknown terminal gave {unknown.summary}",
+        unknown,
     )
     await fixture.finish_turn(turn)
 
 
+@case("releasing a running command", "its process must end", "terminal.release-kills", "terminal")
 async def release_running_command(fixture: ClientFixture) -> None:
     """Release a running command; its process must end."""
     turn = await terminal_turn(fixture)
     terminal = await open_terminal(fixture, turn.client, LONG_COMMAND)
-    pid = (await terminal.wait_for_output(250)).split()
-    answer = await terminal.call("release", 255)
+    pid = (await terminal.wait_for_output("terminal.output-members")).split()
+    answer = await terminal.call("release", "terminal.release-kills")
     if not pid or not pid[0].isdigit():
-        fixture.notes.add_not_shown(255, "the command did not print its process id")
+        fixture.add_not_shown("terminal.release-kills", "the command did not print its process id")
         return
     has_ended = await _process_has_ended(fixture, int(pid[0]))
-    fixture.notes.judge(255, has_ended, "the process has ended", "the process still runs", answer.evidence)
+    fixture.judge(
+        "terminal.release-kills", has_ended, "the process has ended", "the process still runs", answer
+    )
     await fixture.finish_turn(turn)
 
 
@@ -289,6 +323,12 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
+@case(
+    "canceling a wait",
+    "$/cancel_request for a pending wait",
+    "cancel-request.client-still-answered",
+    "terminal",
+)
 async def cancel_wait(fixture: ClientFixture) -> None:
     """Cancel a wait with `$/cancel_request`; it must still get one answer."""
     turn = await terminal_turn(fixture)
@@ -297,48 +337,36 @@ async def cancel_wait(fixture: ClientFixture) -> None:
     waiting = terminal.send_request("wait_for_exit")
     await client.ping()
     client.notify("$/cancel_request", {"requestId": waiting.id})
-    await client.ping(rule=51)
-    await terminal.call("kill", 51)
-    answer = await client.wait_for_answer(waiting, rule=51)
+    await client.ping(rule="cancel-request.client-still-answered")
+    await terminal.call("kill", "cancel-request.client-still-answered")
+    answer = await client.wait_for_answer(waiting, rule="cancel-request.client-still-answered")
     passed = answer.ok or answer.code == -32800
-    fixture.notes.judge(
-        51, passed, answer.summary, f"{answer.summary}; expected a result or -32800", answer.evidence
+    fixture.judge(
+        "cancel-request.client-still-answered",
+        passed,
+        answer.summary,
+        f"{answer.summary}; expected a result or -32800",
+        answer,
     )
-    await terminal.call("release", 51)
+    await terminal.call("release", "cancel-request.client-still-answered")
     await fixture.finish_turn(turn)
 
 
+@case(
+    "terminals that are not advertised",
+    "terminal/create for a client that has none",
+    "file.unadvertised-method",
+)
 async def unadvertised_terminal(fixture: ClientFixture) -> None:
     turn = await fixture.start_turn()
     if turn.client.advertises("terminal"):
-        fixture.notes.add_not_applicable(244, "it advertises them")
+        fixture.add_not_applicable("file.unadvertised-method", "it advertises them")
     else:
         params = {"sessionId": turn.client.responder.session, "command": "true"}
-        answer = await turn.client.call("terminal/create", params, rule=244)
+        answer = await turn.client.call("terminal/create", params, rule="file.unadvertised-method")
         failure = f"terminal/create, which it does not advertise, gave {answer.summary}"
-        fixture.notes.judge(244, answer.code == -32601, "-32601", failure, answer.evidence)
+        fixture.judge("file.unadvertised-method", answer.code == -32601, "-32601", failure, answer)
     await fixture.finish_turn(turn)
-
-
-TERMINAL_CASES: Final = (
-    ClientCase(
-        "terminal lifecycle",
-        "a long command: wait, output, kill, release, and calls after the release",
-        (35, 248, 250, 253, 254, 256, 259),
-        terminal_lifecycle,
-        "terminal",
-    ),
-    ClientCase(
-        "releasing a running command", "its process must end", (255,), release_running_command, "terminal"
-    ),
-    ClientCase("canceling a wait", "$/cancel_request for a pending wait", (51,), cancel_wait, "terminal"),
-    ClientCase(
-        "terminals that are not advertised",
-        "terminal/create for a client that has none",
-        (244,),
-        unadvertised_terminal,
-    ),
-)
 
 
 _PRINT_ENVIRONMENT: Final = (
@@ -348,6 +376,7 @@ _PRINT_ENVIRONMENT: Final = (
 _PRINT_100_BYTES: Final = "import sys; sys.stdout.buffer.write(('é'*49+'ü').encode()); sys.stdout.flush()"
 
 
+@case("command environment", "arguments, a variable, a folder", "terminal.environment", "terminal")
 async def command_environment(fixture: ClientFixture) -> None:
     turn = await terminal_turn(fixture)
     client = turn.client
@@ -357,46 +386,54 @@ async def command_environment(fixture: ClientFixture) -> None:
         fixture,
         client,
         _PRINT_ENVIRONMENT,
-        249,
+        "terminal.environment",
         env=[{"name": "CHECK_VARIABLE", "value": "variable-value"}],
         cwd=str(folder),
         arguments=["two words", "é"],
     )
-    await terminal.call("wait_for_exit", 249)
-    answer = await terminal.call("output", 249)
+    await terminal.call("wait_for_exit", "terminal.environment")
+    answer = await terminal.call("output", "terminal.environment")
     expected = f"variable-value|{folder}|two words|é"
     text = "".join(str(at(answer.result, "output")).split("\n")).replace("\r", "")
     failure = f"expected {expected!r}, the command saw {text!r}"
-    fixture.notes.judge(
-        249, expected in text, "arguments, variable and folder are correct", failure, answer.evidence
+    fixture.judge(
+        "terminal.environment",
+        expected in text,
+        "arguments, variable and folder are correct",
+        failure,
+        answer,
     )
-    await terminal.call("release", 249)
+    await terminal.call("release", "terminal.environment")
     await fixture.finish_turn(turn)
 
 
+@case("exit status of a command", "an exit code, and a signal", "terminal.exit-status", "terminal")
 async def command_exits(fixture: ClientFixture) -> None:
     turn = await terminal_turn(fixture)
     for code, member, expected in (
         ("raise SystemExit(3)", "exitCode", 3),
         ("import os; os.kill(os.getpid(), 9)", "signal", "SIGKILL"),
     ):
-        terminal = await open_terminal(fixture, turn.client, code, 252)
-        answer = await terminal.call("wait_for_exit", 252)
+        terminal = await open_terminal(fixture, turn.client, code, "terminal.exit-status")
+        answer = await terminal.call("wait_for_exit", "terminal.exit-status")
         found = at(answer.result, member)
         passed = found == expected or (
             member == "signal" and isinstance(found, str) and "KILL" in found.upper()
         )
         failure = f"{code!r} gave {answer.summary}; expected {member} {expected!r}"
-        fixture.notes.judge(252, passed, f"{member} {found!r}", failure, answer.evidence)
-        await terminal.call("release", 252)
+        fixture.judge("terminal.exit-status", passed, f"{member} {found!r}", failure, answer)
+        await terminal.call("release", "terminal.exit-status")
     await fixture.finish_turn(turn)
 
 
+@case("output limit", "more than the limit, in characters of two bytes", "terminal.output-limit", "terminal")
 async def output_limit(fixture: ClientFixture) -> None:
     turn = await terminal_turn(fixture)
-    terminal = await open_terminal(fixture, turn.client, _PRINT_100_BYTES, 251, outputByteLimit=15)
-    await terminal.call("wait_for_exit", 251)
-    answer = await terminal.call("output", 251)
+    terminal = await open_terminal(
+        fixture, turn.client, _PRINT_100_BYTES, "terminal.output-limit", outputByteLimit=15
+    )
+    await terminal.call("wait_for_exit", "terminal.output-limit")
+    answer = await terminal.call("output", "terminal.output-limit")
     text, truncated = at(answer.result, "output"), at(answer.result, "truncated")
     passed = (
         isinstance(text, str)
@@ -406,21 +443,29 @@ async def output_limit(fixture: ClientFixture) -> None:
         and len(text.encode()) <= 15
     )
     failure = f"100 bytes with a limit of 15 gave {answer.summary}"
-    fixture.notes.judge(251, passed, "the start was cut between characters", failure, answer.evidence)
-    await terminal.call("release", 251)
+    fixture.judge("terminal.output-limit", passed, "the start was cut between characters", failure, answer)
+    await terminal.call("release", "terminal.output-limit")
     await fixture.finish_turn(turn)
 
 
+@case(
+    "types in terminal/create",
+    "members of wrong types, and null members",
+    "terminal.create-invalid-params terminal.create-null-params",
+    "terminal",
+)
 async def terminal_param_types(fixture: ClientFixture) -> None:
     turn = await terminal_turn(fixture)
     client = turn.client
     created = fixture.folder / "made.txt"
     base: dict[str, Any] = {"sessionId": client.responder.session, "command": "touch", "args": [str(created)]}
     null_members = dict.fromkeys(("env", "cwd", "outputByteLimit", "args"))
-    valid = await client.call("terminal/create", {**base, "command": "true", **null_members}, rule=328)
+    valid = await client.call(
+        "terminal/create", {**base, "command": "true", **null_members}, rule="terminal.create-null-params"
+    )
     if valid.ok or fixture.has_action("allow"):
         failure = f"null for all of them gave {valid.summary}"
-        fixture.notes.judge(328, valid.ok, "null is the default", failure, valid.evidence)
+        fixture.judge("terminal.create-null-params", valid.ok, "null is the default", failure, valid)
     for invalid in (
         {"args": "x"},
         {"args": [1]},
@@ -428,41 +473,16 @@ async def terminal_param_types(fixture: ClientFixture) -> None:
         {"outputByteLimit": "1"},
         {"outputByteLimit": -1},
     ):
-        answer = await client.call("terminal/create", {**base, **invalid}, rule=327)
+        answer = await client.call(
+            "terminal/create", {**base, **invalid}, rule="terminal.create-invalid-params"
+        )
         passed = answer.code == -32602 and not created.exists()
         if passed or not _is_refusal(fixture, answer) or valid.ok:
             failure = f"{invalid} gave {answer.summary}; expected -32602"
-            fixture.notes.judge(327, passed, f"{invalid} gave -32602", failure, answer.evidence)
+            fixture.judge("terminal.create-invalid-params", passed, f"{invalid} gave -32602", failure, answer)
         created.unlink(missing_ok=True)
     if not valid.ok:
-        fixture.notes.add_skipped_part(327, "the other values were not tested: it refuses every terminal")
+        fixture.add_skipped_part(
+            "terminal.create-invalid-params", "the other values were not tested: it refuses every terminal"
+        )
     await fixture.finish_turn(turn)
-
-
-COMMAND_CASES: Final = (
-    ClientCase(
-        "command environment", "arguments, a variable, a folder", (249,), command_environment, "terminal"
-    ),
-    ClientCase("exit status of a command", "an exit code, and a signal", (252,), command_exits, "terminal"),
-    ClientCase(
-        "output limit",
-        "more than the limit, in characters of two bytes",
-        (251,),
-        output_limit,
-        "terminal",
-    ),
-    ClientCase(
-        "types in terminal/create",
-        "members of wrong types, and null members",
-        (327, 328),
-        terminal_param_types,
-        "terminal",
-    ),
-)
-
-
-CASES: Final = (
-    *FILE_CASES,
-    *TERMINAL_CASES,
-    *COMMAND_CASES,
-)

@@ -138,7 +138,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord check agent' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
-            '--only' = 'test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; separated by commas'
+            '--only' = 'test only these rules: prompt.text-block, 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; separated by commas'
             '--skip' = 'do not test these rules'
             '--need' = 'count these rules as broken if they could not be tested'
             '--script' = 'prompts that make the agent act; included: accord, plain'
@@ -156,7 +156,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord check client' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
-            '--only' = 'test only these rules: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; separated by commas'
+            '--only' = 'test only these rules: prompt.text-block, 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; separated by commas'
             '--skip' = 'do not test these rules'
             '--need' = 'count these rules as broken if they could not be tested'
             '--script' = 'arguments that make the client act; included: run, none'
