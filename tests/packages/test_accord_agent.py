@@ -58,6 +58,30 @@ def test_one_command_changes_the_version_and_the_repository(tmp_path: Path) -> N
     assert entry_problems(changed, folder) == []
 
 
+def test_the_release_checklist_finds_what_is_not_ready(tmp_path: Path) -> None:
+    for name in [*release.VERSIONS, "CHANGELOG.md"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    release.metadata(release.VERSIONS, "8.7.6", tmp_path)
+    release.metadata(release.REPOSITORIES, "https://code.test/accord", tmp_path)
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(
+        "# Changelog\n\n## 8.7.6 (2030-01-02)\n\n- New.\n\n## 8.7.5 (2029-01-02)\n\n- Old.\n"
+    )
+    assert release.metadata_problems(tmp_path, "v8.7.6") == []
+    assert release.notes(tmp_path) == "## 8.7.6 (2030-01-02)\n\n- New.\n"
+    changelog.write_text("# Changelog\n\n## 8.7.6 (unreleased)\n")
+    init = tmp_path / "src" / "accord" / "__init__.py"
+    init.write_text(init.read_text().replace("8.7.6", "8.7.5"))
+    release.metadata(release.REPOSITORIES, f"{release.EXAMPLE_ADDRESS}accord", tmp_path)
+    assert release.metadata_problems(tmp_path, "v8.7.5") == [
+        "src/accord/__init__.py does not have 8.7.6; run `release.py metadata`",
+        "the repository is https://example.org/accord; run `release.py metadata --repository URL`",
+        "the tag v8.7.5 is not v8.7.6",
+        "CHANGELOG.md begins with '## 8.7.6 (unreleased)', not `## 8.7.6 (YYYY-MM-DD)`",
+    ]
+
+
 def test_the_registry_entry_is_valid() -> None:
     assert entry_problems(entry(), FOLDER) == []
 
