@@ -5,7 +5,7 @@ Every message to a client is checked against the schema, because the gateway is 
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,12 +49,13 @@ class MemoryClientConnection:
         for body in held:
             self.transport.send(body)
 
-    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        self.sent.append((frame, stream))
-        if self._held is not None:
-            self._held.append(frame.body)
-        else:
-            self.transport.send(frame.body)
+    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        for frame in frames:
+            self.sent.append((frame, stream))
+            if self._held is not None:
+                self._held.append(frame.body)
+            else:
+                self.transport.send(frame.body)
 
     def end(self, code: int, reason: str) -> None:
         self.client.on_closed(reason)

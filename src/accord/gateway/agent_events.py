@@ -91,7 +91,7 @@ class AgentEvents:
             return
         outgoing = OutgoingFrame(frame)
         if type(notification.update) in _MESSAGE_UPDATES and session.replay_buffer is None:  # the common case
-            session.log.append_one(cast(SessionUpdate, notification.update))
+            session.log.append_one(notification.update)  # type: ignore[arg-type]  # no cast on the hot path
             if session.clients:
                 self._gateway.post_in_batch(session.clients, outgoing, session.id)
             return

@@ -5,7 +5,11 @@ The HTTP server knows sockets, streams and resumption, but of ACP only the envel
 knows ACP but not sockets: a connection that drops and resumes is one connection to it.
 """
 
+from collections.abc import Sequence
+from struct import Struct as BinaryFormat
 from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from accord.gateway.access.access_tokens import TokenRights
 from accord.wire.envelope import Envelope, RequestId
@@ -13,6 +17,7 @@ from accord.wire.envelope import Envelope, RequestId
 # A WebSocket frame has a length field of 7, 16 or 64 bits.
 _MIN_16_BIT_LENGTH: Final = 126
 _MIN_64_BIT_LENGTH: Final = 1 << 16
+_head_with_16_bits = BinaryFormat(">HH").pack
 
 
 MAX_UNSENT_HISTORY: Final = 1 << 20
@@ -26,53 +31,41 @@ class IncomingFrame(NamedTuple):
     envelope: Envelope
 
 
-class OutgoingFrame:
+class OutgoingFrame(Struct, eq=False, gc=False):
     """One frame for any number of clients. Each wire form is encoded once, on first use."""
 
-    __slots__ = ("_event_form", "_websocket_form", "body")
+    body: bytes
+    """The JSON-RPC object without a line end."""
+    websocket_form: bytes = b""
+    """The frame as one unmasked WebSocket text frame; empty before `to_websocket`."""
+    _event_form: bytes = b""
 
-    def __init__(self, body: bytes) -> None:
-        self.body: bytes = body
-        """The JSON-RPC object without a line end."""
-        self._websocket_form: bytes | None = None
-        self._event_form: bytes | None = None
-
-    @property
-    def websocket(self) -> bytes:
-        """The frame as one unmasked WebSocket text frame."""
-        encoded = self._websocket_form
-        if encoded is None:
-            encoded = self._websocket_form = _text_frame(self.body)
-        return encoded
+    def to_websocket(self) -> bytes:
+        """Return the WebSocket form."""
+        size = len(self.body)
+        if size < _MIN_16_BIT_LENGTH:
+            head = bytes((0x81, size))
+        elif size < _MIN_64_BIT_LENGTH:
+            head = _head_with_16_bits(0x817E, size)
+        else:
+            head = b"\x81\x7f" + size.to_bytes(8, "big")
+        self.websocket_form = form = head + self.body
+        return form
 
     @property
     def event(self) -> bytes:
         """The frame as the data of a server-sent event, without an id line."""
-        encoded = self._event_form
-        if encoded is None:
+        if not self._event_form:
             # A bare CR is whitespace in JSON but ends a line in an event stream.
-            encoded = self._event_form = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
-        return encoded
+            self._event_form = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
+        return self._event_form
 
 
-class CallFrame(OutgoingFrame):
+class CallFrame(OutgoingFrame, eq=False, gc=False, kw_only=True):
     """A request to clients, or a response to one."""
 
-    __slots__ = ("id", "is_request")
-
-    def __init__(self, body: bytes, id: RequestId, *, is_request: bool = False) -> None:
-        super().__init__(body)
-        self.id: RequestId = id
-        self.is_request: bool = is_request
-
-
-def _text_frame(body: bytes) -> bytes:
-    size = len(body)
-    if size < _MIN_16_BIT_LENGTH:
-        return bytes((0x81, size)) + body
-    if size < _MIN_64_BIT_LENGTH:
-        return b"\x81\x7e" + size.to_bytes(2, "big") + body
-    return b"\x81\x7f" + size.to_bytes(8, "big") + body
+    id: RequestId
+    is_request: bool = False
 
 
 class ClientConnection(Protocol):
@@ -88,10 +81,10 @@ class ClientConnection(Protocol):
         """Bytes passed to `send` that have not been written yet."""
         ...
 
-    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Queue a frame. Never blocks, never raises.
+    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        """Queue frames. Never blocks, never raises.
 
-        `stream` is the session whose event stream carries the frame; None is the connection's own stream. A
+        `stream` is the session whose event stream carries the frames; None is the connection's own stream. A
         WebSocket carries all of them.
         """
         ...

@@ -71,7 +71,7 @@ class Gateway:
         """Set while the gateway only waits for running turns to end."""
         self.clock: Clock = clock
         self._idle_seconds = idle
-        self._queue: list[tuple[Iterable[GatewayClient], OutgoingFrame, str | None]] = []
+        self._queue: list[tuple[Iterable[GatewayClient], list[OutgoingFrame], str | None]] = []
         self._flushing = False
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
         self.tasks: OwnedTasks = OwnedTasks()
@@ -141,7 +141,7 @@ class Gateway:
 
     def post(self, clients: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None) -> None:
         """Send a frame to these clients after everything logged before it is committed."""
-        self._queue.append((clients, frame, stream))
+        self.post_in_batch(clients, frame, stream)
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
@@ -150,17 +150,22 @@ class Gateway:
         self, clients: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None
     ) -> None:
         """Like `post`, but without scheduling a flush: the end of the batch flushes."""
-        self._queue.append((clients, frame, stream))
+        if self._queue:
+            last_clients, frames, last_stream = self._queue[-1]
+            if last_clients is clients and last_stream == stream:
+                frames.append(frame)
+                return
+        self._queue.append((clients, [frame], stream))
 
     def flush(self) -> None:
         """Commit the session logs, then send the queued frames."""
         self._flushing = False
         queue, self._queue = self._queue, []
         self.sessions.logs.commit()
-        for clients, frame, stream in queue:
+        for clients, frames, stream in queue:
             for client in clients:
                 if client.connected:
-                    client.connection.send(frame, stream)
+                    client.connection.send(frames, stream)
 
     def send_update(
         self, session: LiveSession, update: SessionUpdate, clients: Iterable[GatewayClient]

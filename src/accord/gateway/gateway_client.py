@@ -128,7 +128,7 @@ class ClientCall:
         self.client.forget_request(self.id)
         # The responses to these open a session, so the client reads the connection's own stream.
         opens = self.method in ("session/new", "session/load", "session/fork")
-        self.client.post(CallFrame(body, self.id), None if opens else self.session_id)
+        self.client.post(CallFrame(body, id=self.id), None if opens else self.session_id)
 
     def answer_value(self, value: Any, body: bytes | None = None) -> None:
         """Send a value as the result, without the options that the client does not support.

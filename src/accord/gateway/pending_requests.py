@@ -80,7 +80,7 @@ class PendingRequest:
         self.since: str = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.shown_to: list[GatewayClient] = []
         body = encode(Request(number, method, Raw(raw_params) if raw_params else UNSET))
-        self.frame: CallFrame = CallFrame(body, number, is_request=True)
+        self.frame: CallFrame = CallFrame(body, id=number, is_request=True)
 
     @property
     def stream_session_id(self) -> str | None:

@@ -15,11 +15,16 @@ from msgspec import Struct
 
 from accord.errors import StoreError, UsageError
 from accord.schema import SessionUpdate
+from accord.schema.codec import encode
 from accord.session import Event
-from accord.store.records import EVENT, as_event, event_payload, value_payload
-from accord.store.session_summary import SummaryEffect, effect_of
+from accord.store.records import EVENT, as_event, event_payload, is_logged_unchanged, value_payload
+from accord.store.session_summary import EFFECTS, SummaryEffect, effect_of
 
 LOG = getLogger("accord.store")
+_PLAIN_EFFECTS: dict[type, SummaryEffect] = {
+    kind: effect for kind, effect in EFFECTS.items() if is_logged_unchanged(kind)
+}
+"""The effects of the frequent events, which are logged as they are."""
 
 
 class PendingRecord(Struct, gc=False):
@@ -108,8 +113,10 @@ class Journal:
         """
         records: list[PendingRecord] = []
         for item in items:
-            event = as_event(item)
-            if event is not None:
+            effect = _PLAIN_EFFECTS.get(type(item))
+            if effect is not None:
+                records.append(PendingRecord(EVENT, encode(item), effect))
+            elif (event := as_event(item)) is not None:
                 records.append(PendingRecord(EVENT, event_payload(event), effect_of(event)))
         self._add(records)
 

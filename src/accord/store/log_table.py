@@ -4,6 +4,8 @@ Imported on first use.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from sqlite3 import Connection
 from typing import Final, NamedTuple
 
@@ -49,20 +51,30 @@ def write_records(
 ) -> int:
     """Insert records in as few rows as possible. Returns their size in bytes."""
     rows: list[tuple[int, int, int, str, bytes]] = []
-    payloads: list[bytes] = []
-    kind, size, written = entries[0].kind, 0, 0
-    for entry in [*entries, None]:
-        if entry is None or entry.kind != kind or (payloads and size + len(entry.data) > ROW_LIMIT):
-            rows.append((key_of(log, first), len(payloads), time, kind, json_array(payloads)))
+    written = 0
+    for kind, group in groupby(entries, attrgetter("kind")):
+        for payloads in _split_rows([entry.data for entry in group]):
+            data = json_array(payloads)
+            rows.append((key_of(log, first), len(payloads), time, kind, data))
             first += len(payloads)
-            written += size
-            payloads, size = [], 0
-        if entry is not None:
-            kind = entry.kind
-            payloads.append(entry.data)
-            size += len(entry.data)
+            written += len(data) - len(payloads) - 1  # without brackets and commas
     connection.executemany("INSERT INTO records (key, length, time, kind, data) VALUES (?, ?, ?, ?, ?)", rows)
     return written
+
+
+def _split_rows(payloads: list[bytes]) -> Iterator[list[bytes]]:
+    if sum(map(len, payloads)) <= ROW_LIMIT:
+        yield payloads
+        return
+    row: list[bytes] = []
+    size = 0
+    for payload in payloads:
+        if row and size + len(payload) > ROW_LIMIT:
+            yield row
+            row, size = [], 0
+        row.append(payload)
+        size += len(payload)
+    yield row
 
 
 def read_records(

@@ -115,6 +115,11 @@ _EVENT_LIST: Final = list[_KNOWN_EVENT]
 _PAYLOADS: Final = list[Raw]
 
 
+def is_logged_unchanged(kind: type) -> bool:
+    """Whether items of this type are events, and their payload is the item itself."""
+    return kind not in _TO_EVENT and kind not in _STORED_FORMS
+
+
 def as_event(item: Event | SessionUpdate) -> Event | None:
     """The event to log for an update; None for a notice, which is not part of the history."""
     convert = _TO_EVENT.get(type(item))
@@ -192,7 +197,7 @@ def _joined_array(groups: list[RecordGroup]) -> bytes:
 
 def json_array(payloads: list[bytes] | list[Raw]) -> bytes:
     """The JSON array of some payloads."""
-    return b"[" + b",".join([bytes(payload) for payload in payloads]) + b"]"
+    return b"[" + b",".join(payloads) + b"]"
 
 
 def _parse_or_none(data: bytes) -> Any:

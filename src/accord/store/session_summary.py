@@ -96,7 +96,7 @@ SummaryEffect: TypeAlias = (
 """How a record changes the summary: activity within a turn, the start or end of a turn, or the values it
 holds."""
 
-_EFFECTS: Final[dict[type[Struct], Literal["activity", "turn_edge"]]] = {
+EFFECTS: Final[dict[type[Struct], Literal["activity", "turn_edge"]]] = {
     UserMessageChunk: "activity",
     AgentMessageChunk: "activity",
     AgentThoughtChunk: "activity",
@@ -107,7 +107,7 @@ _EFFECTS: Final[dict[type[Struct], Literal["activity", "turn_edge"]]] = {
     TurnEnded: "turn_edge",
 }
 _EFFECTS_BY_TAG: Final[dict[str, SummaryEffect]] = {
-    str(kind.__struct_config__.tag): effect for kind, effect in _EFFECTS.items()
+    str(kind.__struct_config__.tag): effect for kind, effect in EFFECTS.items()
 }
 _VALUE_TAGS: Final = frozenset(
     {str(kind.__struct_config__.tag) for kind in (SessionOpened, SessionInfoUpdate)}
@@ -123,7 +123,7 @@ _TAGS: Final = list[_Tag]
 
 def effect_of(event: Event) -> SummaryEffect:
     """How an event changes the summary."""
-    effect = _EFFECTS.get(type(event))  # type: ignore[arg-type]  # an Unknown has no effect
+    effect = EFFECTS.get(type(event))  # type: ignore[arg-type]  # an Unknown has no effect
     if effect is None and isinstance(event, SessionOpened | SessionInfoUpdate):
         return event
     return effect

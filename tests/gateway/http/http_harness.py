@@ -65,11 +65,10 @@ class EchoHandler:
     def send(self, members: dict[str, Any], stream: str | None = None) -> None:
         """Send a message of the agent."""
         body = json.dumps({"jsonrpc": "2.0", **members}).encode()
-        is_call = "id" in members
-        frame = (
-            CallFrame(body, members["id"], is_request="method" in members) if is_call else OutgoingFrame(body)
-        )
-        self.connection.send(frame, stream)
+        frame = OutgoingFrame(body)
+        if "id" in members:
+            frame = CallFrame(body, id=members["id"], is_request="method" in members)
+        self.connection.send((frame,), stream)
 
     def on_closed(self, reason: str) -> None:
         self.reasons.append(reason)

@@ -62,9 +62,9 @@ class ClientBridge:
             outgoing = (
                 OutgoingFrame(frame)
                 if envelope.id is UNSET
-                else CallFrame(frame, envelope.id, is_request=is_request)
+                else CallFrame(frame, id=envelope.id, is_request=is_request)
             )
-            self._connection.send(outgoing, stream)
+            self._connection.send((outgoing,), stream)
 
     def on_frames(self, frames: list[IncomingFrame]) -> None:
         """Pass frames of the client to the agent."""

@@ -7,6 +7,7 @@ wait.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from accord.gateway.client_connection import OutgoingFrame
@@ -58,10 +59,10 @@ class FrameStream:
         """When a frame last left or none waited; None before the first check."""
         self._last_check = (0, 0)
 
-    def queue(self, frame: OutgoingFrame) -> None:
-        """Queue one frame; `flush` writes it."""
-        self.waiting.append(frame)
-        self.waiting_bytes += len(frame.body)
+    def queue(self, frames: Sequence[OutgoingFrame]) -> None:
+        """Queue frames; `flush` writes them."""
+        self.waiting.extend(frames)
+        self.waiting_bytes += sum([len(frame.body) for frame in frames])
 
     @property
     def unsent(self) -> int:
@@ -77,18 +78,17 @@ class FrameStream:
     def flush(self) -> tuple[int, int]:
         """Write what the outlet takes. Return the number of frames and bytes."""
         outlet, waiting = self.outlet, self.waiting
-        if outlet is None or not waiting:
-            return 0, 0
-        if len(waiting) == 1:
-            return self._flush_one(outlet)
         frames = size = 0
-        while waiting and outlet.ready:
-            batch: list[OutgoingFrame] = []
-            batch_bytes = 0
-            while waiting and batch_bytes < BATCH_BYTES:
-                frame = waiting.popleft()
-                batch_bytes += len(frame.body)
-                batch.append(frame)
+        while outlet is not None and waiting and outlet.ready:
+            if self.waiting_bytes <= BATCH_BYTES:
+                batch, batch_bytes = list(waiting), self.waiting_bytes
+                waiting.clear()
+            else:
+                batch, batch_bytes = list[OutgoingFrame](), 0
+                while waiting and batch_bytes < BATCH_BYTES:
+                    frame = waiting.popleft()
+                    batch_bytes += len(frame.body)
+                    batch.append(frame)
             first = self.count + 1
             self.count += len(batch)
             self.waiting_bytes -= batch_bytes
@@ -97,25 +97,10 @@ class FrameStream:
             frames += len(batch)
             size += batch_bytes
             outlet.write(batch, first)
-        self._backlog_bytes = min(self._backlog_bytes, self.waiting_bytes)
-        self._trim_written()
-        return frames, size
-
-    def _flush_one(self, outlet: FrameOutlet) -> tuple[int, int]:
-        """The common case: a single frame."""
-        if not outlet.ready:
-            return 0, 0
-        frame = self.waiting.popleft()
-        size = self.waiting_bytes
-        self.count += 1
-        self.waiting_bytes = self._backlog_bytes = 0
-        self.written.append(frame)
-        self.written_bytes += size
-        outlet.write([frame], self.count)
-        config = self._config
-        if len(self.written) > config.resume_frames or self.written_bytes > config.resume_bytes:
+        if frames:
+            self._backlog_bytes = min(self._backlog_bytes, self.waiting_bytes)
             self._trim_written()
-        return 1, size
+        return frames, size
 
     def missing_count(self, received: int) -> int | None:
         """Return how many frames after `received` are no longer kept; None for an invalid number."""

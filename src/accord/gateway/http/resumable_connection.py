@@ -8,7 +8,7 @@ connection waits in the same way.
 import logging
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from accord.gateway.access.access_tokens import TokenRights
@@ -55,7 +55,7 @@ class ResumableConnection(ABC):
         """All its streams."""
 
     @abstractmethod
-    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
+    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
         """See `ClientConnection.send`."""
 
     @property
@@ -89,6 +89,11 @@ class ResumableConnection(ABC):
             metrics.frames_in += len(frames)
             metrics.bytes_in += sum(len(frame.body) for frame in frames)
             self.handler.on_frames(frames)
+
+    def _flush_soon(self) -> None:
+        if not self.needs_flush:
+            self.needs_flush = True
+            self._connections.flush_soon(self)
 
     def flush(self) -> None:
         """Write what the sockets take, then check the size of the rest."""
@@ -205,26 +210,10 @@ class WebSocketClientConnection(ResumableConnection):
         """Whether the client acknowledges or has resumed."""
         return self._stream.acknowledges
 
-    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        if self.ended:
-            return
-        self._stream.queue(frame)
-        if not self.needs_flush:
-            self.needs_flush: bool = True
-            self._connections.flush_soon(self)
-
-    def flush(self) -> None:
-        self.needs_flush = False
-        if self.ended:
-            return
-        stream = self._stream
-        frames, size = stream.flush()
-        if frames:
-            metrics = self._connections.metrics
-            metrics.frames_out += frames
-            metrics.bytes_out += size
-        if stream.waiting_bytes or self._buffered.size:
-            self._check_buffer(stream.waiting_bytes)
+    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        if not self.ended:
+            self._stream.queue(frames)
+            self._flush_soon()
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
         """Carry the connection on this socket, after the client's last received message."""
@@ -297,7 +286,11 @@ class HttpStreamConnection(ResumableConnection):
         """Stop waiting for the answer to `initialize`."""
         self._initialize = None
 
-    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
+    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        for frame in frames:
+            self._send_one(frame, stream)
+
+    def _send_one(self, frame: OutgoingFrame, stream: str | None) -> None:
         if self.ended:
             return
         if isinstance(frame, CallFrame):
@@ -314,10 +307,8 @@ class HttpStreamConnection(ResumableConnection):
         if target is None:
             self._overflow(f"more than {self._config.streams} unread event streams")
             return
-        target.queue(frame)
-        if not self.needs_flush:
-            self.needs_flush: bool = True
-            self._connections.flush_soon(self)
+        target.queue((frame,))
+        self._flush_soon()
 
     def stream(self, session: str | None) -> FrameStream | None:
         """Return the stream of a session, created if needed; None if there are too many."""
@@ -348,9 +339,7 @@ class HttpStreamConnection(ResumableConnection):
         """Carry the stream on this response."""
         self.detached_since = None
         stream.attach(outlet, received)
-        if not self.needs_flush:
-            self.needs_flush = True
-            self._connections.flush_soon(self)
+        self._flush_soon()
 
     def mark_active(self) -> None:
         """Restart the grace time of a client without an open stream."""

@@ -121,7 +121,7 @@ class WebSocketMessages:
             self._socket.send_unnumbered(encode(Notification(ACK_METHOD, {"received": connection.received})))
 
     def _send_error(self, id: RequestId, error: RpcError) -> None:
-        self._socket.connection.send(OutgoingFrame(encode_failure(id, error)), None)
+        self._socket.connection.send((OutgoingFrame(encode_failure(id, error)),), None)
 
     def _handle_own_message(self, envelope: Envelope) -> None:
         """Handle a message about the connection itself, which is not numbered."""
@@ -241,16 +241,13 @@ class WebSocket(asyncio.Protocol):
     def write(self, frames: list[OutgoingFrame], first: int) -> None:
         transport = self._transport
         if transport is not None and not transport.is_closing():  # where it is, uvloop would raise
-            if len(frames) == 1:
-                transport.write(frames[0].websocket)
-            else:
-                transport.writelines([frame.websocket for frame in frames])
+            transport.writelines([frame.websocket_form or frame.to_websocket() for frame in frames])
 
     def send_unnumbered(self, body: bytes) -> None:
         """Send a message about the connection itself, without a number."""
         transport = self._transport
         if transport is not None and self._closing_since is None and not transport.is_closing():
-            transport.write(OutgoingFrame(body).websocket)
+            transport.write(OutgoingFrame(body).to_websocket())
 
     def close(self, code: int, reason: str) -> None:
         if self._closing_since is not None or self._transport is None:
