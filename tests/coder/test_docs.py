@@ -13,7 +13,7 @@ import pytest
 from tests.cli.agent_process import environment
 
 from accord.cli.agent_command import MODES, _parser
-from accord.coder.context import context_window, system_prompt, user_prompt
+from accord.coder.context import compaction, system_prompt, user_prompt
 from accord.coder.models.credentials import credentials_file
 from accord.coder.models.rehearsal_model import parse_steps
 from accord.coder.permissions.permission_settings import permission_settings
@@ -108,7 +108,7 @@ def test_documented_context_limits_match_the_code() -> None:
         f"of more than {limits.resource_chars:,} characters",
         f"up to {limits.images}, each up to {limits.image_bytes // 1024**2} MiB, "
         f"{limits.images_bytes // 1024**2} MiB together",
-        f"{context_window.ASSUMED_SIZE:,} tokens",
+        f"{compaction.ASSUMED_SIZE:,} tokens",
         f"{user_prompt.TITLE_LIMIT} characters at most",
         f"about {round(prompt_size / 1000)} kB",
     ):

@@ -17,9 +17,7 @@ from accord.coder.models.model_name import ModelName
 from accord.errors import StoreError
 from accord.policy.request import MODES, Mode
 from accord.schema.content import Usage as TurnUsage
-from accord.schema.updates import Cost, PlanEntry, SessionUpdate, UsageUpdate
-from accord.session import Event
-from accord.session.events import TurnCancelling, TurnStarted, turn_ended
+from accord.schema.updates import Cost, PlanEntry, UsageUpdate
 from accord.store.journal import Journal
 from accord.store.records import LogRecord
 
@@ -148,13 +146,12 @@ class CoderSession:
         self.mcp: McpHost | None = None
         self._runtime: SessionRuntime | None = None
         self._runtime_lock = asyncio.Lock()
-        self._turn: Turn | None = None
+        self.logged_turn: Turn | None = None
         """The turn whose end is not logged yet."""
         if stored.choices is not None:
             self.effort = stored.choices.effort
-        self._unlogged = False
         agent_session.data = self
-        agent_session.on_update = self.log
+        agent_session.on_update = journal.append  # logged before it is sent
 
     @property
     def id(self) -> str:
@@ -166,33 +163,14 @@ class CoderSession:
 
     # -- log -------------------------------------------------------------------------------------------------
 
-    def log(self, update: SessionUpdate) -> None:
-        """Log an update before it is sent to the client."""
-        if not self._unlogged:
-            self.journal.append(update)
-
     @contextmanager
     def unlogged(self) -> Generator[None]:
         """Send updates that are in the log already."""
-        self._unlogged = True
+        listener, self.agent_session.on_update = self.agent_session.on_update, None
         try:
             yield
         finally:
-            self._unlogged = False
-
-    def log_turn_start(self, turn: "Turn") -> None:
-        """Log a prompt. First log the end of an earlier turn that was answered but has not stopped yet."""
-        unfinished, self._turn = self._turn, turn
-        if unfinished is not None:
-            self.journal.append(TurnCancelling(), turn_ended("cancelled"))
-        self.journal.append(TurnStarted(turn.blocks))
-
-    def log_turn_end(self, turn: "Turn", *events: Event) -> None:
-        """Log the end of a turn, unless it is logged already or the session is closed."""
-        if self._turn is turn:
-            self._turn = None
-            if not self.journal.closed:
-                self.journal.append(*events)
+            self.agent_session.on_update = listener
 
     def add_usage(self, usage: RequestUsage) -> None:
         """Add the usage of one model request and log it."""

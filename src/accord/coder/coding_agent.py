@@ -3,8 +3,8 @@
 Loaded before `initialize` is answered: keep heavy imports out. Models and tools load in a thread afterwards.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, cast
 
 from accord import __version__
 from accord.agent.agent_session import AgentSession
@@ -18,10 +18,6 @@ from accord.schema.content import PromptResponse
 from accord.schema.initialize import InitializeRequest, InitializeResponse
 from accord.schema.methods import AGENTAO_ASK_USER, AGENTAO_SET_MODEL
 from accord.wire.transport import Transport
-
-if TYPE_CHECKING:
-    from accord.coder.session_lifecycle import SessionLifecycle
-    from accord.schema.session_requests import ListSessionsRequest, ListSessionsResponse
 
 EXTENSIONS: Final = "_agentao.cn/extensions"
 
@@ -95,13 +91,13 @@ def coding_agent(resources: CoderResources) -> Agent:
     agent.on("initialize")(service.initialize)
     agent.authenticate(resources.sign_in.authenticate)
     agent.logout(resources.sign_in.logout)
-    agent.new_session(service.new)
-    agent.load_session(service.load)
-    agent.resume_session(service.resume)
-    agent.fork_session(service.fork)
-    agent.close_session(service.close)
-    agent.list_sessions(service.list)
-    agent.delete_session(service.delete)
+    agent.new_session(service.session_handler("new"))
+    agent.load_session(service.session_handler("load"))
+    agent.resume_session(service.session_handler("resume"))
+    agent.fork_session(service.session_handler("fork"))
+    agent.close_session(service.session_handler("close"))
+    agent.list_sessions(service.session_handler("list"))
+    agent.delete_session(service.session_handler("delete"))
     agent.prompt(service.prompt)
     agent.set_mode(service.set_mode)
     agent.set_config_option(service.set_config_option)
@@ -115,38 +111,21 @@ class _Service:
     def __init__(self, resources: CoderResources) -> None:
         self._resources = resources
 
-    @property
-    def _sessions(self) -> "SessionLifecycle":
-        from accord.coder.session_lifecycle import SessionLifecycle
+    def session_handler(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """The method of this name of `SessionLifecycle`."""
 
-        return SessionLifecycle(self._resources)
+        async def handle(*arguments: Any) -> Any:
+            from accord.coder.session_lifecycle import SessionLifecycle
+
+            return await getattr(SessionLifecycle(self._resources), name)(*arguments)
+
+        return handle
 
     def initialize(self, request: InitializeRequest, call: ClientRequest) -> InitializeResponse:
         call.after_answer(self._resources.preload)
         answer = call.connection.describe()
         answer.meta = {EXTENSIONS: META[EXTENSIONS]}  # where Agentao clients look for it
         return answer
-
-    async def new(self, session: AgentSession) -> None:
-        await self._sessions.new(session)
-
-    async def load(self, session: AgentSession) -> None:
-        await self._sessions.load(session)
-
-    async def resume(self, session: AgentSession) -> None:
-        await self._sessions.resume(session)
-
-    async def fork(self, session: AgentSession, source_id: str) -> None:
-        await self._sessions.fork(session, source_id)
-
-    async def close(self, session: AgentSession) -> None:
-        await self._sessions.close(session)
-
-    async def list(self, request: "ListSessionsRequest", call: ClientRequest) -> "ListSessionsResponse":
-        return await self._sessions.list(request, call)
-
-    async def delete(self, session_id: str, call: ClientRequest) -> None:
-        await self._sessions.delete(session_id, call)
 
     async def prompt(self, turn: Turn) -> PromptResponse:
         from accord.coder.session_runtime import answer_prompt

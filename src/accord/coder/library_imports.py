@@ -23,7 +23,6 @@ _FORMAT_MODULES: Final[dict[Kind, str]] = {
     "google": "accord.coder.models.gemini",
 }
 _PROVIDER_REQUEST: Final = "accord.coder.models.provider_request"
-_HTTP: Final = "accord.coder.models.model_http"
 _MCP_CONNECTION: Final = "accord.coder.mcp.server_connection"
 
 
@@ -117,7 +116,7 @@ class _BackgroundImport:
 
 def _load_provider(kind: Kind) -> None:
     preload_provider(kind)
-    import_module(_HTTP).ssl_context()
+    import_module(_PROVIDER_REQUEST).ssl_context()
 
 
 def _load_mcp() -> None:

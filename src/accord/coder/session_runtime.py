@@ -18,7 +18,7 @@ from accord.coder.context.context_budget import ContextBudget
 from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
-from accord.coder.loop import AgentLoop
+from accord.coder.loop import TURN_CANCELLED, AgentLoop
 from accord.coder.model_history import ModelHistory, Part, UserMessage, note_message, without_refused_prompt
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.permissions.permission_gate import PermissionGate
@@ -34,11 +34,10 @@ from accord.coder.resources import write_stderr
 from accord.coder.shell_jobs import BackgroundJobs
 from accord.coder.slash_commands import ModelPrompt
 from accord.coder.subagent_loop import create_delegate
-from accord.coder.tool_runner import ToolRunner
+from accord.coder.tool_runner import ToolRunner, TurnOutput
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.tool import Tool
 from accord.coder.tools.tool_context import SetPlan, ToolContext
-from accord.coder.turn_output import TurnOutput
 from accord.coder.user_questions import question_asker
 from accord.coder.web_client import WebAccess
 from accord.errors import (
@@ -56,7 +55,8 @@ from accord.policy.policy import Policy
 from accord.policy.request import SessionDirectories
 from accord.schema.content import PromptResponse, StopReason, TextContent
 from accord.schema.updates import PlanEntry
-from accord.session.events import TurnCancelling, turn_ended, turn_failed
+from accord.session import Event
+from accord.session.events import TurnCancelling, TurnStarted, turn_ended, turn_failed
 
 _COMMAND_TOOLS: Final = ("bash", "job")
 
@@ -344,32 +344,41 @@ async def answer_prompt(turn: Turn) -> PromptResponse:
     usage = UsageTotal()
     history_length = len(session.history.messages)
     try:
-        session.log_turn_start(turn)
-        reason = await _run_turn(turn, session, usage)
-        session.log_turn_end(turn, turn_ended(reason, usage.turn_usage()))
+        _log_start(turn, session)
+        runtime: SessionRuntime = await session.runtime()
+        reason = await runtime.run_turn(turn, usage)
+        _log_end(turn, session, turn_ended(reason, usage.turn_usage()))
     except asyncio.CancelledError:
         if len(session.history.messages) == history_length and turn.command is None:
             _keep_cancelled_prompt(turn, session)
-        session.log_turn_end(turn, TurnCancelling(), turn_ended("cancelled", usage.turn_usage()))
+        _log_end(turn, session, TurnCancelling(), turn_ended("cancelled", usage.turn_usage()))
         reason = "cancelled"  # the response still reports the usage
     except Exception as error:  # noqa: BLE001 - the top of a turn: the prompt is answered in any case
         reported = _protocol_error(error)
         with suppress(StoreError):  # a log that cannot be written is the error itself, or was reported before
-            session.log_turn_end(turn, turn_failed(reported))
+            _log_end(turn, session, turn_failed(reported))
         raise reported from None
     return PromptResponse(reason, usage=usage.turn_usage() or UNSET)
 
 
-async def _run_turn(turn: Turn, session: CoderSession, usage: UsageTotal) -> StopReason:
-    runtime: SessionRuntime = await session.runtime()
-    return await runtime.run_turn(turn, usage)
+def _log_start(turn: Turn, session: CoderSession) -> None:
+    """Log a prompt. First log the end of an earlier turn that was answered but has not stopped yet."""
+    unfinished, session.logged_turn = session.logged_turn, turn
+    if unfinished is not None:
+        session.journal.append(TurnCancelling(), turn_ended("cancelled"))
+    session.journal.append(TurnStarted(turn.blocks))
+
+
+def _log_end(turn: Turn, session: CoderSession, *events: Event) -> None:
+    """Log the end of a turn, unless it is logged already or the session is closed."""
+    if session.logged_turn is turn:
+        session.logged_turn = None
+        if not session.journal.closed:
+            session.journal.append(*events)
 
 
 def _keep_cancelled_prompt(turn: Turn, session: CoderSession) -> None:
     """Keep a prompt that was canceled before the model saw it: the user may refer to it."""
-    from accord.coder.context.user_prompt import parts_of
-    from accord.coder.loop import TURN_CANCELLED
-
     session.history.add(UserMessage(parts_of(turn.blocks, sees_images=False)), note_message(TURN_CANCELLED))
 
 

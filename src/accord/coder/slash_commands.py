@@ -94,7 +94,7 @@ def _attached_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:
 
 async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
     """`/compact`: compact the model's context now. `text` names what to keep."""
-    from accord.coder.context.context_budget import describe_compaction
+    from accord.coder.context.compaction import describe_compaction
 
     history = runtime.session.history
     if not history.messages:

@@ -8,25 +8,67 @@ resolved immediately before execution, because earlier calls may have changed wh
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
 
-from accord.agent.tool_call_scope import PermissionAnswer
+from accord.agent.tool_call_scope import Location, PermissionAnswer
 from accord.coder.model_history import INTERRUPTED, ToolResult, ToolUse, result_message
 from accord.coder.models.model import ToolSpec
 from accord.coder.tools.tool import PreparedCall, Report, Tool, ToolFailure, ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.turn_output import ToolCallOutput, TurnOutput
 from accord.errors import AccordError
 from accord.policy.request import Decision
 from accord.schema.client_requests import PermissionOption
-from accord.schema.content import Content, TextContent, ToolCallContent
+from accord.schema.content import Content, TextContent, ToolCallContent, ToolKind
 
 if TYPE_CHECKING:
     from accord.coder.permissions.permission_gate import AskPermission, PermissionGate
+
+
+class ToolCallOutput(Protocol):
+    """A tool call as the client sees it. `ToolCallScope` implements it."""
+
+    @property
+    def open(self) -> bool: ...
+    async def __aenter__(self) -> "ToolCallOutput": ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    async def start(self) -> None: ...
+    async def fail(self, reason: str | None = None) -> None: ...
+    async def replace(self, content: Iterable[ToolCallContent]) -> None: ...
+    async def locations(self, *file_locations: Location) -> None: ...
+    async def title(self, title: str) -> None: ...
+    async def ask_permission(self, options: Sequence[PermissionOption]) -> PermissionAnswer: ...
+    async def finish(
+        self,
+        *,
+        content: Iterable[ToolCallContent] | None = None,
+        raw_output: Any = ...,
+        locations: Iterable[Location] | None = None,
+        failed: bool = False,
+    ) -> None: ...
+
+
+class TurnOutput(Protocol):
+    """Where a loop sends its output: the turn of a user (`Turn`), or the parent's tool call."""
+
+    async def say(self, content: str) -> None: ...
+    async def think(self, content: str) -> None: ...
+    async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None: ...
+    def tool_call(
+        self,
+        title: str,
+        *,
+        kind: ToolKind | None = None,
+        name: str | None = None,
+        locations: Iterable[Location] = (),
+        raw_input: Any = ...,
+    ) -> ToolCallOutput: ...
 
 
 _ALIASES: Final = {

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from tests.coder.context.scripted_model import SUMMARY, Scripted, turn, turns
 
-from accord.coder.context.context_budget import CompactionInput, CompactionResult, compact
-from accord.coder.context.context_window import CompactionBreaker, ContextWindow, estimate
+from accord.coder.context.compaction import CompactionInput, CompactionResult, compact, request_limit
+from accord.coder.context.context_budget import CompactionBreaker
 from accord.coder.context.history_summary import PREAMBLE, is_summary_note
+from accord.coder.context.token_estimate import estimate
 from accord.coder.model_history import (
     ImagePart,
     Message,
@@ -56,7 +57,7 @@ async def compact_history(
     ],
 )
 def test_window_is_full_while_the_answer_still_fits(size: int | None, used: int, full: bool) -> None:
-    assert ContextWindow(size, used).full is full
+    assert (used >= request_limit(size)) is full
 
 
 async def test_old_results_are_shortened_before_the_model_is_asked() -> None:
@@ -128,7 +129,7 @@ async def test_summary_request_has_no_tools_and_fits_the_window() -> None:
     (message,) = request.messages
     assert "the profiler's figures" in text_of(message)
     assert "module_3_1" in text_of(message)
-    assert estimate(request) < ContextWindow(40_000, 0).limit
+    assert estimate(request) < request_limit(40_000)
 
 
 async def test_history_cannot_close_the_fence_of_the_summary_request() -> None:

@@ -9,8 +9,8 @@ from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.scripted_model import SUMMARY, Scripted
 from tests.repetitions import repetitions
 
-from accord.coder.context.context_budget import CompactionInput, CompactionResult, compact
-from accord.coder.context.context_window import estimate
+from accord.coder.context.compaction import CompactionInput, CompactionResult, compact
+from accord.coder.context.token_estimate import estimate
 from accord.coder.model_history import (
     AssistantMessage,
     ImagePart,

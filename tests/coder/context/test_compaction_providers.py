@@ -7,7 +7,7 @@ import pytest
 from tests.coder.context.scripted_model import SUMMARY, turns
 from tests.coder.models.harness import KINDS, READ, ask, final_message, remote_model
 
-from accord.coder.context.context_budget import CompactionInput, compact
+from accord.coder.context.compaction import CompactionInput, compact
 from accord.coder.models.model import ModelRequest
 from accord.coder.user_config import Kind
 from accord.testing.model_script import ModelAnswer, StreamPause

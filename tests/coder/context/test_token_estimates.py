@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.samples import SAMPLES
 
-from accord.coder.context.context_window import IMAGE_TOKENS, TokenMeter, estimate
+from accord.coder.context.token_estimate import IMAGE_TOKENS, TokenMeter, estimate
 from accord.coder.model_history import (
     ImagePart,
     Message,

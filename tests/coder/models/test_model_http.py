@@ -12,12 +12,11 @@ import pytest
 from tests.coder.models.harness import KEY, ask, ask_with_retries, of, remote_model
 from tests.patience import PATIENCE
 
-from accord.coder.models import ModelError, Retrying, Stopped, TextDelta, model_http
+from accord.coder.models import ModelError, Retrying, Stopped, TextDelta, provider_request
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import Endpoint
-from accord.coder.models.model_http import http_client
 from accord.coder.models.provider_errors import failure_of_body, to_model_error
-from accord.coder.models.provider_request import fetch_models
+from accord.coder.models.provider_request import fetch_models, http_client
 from accord.coder.models.remote_model import ModelConnections, RemoteModel
 from accord.coder.user_config import RequestConfig
 from accord.testing import FakeClock
@@ -179,7 +178,7 @@ async def test_redirect_is_not_followed() -> None:
 
 
 async def test_large_error_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_http, "MAX_ERROR_BYTES", 1000)
+    monkeypatch.setattr(provider_request, "MAX_ERROR_BYTES", 1000)
     async with raw_server(lambda _: response(b"y" * 100_000, "400 Bad Request")) as server:
         failure = await failure_at(server.address)
     assert str(failure).startswith("mine:m: the request was refused (400): yyy")
@@ -200,7 +199,7 @@ async def test_error_that_breaks_off_keeps_its_status() -> None:
 async def test_endless_answer_is_given_up_and_not_retried(
     limit: str, line: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_http, limit, 1000)
+    monkeypatch.setattr(provider_request, limit, 1000)
     endless = response(line * 100, content_type="text/event-stream")
     async with raw_server(lambda _: endless) as server, model_at(server.address, attempts=3) as model:
         with pytest.raises(ModelError, match="too large") as caught:
@@ -210,7 +209,7 @@ async def test_endless_answer_is_given_up_and_not_retried(
 
 
 async def test_large_model_list_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_http, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(provider_request, "MAX_BODY_BYTES", 1000)
     body = json.dumps({"data": [{"id": str(number)} for number in range(1000)]}).encode()
     async with raw_server(lambda _: response(body)) as server, http_client(60) as http:
         endpoint = Endpoint("mine", "openai-chat", server.address, Secret(KEY), True)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.coder.bounded_text import truncate, wrap_in_tag
-from accord.coder.context.context_window import estimate
+from accord.coder.context.token_estimate import estimate
 from accord.coder.model_history import (
     AssistantMessage,
     Message,

@@ -48,7 +48,7 @@ class ModelConnections:
     def http(self) -> "httpx2.AsyncClient":
         """Return the client. Call it only after httpx2 is loaded."""
         if self._http is None:
-            from accord.coder.models.model_http import http_client
+            from accord.coder.models.provider_request import http_client
 
             self._http = http_client(self._silence)
         return self._http

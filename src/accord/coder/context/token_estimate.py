@@ -1,4 +1,4 @@
-"""Token estimates without a tokenizer, and how full the model's context is."""
+"""Token estimates without a tokenizer, corrected by the counts of the provider."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from accord.coder.model_history import AssistantMessage, ImagePart, Message, ToolResult, ToolUse, UserMessage
 from accord.coder.models.model import ModelRequest
@@ -169,58 +168,3 @@ def _thousandths(text: str) -> int:
         else:
             total += _PUNCTUATION + _RUN_CHARACTER * length
     return total
-
-
-ASSUMED_SIZE: Final = 128_000
-"""For a model of unknown context size. If the real size is smaller, the provider refuses a request."""
-_RESERVE: Final = 20_000
-"""Tokens reserved for the answer, in a large window."""
-
-
-class ContextWindow(Struct, frozen=True):
-    """The context window of a model, in tokens."""
-
-    size: int | None
-    """The total size; None if unknown."""
-    used: int
-    """The tokens of the next request, including the system prompt and the tools."""
-
-    @property
-    def limit(self) -> int:
-        """The maximum size of a request: the answer has to fit as well."""
-        size = self.size or ASSUMED_SIZE
-        return size - min(_RESERVE, size // 5)
-
-    @property
-    def full(self) -> bool:
-        """Whether the history has to be compacted."""
-        return self.used >= self.limit
-
-
-class CompactionBreaker:
-    """Stops compaction that does not help: after two failures in a row it waits for the next prompt."""
-
-    def __init__(self, failure_limit: int = 2) -> None:
-        self._failure_limit = failure_limit
-        self._failed_compactions = 0
-        self._failed_summaries = 0
-
-    @property
-    def may_compact(self) -> bool:
-        """Whether to compact again automatically."""
-        return self._failed_compactions < self._failure_limit
-
-    @property
-    def may_ask_model(self) -> bool:
-        """Whether to ask the model for a summary; not after it failed repeatedly."""
-        return self._failed_summaries < self._failure_limit
-
-    def record_compaction(self, *, fits: bool, summary_failed: bool) -> None:
-        """Record the result of a compaction."""
-        self._failed_compactions = 0 if fits else self._failed_compactions + 1
-        self._failed_summaries = self._failed_summaries + 1 if summary_failed else 0
-
-    def prompt_received(self) -> None:
-        """Reset with a new prompt."""
-        self._failed_compactions = 0
-        self._failed_summaries = 0
