@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.html_markdown import html_to_markdown
+from accord.coder.tools.html_markdown import html_to_markdown
 
 
 @pytest.mark.parametrize(

@@ -135,9 +135,9 @@ def test_session_and_preload_thread_import_mcp_at_the_same_time() -> None:
                 while session.is_alive() and session.ident not in _blocking_on:
                     time.sleep(0.01)
 
-        preload = threading.Thread(target=load, args=["accord.coder.session_runtime"])
+        preload = threading.Thread(target=load, args=["accord.coder.turn.session_runtime"])
         session = threading.Thread(target=load, args=["accord.coder.mcp.host"])
-        importlib.import_module("accord.coder.session_lifecycle")
+        importlib.import_module("accord.coder.session.session_lifecycle")
         sys.addaudithook(pause)
         for thread in (preload, session):
             thread.start()
@@ -156,7 +156,7 @@ def test_modules_that_threads_import_have_no_import_cycle() -> None:
     loaded = run(
         """
         import json, sys
-        import accord.coder.coding_agent, accord.coder.session_lifecycle
+        import accord.coder.coding_agent, accord.coder.session.session_lifecycle
         print(json.dumps(sorted(sys.modules)))
         """
     )

@@ -10,7 +10,7 @@ from tests.agent.agent_client import Client, connected_client, make_agent
 from accord.agent import Agent, AgentOptions, Turn
 from accord.coder.tools.tool import ToolFailure
 from accord.coder.tools.tool_context import UserQuestion
-from accord.coder.user_questions import asks_for_secret, question_asker, read_answer
+from accord.coder.turn.user_questions import asks_for_secret, question_asker, read_answer
 from accord.schema.methods import AGENTAO_ASK_USER
 from accord.testing import FakeClock
 

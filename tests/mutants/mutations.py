@@ -27,7 +27,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "client/elicitation_forms.py",
         "client/permissions.py",
         "coder/permissions/*.py",
-        "coder/user_questions.py",
+        "coder/turn/user_questions.py",
         "frontend/agent_config/project_trust.py",
         "frontend/consent.py",
         "frontend/policy_handler.py",

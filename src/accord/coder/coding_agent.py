@@ -115,7 +115,7 @@ class _Service:
         """The method of this name of `SessionLifecycle`."""
 
         async def handle(*arguments: Any) -> Any:
-            from accord.coder.session_lifecycle import SessionLifecycle
+            from accord.coder.session.session_lifecycle import SessionLifecycle
 
             return await getattr(SessionLifecycle(self._resources), name)(*arguments)
 
@@ -128,7 +128,7 @@ class _Service:
         return answer
 
     async def prompt(self, turn: Turn) -> PromptResponse:
-        from accord.coder.session_runtime import answer_prompt
+        from accord.coder.turn.session_runtime import answer_prompt
 
         return await answer_prompt(turn)
 
@@ -136,13 +136,13 @@ class _Service:
         session.data.before_mode_change(mode_id)
 
     async def set_config_option(self, session: AgentSession, config_id: str, value: str | bool) -> None:
-        from accord.coder.session_options import set_option
+        from accord.coder.session.session_options import set_option
 
         await set_option(session.data, config_id, value)
 
     async def set_model(self, params: Any, call: ClientRequest) -> dict[str, str]:
         """`_agentao.cn/set_model`: any name that the provider accepts."""
-        from accord.coder.session_options import set_model
+        from accord.coder.session.session_options import set_model
 
         values: dict[str, Any] = cast(dict[str, Any], params) if isinstance(params, dict) else {}
         session_id, model = values.get("sessionId"), values.get("model")

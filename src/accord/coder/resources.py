@@ -234,10 +234,10 @@ class CoderResources:
 
     def _preload(self) -> None:
         try:
-            import_module("accord.coder.session_lifecycle")
+            import_module("accord.coder.session.session_lifecycle")
             self.session_opened.wait(_PRELOAD_DELAY)  # do not slow down a session that opens at once
-            import_module("accord.coder.session_runtime")
-            from accord.coder.session_options import preload
+            import_module("accord.coder.turn.session_runtime")
+            from accord.coder.session.session_options import preload
             from accord.coder.tools import built_in_tools
 
             built_in_tools()

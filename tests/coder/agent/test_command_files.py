@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel
 
-from accord.coder.command_registry import fill_prompt, parse_command_file
+from accord.coder.session.command_registry import fill_prompt, parse_command_file
 from accord.policy import TrustStore
 
 NO_CAPABILITIES: dict[str, Any] = {}

@@ -11,9 +11,9 @@ from tests.coder.permissions.harness import GateSession, make_session
 from tests.coder.tools.harness import ToolHarness, serve_terminal
 
 from accord.agent import AgentOptions, Turn
-from accord.coder.client_terminals import CHECK, ClientTerminals
 from accord.coder.permissions.permission_settings import SandboxSettings
 from accord.coder.permissions.session_sandbox import SessionSandbox
+from accord.coder.tools.client_terminals import CHECK, ClientTerminals
 from accord.coder.tools.tool_context import ToolContext
 from accord.policy.sandbox import sandbox
 from accord.testing import FakeClock

@@ -14,9 +14,9 @@ from importlib import import_module
 PRELOADED = (
     "accord.cli.agent_command",
     "accord.coder.coding_agent",
-    "accord.coder.session_lifecycle",
-    "accord.coder.session_runtime",
-    "accord.coder.session_options",
+    "accord.coder.session.session_lifecycle",
+    "accord.coder.turn.session_runtime",
+    "accord.coder.session.session_options",
     "accord.coder.models.rehearsal_model",
     "accord.policy.sandbox",
     "accord.store.commit_transport",

@@ -14,7 +14,7 @@ from tests.coder.tools.harness import ToolHarness, text_in
 from accord.coder.model_history import ImagePart
 from accord.coder.tools.tool import BadArguments
 from accord.coder.tools.tool_context import ToolLimits
-from accord.coder.web_client import WebAccess
+from accord.coder.tools.web_client import WebAccess
 from accord.testing import FakeClock
 
 Serve = Callable[[asyncio.StreamWriter], Awaitable[None]]

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from accord.coder.coder_session import UsageTotal
 from accord.coder.context.compaction import (
     ASSUMED_SIZE,
     CompactionInput,
@@ -13,14 +12,15 @@ from accord.coder.context.compaction import (
     request_limit,
 )
 from accord.coder.context.token_estimate import TokenMeter, overhead
-from accord.coder.loop import retry_notice
 from accord.coder.model_history import ModelHistory
 from accord.coder.models.model import Model, ModelError, ModelEvent, ModelRequest, RequestUsage, Retrying
-from accord.coder.tool_runner import TurnOutput
+from accord.coder.session.coder_session import UsageTotal
+from accord.coder.turn.agent_loop import retry_notice
+from accord.coder.turn.tool_runner import TurnOutput
 
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
-    from accord.coder.session_runtime import SessionRuntime
+    from accord.coder.turn.session_runtime import SessionRuntime
 
 
 class CompactionBreaker:

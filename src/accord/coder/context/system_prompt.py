@@ -21,7 +21,7 @@ from msgspec import Struct
 from accord.coder.bounded_text import wrap_in_tag
 from accord.coder.model_history import UserMessage, note_message
 from accord.coder.permissions.session_sandbox import SessionSandbox
-from accord.coder.tool_runner import ToolRunner
+from accord.coder.turn.tool_runner import ToolRunner
 from accord.paths import config_dir
 from accord.policy.request import MODE_DESCRIPTIONS, Mode
 from accord.safe_text import one_line
@@ -30,7 +30,7 @@ from accord.schema.session_requests import SystemPrompt
 from accord.workspace.roots import Folder
 
 if TYPE_CHECKING:
-    from accord.coder.coder_session import CoderSession
+    from accord.coder.session.coder_session import CoderSession
 
 
 INSTRUCTION_FILES: Final = (

@@ -34,7 +34,7 @@ from accord.schema.mcp import McpServer, McpServerHttp, McpServerSse, McpServerS
 
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
-    from accord.coder.coder_session import CoderSession
+    from accord.coder.session.coder_session import CoderSession
 
 
 _MAX_NAME_CHARS: Final = 64

@@ -15,11 +15,11 @@ from msgspec import Meta
 from accord.agent.client_services import ClientTerminal, CommandResult
 from accord.clock import within
 from accord.coder.bounded_text import CommandOutput, clean_output, truncate
-from accord.coder.client_terminals import TerminalLaunch
 from accord.coder.files.exact_disk import ResolvedFile
 from accord.coder.model_history import TextPart
-from accord.coder.shell_jobs import CommandLaunch, LocalCommand
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.client_terminals import TerminalLaunch
+from accord.coder.tools.shell_jobs import CommandLaunch, LocalCommand
 from accord.coder.tools.tool import (
     CallSubject,
     PreparedCall,

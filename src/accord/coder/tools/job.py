@@ -5,9 +5,9 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.coder.model_history import TextPart
-from accord.coder.shell_jobs import BackgroundJob
 from accord.coder.tools.bash import steering_notes, with_notes
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.shell_jobs import BackgroundJob
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line

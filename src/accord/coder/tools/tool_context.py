@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from accord.agent.client_services import ClientTerminal
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.client_terminals import ClientTerminals
 from accord.coder.files.exact_disk import BadPath, ResolvedFile, resolve_path
 from accord.coder.files.file_search import find_ripgrep
 from accord.coder.files.session_files import ReadFiles, SessionFiles
-from accord.coder.shell_jobs import BackgroundJobs
+from accord.coder.tools.client_terminals import ClientTerminals
+from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import Report, ToolFailure, ToolOutcome
-from accord.coder.web_client import WebAccess
+from accord.coder.tools.web_client import WebAccess
 from accord.schema.updates import PlanEntry
 
 if TYPE_CHECKING:

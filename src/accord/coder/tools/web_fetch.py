@@ -13,8 +13,8 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.clock import within
-from accord.coder import html_markdown
 from accord.coder.model_history import ImagePart, TextPart
+from accord.coder.tools import html_markdown
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.read_file import image_type
 from accord.coder.tools.tool import (
@@ -27,7 +27,7 @@ from accord.coder.tools.tool import (
     text_outcome,
 )
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.web_client import BadUrl, HttpResponseHead, WebPage, check_host, fetch, parse_url
+from accord.coder.tools.web_client import BadUrl, HttpResponseHead, WebPage, check_host, fetch, parse_url
 from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, TextContent
 

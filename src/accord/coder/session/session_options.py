@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from accord.coder.coder_session import CoderSession
 from accord.coder.models.model import EFFORTS, Effort
 from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import AvailableModel, UnknownModel, missing_key
+from accord.coder.session.coder_session import CoderSession
 from accord.errors import AuthRequired, InvalidParams
 from accord.policy.request import MODE_DESCRIPTIONS, MODES, Mode
 from accord.schema.session_requests import (

@@ -23,7 +23,7 @@ from accord.coder.models.model import (
     TextDelta,
     ThoughtDelta,
 )
-from accord.coder.tool_runner import RepeatedCalls, ToolRunner, TurnOutput
+from accord.coder.turn.tool_runner import RepeatedCalls, ToolRunner, TurnOutput
 from accord.schema.content import StopReason
 
 TURN_CANCELLED: Final = "The user cancelled the turn here."

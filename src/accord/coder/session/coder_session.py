@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.coder.mcp.host import McpHost
     from accord.coder.resources import CoderResources
-    from accord.coder.session_runtime import SessionRuntime
+    from accord.coder.turn.session_runtime import SessionRuntime
 
 
 class UsageTotal(Struct):
@@ -220,7 +220,7 @@ class CoderSession:
         runtime = await self.runtime()
         await runtime.offer_commands()
         await runtime.report_sandbox()
-        from accord.coder.session_options import ask_for_models
+        from accord.coder.session.session_options import ask_for_models
 
         await ask_for_models(self)
 
@@ -238,8 +238,8 @@ class CoderSession:
         async with self._runtime_lock:
             if self._runtime is None:
                 # In a thread, so that other sessions are served meanwhile.
-                await asyncio.to_thread(import_module, "accord.coder.session_runtime")
-                from accord.coder.session_runtime import SessionRuntime
+                await asyncio.to_thread(import_module, "accord.coder.turn.session_runtime")
+                from accord.coder.turn.session_runtime import SessionRuntime
 
                 self._runtime = await SessionRuntime.create(self)
             return self._runtime

@@ -23,7 +23,7 @@ from accord.schema.session_requests import SessionConfigSelect, SessionConfigSel
 if TYPE_CHECKING:
     from accord.coder.mcp.server_features import McpPrompt
     from accord.coder.mcp.server_interface import ServerState
-    from accord.coder.session_runtime import SessionRuntime
+    from accord.coder.turn.session_runtime import SessionRuntime
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ _MAX_LISTED_MODELS: Final = 60
 
 async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
     """`/model`: list the models, or use the named one from the next prompt on."""
-    from accord.coder.session_options import ask_for_models, set_model
+    from accord.coder.session.session_options import ask_for_models, set_model
 
     session = runtime.session
     if not text:

@@ -20,13 +20,13 @@ from accord.agent.session_updates import Subagent
 from accord.agent.tool_call_scope import Location, PermissionAnswer, ToolCallScope
 from accord.agent.turn import Turn
 from accord.coder.bounded_text import truncate
-from accord.coder.coder_session import UsageTotal
 from accord.coder.files.session_files import ReadFiles
-from accord.coder.loop import AgentLoop
 from accord.coder.model_history import ModelHistory, TextPart, note_message, user_message
 from accord.coder.models.model import Model, ModelError
+from accord.coder.session.coder_session import UsageTotal
 from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import Delegate, Delegation, ToolContext
+from accord.coder.turn.agent_loop import AgentLoop
 from accord.errors import InternalError
 from accord.safe_text import one_line
 from accord.schema.client_requests import PermissionOption
@@ -46,7 +46,7 @@ from accord.schema.content import (
 from accord.schema.updates import AgentMessageChunk, AgentThoughtChunk
 
 if TYPE_CHECKING:
-    from accord.coder.session_runtime import SessionRuntime
+    from accord.coder.turn.session_runtime import SessionRuntime
 
 __all__ = ["create_delegate"]
 

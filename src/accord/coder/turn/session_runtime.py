@@ -11,14 +11,10 @@ from msgspec import UNSET
 
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
-from accord.coder.client_terminals import ClientTerminals
-from accord.coder.coder_session import CoderSession, UsageTotal
-from accord.coder.command_registry import CommandRegistry
 from accord.coder.context.context_budget import ContextBudget
 from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
-from accord.coder.loop import TURN_CANCELLED, AgentLoop
 from accord.coder.model_history import ModelHistory, Part, UserMessage, note_message, without_refused_prompt
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.permissions.permission_gate import PermissionGate
@@ -31,15 +27,19 @@ from accord.coder.permissions.project_files import (
 )
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
-from accord.coder.shell_jobs import BackgroundJobs
-from accord.coder.slash_commands import ModelPrompt
-from accord.coder.subagent_loop import create_delegate
-from accord.coder.tool_runner import ToolRunner, TurnOutput
+from accord.coder.session.coder_session import CoderSession, UsageTotal
+from accord.coder.session.command_registry import CommandRegistry
+from accord.coder.session.slash_commands import ModelPrompt
 from accord.coder.tools import built_in_tools
+from accord.coder.tools.client_terminals import ClientTerminals
+from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import Tool
 from accord.coder.tools.tool_context import SetPlan, ToolContext
-from accord.coder.user_questions import question_asker
-from accord.coder.web_client import WebAccess
+from accord.coder.tools.web_client import WebAccess
+from accord.coder.turn.agent_loop import TURN_CANCELLED, AgentLoop
+from accord.coder.turn.subagent_loop import create_delegate
+from accord.coder.turn.tool_runner import ToolRunner, TurnOutput
+from accord.coder.turn.user_questions import question_asker
 from accord.errors import (
     CONFIGURATION,
     AuthRequired,

@@ -11,12 +11,12 @@ from msgspec import MsgspecError
 from accord.agent.agent_session import AgentSession
 from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
-from accord.coder import session_options
-from accord.coder.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState, mode_of
 from accord.coder.model_history import note_message
 from accord.coder.models.model_name import ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
 from accord.coder.resources import write_stderr
+from accord.coder.session import session_options
+from accord.coder.session.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState, mode_of
 from accord.errors import (
     CONFIGURATION,
     InternalError,

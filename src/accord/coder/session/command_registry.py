@@ -24,7 +24,7 @@ from accord.coder.permissions.project_files import (
     project_files,
     trust_asker,
 )
-from accord.coder.slash_commands import (
+from accord.coder.session.slash_commands import (
     COMPACT,
     HELP,
     INIT,
@@ -46,7 +46,7 @@ from accord.policy.trust_store import TrustStore
 from accord.safe_text import one_line
 
 if TYPE_CHECKING:
-    from accord.coder.session_runtime import SessionRuntime
+    from accord.coder.turn.session_runtime import SessionRuntime
 
 _PLACEHOLDER: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
 
