@@ -7,7 +7,7 @@ NODE_DIR := tests/node
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run serve web node docs commands constraints screens clean
-.PHONY: test test-long mutants soak bench bench-coder bench-gateway bench-tui
+.PHONY: test test-long mutants soak bench bench-coder bench-gateway bench-run bench-tui
 .PHONY: check check-types check-lint check-imports check-public-types conform conform-agent conform-client
 .DEFAULT_GOAL := run
 
@@ -109,6 +109,12 @@ bench-coder: $(VENV)/dev.stamp
 # The gateway: forwarding beside copying lines and beside the official TypeScript server, fan-out, a thousand clients.
 bench-gateway: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks.gateway
+
+# `accord run` beside acpx, which gets a folder of its own.
+bench-run: $(VENV)/dev.stamp node
+	@mkdir -p .venv-contenders/acpx
+	@npm install --prefix .venv-contenders/acpx --silent --no-audit --no-fund acpx@0.19.1
+	$(BIN)/python -m benchmarks.run
 
 # The terminal client: its first paint, a long session, keys during a flood, memory.
 bench-tui: $(VENV)/dev.stamp
