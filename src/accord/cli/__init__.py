@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end_with_error(name, error)
     finally:
         gc.enable()
+        if arguments is None:
+            gc.freeze()  # the process ends now, and does not have to search for garbage once more
 
 
 def _run(name: str, words: list[str]) -> int:
@@ -73,7 +75,7 @@ def _run(name: str, words: list[str]) -> int:
 
         require(command.extra, f"accord {name}")
     module = import_module(command.module)
-    if name != "agent":  # the agent enables it once `initialize` is answered
+    if name not in ("agent", "run"):  # these enable it when `initialize` is answered and the turn begins
         gc.enable()
     return module.main(words[1:])
 

@@ -14,10 +14,17 @@ from functools import partial
 from typing import Any
 
 from accord.cli.agent_choice import choose_agent
-from accord.cli.command_parser import Parser, add_trust_option, existing_folder, is_terminal, print_stderr
+from accord.cli.command_parser import (
+    Parser,
+    add_trust_option,
+    can_ask,
+    existing_folder,
+    is_terminal,
+    print_stderr,
+)
 from accord.cli.exit_codes import AUTH, DONE, FAILED
 from accord.cli.output import output_for
-from accord.cli.terminal_user import TerminalForms, TerminalUser, can_ask
+from accord.cli.terminal_user import TerminalForms, TerminalUser
 from accord.client import AgentCommand, ClientHandlers, ClientOptions, RemoteAgent, run_in_terminal
 from accord.client.remote_agent import PendingAgent
 from accord.errors import AccordError, NotOffered, UsageError

@@ -158,6 +158,11 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def can_ask() -> bool:
+    """Tell whether stdin and stderr are terminals, so that a user can be asked."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
 def print_stderr(text: str, *, command: str = "", end: str = "\n") -> None:
     """Print a text on stderr, after `accord COMMAND: ` if a command is named."""
     print(f"accord {command}: {text}" if command else text, end=end, file=sys.stderr, flush=True)

@@ -38,7 +38,6 @@ def main(arguments: Sequence[str]) -> int:
     from accord.cli.exit_codes import exit_code
     from accord.cli.output import output_for
     from accord.cli.run_job import RunJob, run_agent
-    from accord.cli.terminal_user import TerminalUser, can_ask
 
     terminal = is_terminal(sys.stdout)
     output = output_for(run_arguments.format, stdout=sys.stdout, stderr=sys.stderr, terminal=terminal)
@@ -48,11 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         output.finished(None, error, exit_code(error))
         return exit_code(error)
 
-    async def run() -> int:
-        user = TerminalUser(output) if can_ask() else None
-        return await RunJob(run_arguments, prompt, agent, output, user).run()
-
-    return asyncio.run(run())
+    return asyncio.run(RunJob(run_arguments, prompt, agent, output).run())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,19 +7,20 @@ Imported on first use: it loads accord.client.
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.cli.agent_choice import choose_agent, configured_remote_agent
-from accord.cli.command_parser import signal_handlers
+from accord.cli.command_parser import can_ask, signal_handlers
 from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.output import Output
 from accord.cli.run_command import RunArguments
-from accord.cli.terminal_user import TerminalForms, TerminalUser
 from accord.client import (
     AgentEnded,
     AgentRestarted,
@@ -39,11 +40,8 @@ from accord.client.remote_agent import PendingAgent
 from accord.errors import AccordError, ConnectionClosed, LimitReached, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
-from accord.frontend.consent import Consent, permission_workspace
 from accord.frontend.recording import Recorder, SessionRecording
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
-from accord.frontend.sign_in import clear_error, failure_hints
-from accord.frontend.stored_sessions import full_session_id
 from accord.policy.rules import PermissionDefault
 from accord.schema import (
     AvailableCommandsUpdate,
@@ -56,6 +54,15 @@ from accord.schema import (
 )
 from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import ModeChanged, PermissionAsked, TurnCancelling, TurnEnded, TurnStarted
+
+if TYPE_CHECKING:
+    from accord.cli.terminal_user import TerminalForms
+    from accord.client import ElicitationForm, ElicitationUrl, PermissionRequest
+    from accord.client.elicitation_forms import FormAnswer
+    from accord.client.permissions import PermissionChoice
+    from accord.frontend.consent import Consent
+    from accord.policy import Policy
+    from accord.workspace import Workspace
 
 MAX_NOTES: Final = 20
 _MAX_NOISE_LINES: Final = 3
@@ -289,25 +296,87 @@ class NoteFilter:
         self._send_note(text if len(self._texts) <= MAX_NOTES else "further notes of this kind are not shown")
 
 
+class RequestAnswers:
+    """Answers the agent's requests. The first one loads the policy and the terminal questions.
+
+    Most short runs have none, and start much faster without them.
+    """
+
+    def __init__(self, policy: "Callable[[], Policy]", output: Output, *, interactive: bool) -> None:
+        self.wait_until_shown: Callable[[ClientSession], Awaitable[None]] | None = None
+        """Waits until everything that the agent sent before its request has been shown."""
+        self._policy = policy
+        self._output = output
+        self._interactive = interactive
+
+    @property
+    def count(self) -> int:
+        """The number of requests so far."""
+        if "_loaded" not in self.__dict__:
+            return 0
+        consent, forms = self._loaded
+        return consent.request_count + forms.requests
+
+    @property
+    def any_refused(self) -> bool:
+        """Whether a permission was refused."""
+        return "_loaded" in self.__dict__ and bool(self._loaded[0].refused)
+
+    def handlers(self, *, with_files: bool) -> ClientHandlers:
+        """Return the handlers of a client. `with_files` offers the agent files and terminals."""
+        return ClientHandlers(
+            permissions=self._permission,
+            workspace=self._workspace if with_files else None,
+            forms=self._form,
+            urls=self._address,
+            # Never called: it makes the agent list its terminal methods, for `accord agents login`.
+            login=run_in_terminal,
+            extensions={AGENTAO_ASK_USER: self._question},
+        )
+
+    @cached_property
+    def _loaded(self) -> "tuple[Consent, TerminalForms]":
+        from accord.cli.terminal_user import TerminalForms, TerminalUser
+        from accord.frontend.consent import Consent
+
+        user = TerminalUser(self._output) if self._interactive else None
+        consent = Consent(self._policy(), user, NoteFilter(self._output.note))
+        consent.wait_until_shown = self._wait_until_shown
+        return consent, TerminalForms(user, NoteFilter(self._output.note))
+
+    async def _wait_until_shown(self, session: ClientSession) -> None:
+        if self.wait_until_shown is not None:
+            await self.wait_until_shown(session)
+
+    async def _permission(self, request: "PermissionRequest") -> "PermissionChoice":
+        return await self._loaded[0](request)
+
+    def _workspace(self, session: ClientSession) -> "Workspace":
+        from accord.frontend.consent import permission_workspace
+
+        return permission_workspace(self._loaded[0])(session)
+
+    async def _form(self, form: "ElicitationForm") -> "FormAnswer":
+        return await self._loaded[1].form(form)
+
+    async def _address(self, address: "ElicitationUrl") -> bool | None:
+        return await self._loaded[1].address(address)
+
+    async def _question(self, params: Any) -> dict[str, Any]:
+        return await self._loaded[1].question(params)
+
+
 class RunJob:
     """Runs one turn with an agent and prints the result."""
 
-    def __init__(
-        self,
-        arguments: RunArguments,
-        prompt: str,
-        agent: ConfiguredAgent,
-        output: Output,
-        user: TerminalUser | None,
-    ) -> None:
+    def __init__(self, arguments: RunArguments, prompt: str, agent: ConfiguredAgent, output: Output) -> None:
         self._arguments = arguments
         self._prompt = prompt
         self._agent = agent
         self._output = output
-        self._user = user
-        policy = agent.policy(_permission_default(arguments, agent, interactive=user is not None))
-        self._consent = Consent(policy, user, NoteFilter(output.note))
-        self._forms = TerminalForms(user, NoteFilter(output.note))
+        interactive = can_ask()
+        default = _permission_default(arguments, agent, interactive=interactive)
+        self._answers = RequestAnswers(lambda: agent.policy(default), output, interactive=interactive)
         self._interrupts = Interrupts(output.note)
         self._noise_lines = 0
         self._code: int | None = None
@@ -334,28 +403,24 @@ class RunJob:
     async def _connect_and_run(self) -> None:
         arguments = self._arguments
         source = arguments.remote or self._agent.launch(arguments.cwd)
-        async with PendingAgent(source, self._handlers(), self._options()) as agent:
+        handlers = self._answers.handlers(with_files=self._agent.uses_client_files)
+        # The task runs while the agent starts, which then has a processor of its own.
+        recorder_opened = asyncio.create_task(self._open_recorder())
+        async with PendingAgent(source, handlers, self._options()) as agent:
             mcp_servers = supported_servers(self._agent.mcp_servers(), agent, self._output.note)
             choice = SessionChoice(agent, self._agent.name, arguments.cwd, arguments.add_dir, mcp_servers)
-            self._recorder = recorder = Recorder(self._agent.name, self._output.note)
+            recorder = await recorder_opened
             try:
                 session = await self._open_session(choice, recorder)
             except UsageError:  # such as a session that was not found
                 recorder.report_failure()
                 raise
+            gc.enable()
             self._finish(await self._turn(choice, session, recorder).run(self._blocks(agent)))
 
-    def _handlers(self) -> ClientHandlers:
-        uses_files = self._agent.uses_client_files
-        return ClientHandlers(
-            permissions=self._consent,
-            workspace=permission_workspace(self._consent) if uses_files else None,
-            forms=self._forms.form,
-            urls=self._forms.address,
-            # Never called: it makes the agent list its terminal methods, for `accord agents login`.
-            login=run_in_terminal,
-            extensions={AGENTAO_ASK_USER: self._forms.question},
-        )
+    async def _open_recorder(self) -> Recorder:
+        self._recorder = Recorder(self._agent.name, self._output.note)
+        return self._recorder
 
     def _options(self) -> ClientOptions:
         timeout = self._arguments.timeout
@@ -383,6 +448,8 @@ class RunJob:
 
     async def _open_session(self, choice: SessionChoice, recorder: Recorder) -> ClientSession:
         if self._arguments.session is not None:
+            from accord.frontend.stored_sessions import full_session_id
+
             session = await choice.reopen(
                 await full_session_id(self._arguments.session, choice, recorder.records)
             )
@@ -402,13 +469,13 @@ class RunJob:
             session,
             self._output,
             lambda: recorder.recording,
-            requests_served=lambda: self._consent.request_count + self._forms.requests,
+            requests_served=lambda: self._answers.count,
             deadline=arguments.deadline,
             retries=restart.max_restarts if arguments.retry and restart is not None else 0,
             apply_settings=lambda session: apply_settings(arguments, choice.agent, session),
             reopen=None if has_history else lambda: self._open_session(choice, recorder),
         )
-        self._consent.wait_until_shown = turn.wait_until_request_shown
+        self._answers.wait_until_shown = turn.wait_until_request_shown
         self._interrupts.stop_turn = turn.stop
         return turn
 
@@ -429,6 +496,8 @@ class RunJob:
             return
         self._interrupts.ending = True
         if result.error is not None:
+            from accord.frontend.sign_in import clear_error
+
             result.error = clear_error(result.error, self._agent if self._arguments.remote is None else None)
         if result.error is not None and not self._interrupts.count:
             for line in self._hints(result.error):
@@ -437,6 +506,8 @@ class RunJob:
         self._output.finished(result.ended, result.error, self._code)
 
     def _hints(self, error: AccordError) -> Iterable[str]:
+        from accord.frontend.sign_in import failure_hints
+
         arguments = self._arguments
         return failure_hints(
             error,
@@ -452,7 +523,7 @@ class RunJob:
             return exit_code(result.error)
         if result.ended is not None and result.ended.stop_reason not in ("end_turn", "cancelled"):
             return FAILED
-        if self._consent.refused:
+        if self._answers.any_refused:
             return NO_PERMISSION
         return DONE if result.ended is not None and result.ended.stop_reason == "end_turn" else FAILED
 

@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any, Final, TextIO, cast
 
-from accord.cli.command_parser import is_terminal
 from accord.cli.output import Output
 from accord.client import DECLINED, ElicitationForm, ElicitationUrl, PermissionRequest
 from accord.client.elicitation_forms import FormAnswer
@@ -59,11 +58,6 @@ _MAX_INPUT_BYTES: Final = 64 * 1024
 _MAX_TEXT_LENGTH: Final = 8_000
 _INTERRUPT_STEPS: Final = 3
 """Steps of the event loop until the handler of a signal that has arrived is called."""
-
-
-def can_ask() -> bool:
-    """Tell whether stdin and stderr are terminals, so that a user can be asked."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 class TerminalUser:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from accord.errors import UsageError
-from accord.policy.secret_files import is_secret
 from accord.schema import (
     UNSET,
     AgentCapabilities,
@@ -209,6 +208,8 @@ def _problem(path: str, roots: Sequence[str]) -> str | None:
     real = Path(os.path.realpath(path))
     if not any(real.is_relative_to(root) for root in roots):
         return "is outside the session's directories"
+    from accord.policy.secret_files import is_secret  # compiles long patterns
+
     if is_secret(Path(path)) or is_secret(real):
         return "may contain secrets"
     return None

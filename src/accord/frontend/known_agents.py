@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -94,9 +94,9 @@ class _CatalogFile(msgspec.Struct):
 @cache
 def catalog() -> tuple[KnownAgent, ...]:
     """All known agents, in the order of the file."""
-    data = msgspec.json.decode(
-        files("accord.frontend").joinpath("catalog.json").read_bytes(), type=_CatalogFile
-    )
+    # `importlib.resources` would load modules that a run does not need; msgspec cannot run from a zip file.
+    content = Path(__file__).with_name("catalog.json").read_bytes()
+    data = msgspec.json.decode(content, type=_CatalogFile)
     return tuple(_with_keys(agent, data.keyGroups) for agent in data.agents)
 
 

@@ -3,7 +3,7 @@
 `permissions` in a settings file is one of four words or an object with lists of rules. A rule without
 conditions, or with an unknown one, is an error: a typing mistake must never allow more. A pattern that denies
 or asks matches generously (case and the directory of a program are ignored), a pattern that allows matches
-exactly.
+exactly. Every start of an agent loads this module, so the shell parser is imported on first use.
 """
 
 import fnmatch
@@ -13,17 +13,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from accord.errors import UsageError
 from accord.glob_pattern import PathGlob
-from accord.policy.programs.wrappers import COMMAND_STARTERS
-from accord.policy.request import ResolvedPath, SessionDirectories
-from accord.policy.shell.syntax import SimpleCommand, Word
 from accord.schema.content import ToolKind
+
+if TYPE_CHECKING:
+    from accord.policy.request import ResolvedPath, SessionDirectories
+    from accord.policy.shell.syntax import SimpleCommand, Word
 
 Match = Literal["no", "maybe", "yes"]
 
@@ -53,7 +54,9 @@ class PathPattern:
         last = self.text.rstrip("/").rpartition("/")[2]
         return re.search(r"[\w]", re.sub(r"\[[^\]]*\]", "", last)) is not None
 
-    def matches(self, resolved: ResolvedPath, directories: SessionDirectories, *, restricts: bool) -> bool:
+    def matches(
+        self, resolved: "ResolvedPath", directories: "SessionDirectories", *, restricts: bool
+    ) -> bool:
         """Whether the path matches.
 
         A pattern that restricts matches the path as written and its real path.
@@ -61,7 +64,7 @@ class PathPattern:
         paths = (resolved.real, resolved.path) if restricts else (resolved.real,)
         return any(self._matches(path, directories, restricts) for path in paths)
 
-    def matches_below(self, folder: Path, directories: SessionDirectories) -> Match:
+    def matches_below(self, folder: Path, directories: "SessionDirectories") -> Match:
         """Whether a matching path lies below a folder, so that a recursive operation affects it."""
         if self._matches_any_depth:
             return "maybe"
@@ -82,12 +85,12 @@ class PathPattern:
     def _matches_any_depth(self) -> bool:
         return not self.is_absolute and "/" not in self.text.rstrip("/")
 
-    def _absolute(self, directories: SessionDirectories, root: Path) -> str:
+    def _absolute(self, directories: "SessionDirectories", root: Path) -> str:
         if self.text == "~" or self.text.startswith("~/"):
             return f"{directories.home}{self.text[1:]}"
         return self.text if self.text.startswith("/") else str(root / self.text.removeprefix("./"))
 
-    def _matches(self, path: Path, directories: SessionDirectories, ignore_case: bool) -> bool:
+    def _matches(self, path: Path, directories: "SessionDirectories", ignore_case: bool) -> bool:
         if self.is_absolute:
             text, candidates = self._absolute(directories, directories.cwd), [path.as_posix()]
         else:
@@ -113,15 +116,17 @@ class CommandPattern:
         """Parse a pattern."""
         return CommandPattern(tuple(text.split()))
 
-    def allows(self, command: SimpleCommand) -> bool:
+    def allows(self, command: "SimpleCommand") -> bool:
         """Whether exactly this command matches."""
         return _matches_words(self.words, command.words, loose=False, ignore_case=False)
 
-    def forbids(self, command: SimpleCommand) -> Match:
+    def forbids(self, command: "SimpleCommand") -> Match:
         """Whether the command may match, in any directory and with options before the subcommand."""
         variants = _option_variants(command.words)
         if any(_matches_words(self.words, words, loose=False, ignore_case=True) for words in variants):
             return "yes"
+        from accord.policy.programs.wrappers import COMMAND_STARTERS  # loads the shell parser
+
         if command.name in COMMAND_STARTERS:
             variants += [command.words[start:] for start in range(1, len(command.words))]
         return (
@@ -132,7 +137,7 @@ class CommandPattern:
 
 
 def _matches_words(
-    pattern: tuple[str, ...], words: tuple[Word, ...], *, loose: bool, ignore_case: bool
+    pattern: tuple[str, ...], words: "tuple[Word, ...]", *, loose: bool, ignore_case: bool
 ) -> bool:
     """Whether the words match a pattern. If `loose`, an uncertain word matches any number of words."""
     # The positions in the pattern that can be reached before each word, so that no backtracking is needed.
@@ -173,7 +178,7 @@ def _matches_word(pattern: str, text: str, ignore_case: bool, is_program: bool) 
     return any(fnmatch.fnmatchcase(candidate.casefold(), star_pattern.casefold()) for candidate in texts)
 
 
-def _option_variants(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
+def _option_variants(words: "tuple[Word, ...]") -> "list[tuple[Word, ...]]":
     """Return the command as it is, and without the options between the program and its subcommand."""
     variants = [words]
     if len(words) > 2 and (words[1].text or "-").startswith("-"):

@@ -3,7 +3,6 @@
 The project's file overrides the user's; then come the built-in agent and the catalog.
 """
 
-import difflib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -87,6 +86,8 @@ class ConfiguredAgents:
         return None if known is None else from_catalog(known)
 
     def _unknown(self, name: str) -> str:
+        import difflib
+
         names = [agent.name for agent in self]
         similar = difflib.get_close_matches(name.casefold(), names, n=3)
         hint = f"did you mean {', '.join(similar)}?" if similar else "`accord agents list` shows all"
