@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from tests.client.raw_agent import YES_NO
+from tests.repetitions import ALL
 
 from accord.testing.raw_peer import RawPeer
 from accord.wire.envelope import Message
@@ -28,7 +29,9 @@ STEPS = st.lists(
 )
 
 random_turns = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None,
+    max_examples=60 if ALL else 20,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

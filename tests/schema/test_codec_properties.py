@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from tests.repetitions import ALL
 from tests.requirements import need_official_schemas
 from tests.schema.our_facts import OURS, names, public_names
 from tests.schema.schema_strategies import damaged, json_values, values
@@ -20,7 +21,9 @@ from accord.schema.type_shape import Text, shape_of
 from accord.schema.validation import violations
 
 quick = settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=10 if ALL else 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 TYPES = [name for name in names(stable=False) if not isinstance(shape_of(getattr(accord.schema, name)), Text)]

@@ -69,7 +69,7 @@ async def test_unusual_messages_break_neither_the_turn_nor_the_screen(tmp_path: 
     async with running_chat(tmp_path, hostile_command(behavior), permissions="none") as chat:
         await chat.wait_ready()
         await chat.send("go")
-        await chat.wait_until(lambda: chat.phase == "ready" and "done ·" in chat.text)
+        await chat.wait_until(lambda: chat.phase == "ready" and "done ·" in chat.screen)
         assert not any(char in strips_of(chat) for char in "\x1b\x07\x9b\u202e\u2066")
 
 

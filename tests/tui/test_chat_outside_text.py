@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.repetitions import ALL
 from tests.tui.chat import Chat, running_chat
 from tests.tui.test_chat_transcript import strips_of
 
@@ -38,10 +39,19 @@ HOSTILE = {
     "lines": "first\nsecond\r\nthird\n\n",
     "wide": "日本語🎉👩‍👩‍👧‍👦é\u0301",
     "lone surrogate": "a\ud800b",
-    "huge": "[x] " * 20_000,
+    "huge": "[x] " * (20_000 if ALL else 5_000),
     "blank": " ",
 }
-EVERY_TEXT = pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+GROUPS = {
+    "markup": ("closing tag", "click", "nested", "unfinished tag"),
+    "control": ("escape sequences", "control characters", "lines"),
+    "unicode": ("direction", "wide", "lone surrogate"),
+    "huge": ("huge",),
+    "blank": ("blank",),
+}
+"""Texts that are shown together unless all repetitions run."""
+TEXTS = HOSTILE if ALL else {name: " ".join(HOSTILE[one] for one in GROUPS[name]) for name in GROUPS}
+EVERY_TEXT = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 RAW = "\x1b\x07\x08\x9b\x00\x7f\x85\u202e\u2066\u200f\u2028\u2029"
 
 
@@ -217,6 +227,7 @@ def _calls(node: ast.AST | None, name: str) -> bool:
 
 def test_the_hostile_texts_contain_what_they_are_named_for() -> None:
     joined = "".join(HOSTILE.values())
+    assert sorted(HOSTILE) == sorted(name for group in GROUPS.values() for name in group)
     assert all(char in joined for char in "\x1b\x07\x00\u202e\u2028[]")
     assert clean_line(HOSTILE["escape sequences"]) == "abcdf"
     assert os.sep in HOSTILE["closing tag"]

@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.http.http_client import http_client
 from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harness
 from tests.gateway.http.raw_socket import HANDSHAKE, RawSocket
+from tests.repetitions import ALL
 
 from accord.gateway.http import ServerConfig
 from accord.gateway.http.http_server import HTTP2_PREFACE
@@ -276,13 +277,14 @@ async def test_without_a_token_only_public_paths_answer(version: int, path: str)
         assert harness.echo.clients == []
 
 
-async def test_ten_thousand_requests_with_a_wrong_token_are_rejected() -> None:
+async def test_thousands_of_requests_with_a_wrong_token_are_rejected() -> None:
     async with http_harness() as harness:
         refused = 0
         head = harness.head(
             "POST", authorization="Bearer guess", content_type="application/json", content_length="0"
         )
-        for _ in range(20):
+        connections = 20 if ALL else 4
+        for _ in range(connections):
             reader, writer = await harness.raw()
             for _ in range(5):
                 writer.write(head * 100)
@@ -293,7 +295,7 @@ async def test_ten_thousand_requests_with_a_wrong_token_are_rejected() -> None:
                     assert answer[0].split()[1] in ("401", "429")
                     refused += 1
             writer.close()
-        assert refused == 10_000
+        assert refused == connections * 500
         assert harness.echo.clients == []
         async with http_client(harness, 1) as client:
             assert (await client.post("/acp", json=INITIALIZE)).status_code == 200, (
