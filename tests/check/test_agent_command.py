@@ -91,10 +91,7 @@ async def test_a_flood_of_messages_ends_in_a_verdict(behavior: str) -> None:
 
 @pytest.mark.parametrize(
     ("behavior", "reason"),
-    [
-        ("answers_too_long", "bytes, over the limit of 64 MiB"),
-        ("nests_deeply", "nested over 100 levels"),
-    ],
+    [("answers_too_long", "bytes, over the limit of 64 MiB"), ("nests_deeply", "nested over 100 levels")],
 )
 async def test_a_message_that_is_too_big_is_not_judged(behavior: str, reason: str) -> None:
     found = await findings(behavior, "schema", "framing.agent-returns-id", "framing.agent-no-batch")

@@ -47,6 +47,7 @@ async def notes_of(rule: Any, folder: Path, cases_of: Any = None, *, ours: bool 
 async def broken_rules(rule: Any, folder: Path, *, ours: bool = True) -> set[Any]:
     """The rules that an agent with this defect is found to break, in all cases for the rule."""
     notes = await notes_of(rule, folder, ours=ours)
+    assert {note.rule for note in notes.entries} <= {*AGENTS.rules}, "a note about an unknown rule"
     return {note.rule for note in notes.entries if note.outcome == "fail"}
 
 

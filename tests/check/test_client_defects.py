@@ -64,6 +64,7 @@ async def broken_rules(rule: Any, folder: Path, *, ours: bool = True) -> set[Any
         traits = await observe_client(launcher, folder / "first", options)
         run = client_run(launcher, folder, script, traits, options)
         notes = await run.run_cases([case for case in CLIENTS.cases if rule in case.rules])
+    assert {note.rule for note in notes.entries} <= {*CLIENTS.rules}, "a note about an unknown rule"
     return {note.rule for note in notes.entries if note.outcome == "fail"}
 
 

@@ -33,6 +33,19 @@ def error_reply(code: int, message: str) -> Message:
     return {"error": {"code": code, "message": message}}
 
 
+class Responder:
+    """Answers the peer's requests. A case puts its own handlers into `overrides`, by method."""
+
+    def __init__(self) -> None:
+        self.overrides: dict[str, Handler] = {}
+        self.handlers: dict[str, Handler] = {}
+
+    def serve(self, line: WireLine) -> Reply:
+        """The answer to a request, or None to leave it unanswered."""
+        handler = self.overrides.get(line.method) or self.handlers.get(line.method)
+        return error_reply(-32601, f"Method not found: {line.method}") if handler is None else handler(line)
+
+
 def leave_unanswered(line: WireLine) -> Reply:
     """A handler that does not answer."""
     del line

@@ -171,12 +171,7 @@ class RuleNotes:
             self.add_pass(rule, reason)
 
     def judge(
-        self,
-        rule: RuleId,
-        passed: bool,
-        pass_reason: str,
-        fail_reason: str,
-        *shown: HasEvidence,
+        self, rule: RuleId, passed: bool, pass_reason: str, fail_reason: str, *shown: HasEvidence
     ) -> bool:
         """Note a pass or a failure, each with its reason; returns `passed`."""
         if passed:

@@ -118,9 +118,7 @@ _VIOLATION_RULES: Final = (
     _ViolationRule(("initialize",), r"protocolVersion", "initialize.version-sent"),
     _ViolationRule(("initialize",), r"clientInfo", "initialize.client-info"),
     _ViolationRule(
-        _OPENING_METHODS,
-        r"mcpServers\[\d+\].*headers|mcpServers\[\d+\].*url",
-        "session.http-mcp-members",
+        _OPENING_METHODS, r"mcpServers\[\d+\].*headers|mcpServers\[\d+\].*url", "session.http-mcp-members"
     ),
     _ViolationRule(_OPENING_METHODS, r"mcpServers\[", "session.stdio-mcp-members"),
     _ViolationRule(("session/new",), r"cwd|mcpServers", "session.new-members"),

@@ -53,11 +53,8 @@ def check_capabilities(record: AgentRecord, notes: RuleNotes) -> None:
     if record.no_client_capabilities:
         for line in record.sent:
             if line.is_request and line.method.startswith(_CLIENT_METHOD_PREFIXES):
-                notes.add_fail(
-                    "initialize.missing-client-capability",
-                    f"{line.method}, but the client sent no capabilities",
-                    line,
-                )
+                failure = f"{line.method}, but the client sent no capabilities"
+                notes.add_fail("initialize.missing-client-capability", failure, line)
         if record.turns:
             notes.add_pass(
                 "initialize.missing-client-capability", "a client without capabilities gets no requests"
@@ -73,9 +70,7 @@ def check_capabilities(record: AgentRecord, notes: RuleNotes) -> None:
             for line in sent:
                 name = line.kind or line.method
                 notes.add_fail(
-                    entry.rule,
-                    f"{name}, but the client does not advertise {entry.capability}",
-                    line,
+                    entry.rule, f"{name}, but the client does not advertise {entry.capability}", line
                 )
     _check_elicitation_modes(record, notes)
     _check_terminal_logins(record, notes)
@@ -87,13 +82,10 @@ def _check_elicitation_modes(record: AgentRecord, notes: RuleNotes) -> None:
         return
     for line in record.requests("elicitation/create"):
         mode = at(line.params, "mode")
-        notes.judge(
-            "elicitation.mode-needs-capability",
-            isinstance(mode, str) and record.client_advertises(f"elicitation.{mode}"),
-            f"uses the mode {mode}, which the client supports",
-            f"uses the mode {mode!r}, which the client does not support",
-            line,
-        )
+        failure = f"uses the mode {mode!r}, which the client does not support"
+        reason = f"uses the mode {mode}, which the client supports"
+        passed = isinstance(mode, str) and record.client_advertises(f"elicitation.{mode}")
+        notes.judge("elicitation.mode-needs-capability", passed, reason, failure, line)
 
 
 def _check_terminal_logins(record: AgentRecord, notes: RuleNotes) -> None:
@@ -103,29 +95,21 @@ def _check_terminal_logins(record: AgentRecord, notes: RuleNotes) -> None:
     answers = [line for line, _ in record.results("initialize")]
     if record.client_advertises("auth.terminal"):
         if methods:
-            notes.add_pass(
-                "auth.terminal-method-needs-capability",
-                "terminal logins are offered to a client that supports them",
-            )
+            reason = "terminal logins are offered to a client that supports them"
+            notes.add_pass("auth.terminal-method-needs-capability", reason)
     elif methods:
         frames = answers[:1]
-        notes.add_fail(
-            "auth.terminal-method-needs-capability",
-            "a terminal login, but the client does not support it",
-            *frames,
-        )
+        failure = "a terminal login, but the client does not support it"
+        notes.add_fail("auth.terminal-method-needs-capability", failure, *frames)
 
 
 def _check_boolean_options(record: AgentRecord, notes: RuleNotes) -> None:
     for line, options in sent_option_lists(record):
         if any(at(option, "type") == "boolean" for option in options):
-            notes.judge(
-                "option.boolean-needs-capability",
-                record.client_advertises("session.configOptions.boolean"),
-                "boolean options go to a client that supports them",
-                "a boolean option, but the client does not support it",
-                line,
-            )
+            failure = "a boolean option, but the client does not support it"
+            reason = "boolean options go to a client that supports them"
+            passed = record.client_advertises("session.configOptions.boolean")
+            notes.judge("option.boolean-needs-capability", passed, reason, failure, line)
 
 
 def sent_option_lists(record: AgentRecord) -> list[tuple[WireLine, list[Any]]]:
@@ -221,13 +205,8 @@ def _check_option_lists(record: AgentRecord, notes: RuleNotes) -> None:
         before = known.get(session) or known.get("new") or set()
         if line.kind == "config_option_update" and len(before) > 1:
             failure = f"{len(ids)} of {len(before)} options"
-            notes.judge(
-                "option.update-has-all",
-                not (len(ids) == 1 and ids < before),
-                "the complete list",
-                failure,
-                line,
-            )
+            reason = "the complete list"
+            notes.judge("option.update-has-all", not (len(ids) == 1 and ids < before), reason, failure, line)
         known[session] = ids
 
 
@@ -241,13 +220,8 @@ def _check_option(line: WireLine, option: Any, notes: RuleNotes) -> None:
         return
     if current is not None:
         failure = f"{at(option, 'id')} is {current!r}, which is not among its values"
-        notes.judge(
-            "option.current-value-listed",
-            current in option_values(option),
-            "current values are among the options",
-            failure,
-            line,
-        )
+        reason = "current values are among the options"
+        notes.judge("option.current-value-listed", current in option_values(option), reason, failure, line)
     shapes = {"options" in one for one in listed(option, "options") if isinstance(one, dict)}
     failure = f"the options of {at(option, 'id')} are flat and grouped"
     notes.judge("option.flat-or-grouped", len(shapes) <= 1, "all flat or all grouped", failure, line)
@@ -301,10 +275,7 @@ def _check_compactions(record: AgentRecord, notes: RuleNotes) -> None:
             ended[id_key(id)] = line
         elif status == "in_progress" and id_key(id) in ended:
             notes.add_fail(
-                "compaction.ends-once",
-                f"the compaction id {id} is reused",
-                ended[id_key(id)],
-                line,
+                "compaction.ends-once", f"the compaction id {id} is reused", ended[id_key(id)], line
             )
 
 
@@ -314,24 +285,14 @@ def _check_archives(record: AgentRecord, notes: RuleNotes) -> None:
         return
     answers = [line for line, _ in record.results("initialize")]
     listing = isinstance(at(sessions, "list"), dict)
-    notes.judge(
-        "archive.needs-list",
-        listing,
-        "it also lists sessions",
-        "it archives sessions but does not list them",
-        *answers,
-    )
+    failure = "it archives sessions but does not list them"
+    notes.judge("archive.needs-list", listing, "it also lists sessions", failure, *answers)
     for line, result in record.results("session/list"):
         for entry in listed(result, "sessions"):
             archived = at(entry, "archived")
             failure = f"`archived` is {archived!r} in an entry"
-            notes.judge(
-                "archive.member-in-list",
-                isinstance(archived, bool),
-                "every entry has `archived`",
-                failure,
-                line,
-            )
+            reason = "every entry has `archived`"
+            notes.judge("archive.member-in-list", isinstance(archived, bool), reason, failure, line)
 
 
 def _check_subagents(record: AgentRecord, notes: RuleNotes) -> None:
@@ -348,23 +309,13 @@ def _check_subagents(record: AgentRecord, notes: RuleNotes) -> None:
             paths = [line.update.get("cwd"), *listed(line.update, "additionalDirectories")]
             for path in paths:
                 if path is not None:
-                    notes.judge(
-                        "subagent.absolute-paths",
-                        is_absolute(path),
-                        "absolute",
-                        f"the folder {path!r} is relative",
-                        line,
-                    )
+                    failure = f"the folder {path!r} is relative"
+                    notes.judge("subagent.absolute-paths", is_absolute(path), "absolute", failure, line)
         elif id_key(line.session) not in opened and record.client_advertises("subagents"):
             failure = f"an update of {line.session}, which was never announced"
             if record.turns:
-                notes.judge(
-                    "subagent.announced",
-                    id_key(line.session) in announced,
-                    "sub-agents are announced first",
-                    failure,
-                    line,
-                )
+                reason = "sub-agents are announced first"
+                notes.judge("subagent.announced", id_key(line.session) in announced, reason, failure, line)
 
 
 def _check_mcp(record: AgentRecord, notes: RuleNotes) -> None:
@@ -401,18 +352,9 @@ def _check_auth_status(record: AgentRecord, notes: RuleNotes) -> None:
             if not advertised
             else "before the answer to initialize"
         )
-        notes.judge(
-            "auth-status.update-advertised",
-            advertised and line.number > initialize_number,
-            "advertised, and after initialize",
-            failure,
-            line,
-        )
-        notes.judge(
-            "auth-status.update-only-changes",
-            line.params != last,
-            "only changes are sent",
-            "nothing changed",
-            line,
-        )
+        reason = "advertised, and after initialize"
+        passed = advertised and line.number > initialize_number
+        notes.judge("auth-status.update-advertised", passed, reason, failure, line)
+        reason = "only changes are sent"
+        notes.judge("auth-status.update-only-changes", line.params != last, reason, "nothing changed", line)
         last = line.params

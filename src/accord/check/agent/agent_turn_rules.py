@@ -112,13 +112,11 @@ def _check_resumes(record: AgentRecord, notes: RuleNotes) -> None:
         chunks_before_answer = [
             line for line in record.updates if line.kind in _CHUNKS and begin < line.number < end
         ]
+        failure = f"{len(chunks_before_answer)} message chunks before the answer"
+        reason = "no history before the answer"
+        passed = not chunks_before_answer
         notes.judge(
-            "session.resume-without-history",
-            not chunks_before_answer,
-            "no history before the answer",
-            f"{len(chunks_before_answer)} message chunks before the answer",
-            call.request,
-            *chunks_before_answer[:2],
+            "session.resume-without-history", passed, reason, failure, call.request, *chunks_before_answer[:2]
         )
 
 
@@ -162,13 +160,8 @@ def _check_paths(line: WireLine, notes: RuleNotes) -> None:
     for item in [*diffs, *locations]:
         path = at(item, "path")
         if isinstance(path, str):
-            notes.judge(
-                "tool-call.absolute-paths",
-                is_absolute(path),
-                "paths are absolute",
-                f"the path {path!r} is relative",
-                line,
-            )
+            failure = f"the path {path!r} is relative"
+            notes.judge("tool-call.absolute-paths", is_absolute(path), "paths are absolute", failure, line)
     for item in locations:
         number = at(item, "line")
         if isinstance(number, int):
@@ -212,13 +205,9 @@ def check_requests(record: AgentRecord, notes: RuleNotes) -> None:
     """Check permission requests, file paths, terminals and elicitations."""
     for line in record.requests("session/request_permission"):
         ids = [at(one, "optionId") for one in listed(line.params, "options")]
-        notes.judge(
-            "permission.option-ids",
-            bool(ids) and len(set(map(str, ids))) == len(ids),
-            "options with unique ids",
-            "no options" if not ids else "two options with the same id",
-            line,
-        )
+        failure = "no options" if not ids else "two options with the same id"
+        passed = bool(ids) and len(set(map(str, ids))) == len(ids)
+        notes.judge("permission.option-ids", passed, "options with unique ids", failure, line)
     for line in record.requests("fs/read_text_file", "fs/write_text_file"):
         path = at(line.params, "path")
         notes.judge(
@@ -243,13 +232,9 @@ def _check_terminal_requests(record: AgentRecord, notes: RuleNotes) -> None:
         turn = record.turn_at(call.request)
         if id is None or turn is None or turn.answer is None:
             continue
-        notes.judge(
-            "terminal.always-released",
-            id_key(id) in released,
-            "every terminal is released",
-            f"{id} is never released",
-            call.request,
-        )
+        failure = f"{id} is never released"
+        reason = "every terminal is released"
+        notes.judge("terminal.always-released", id_key(id) in released, reason, failure, call.request)
 
 
 def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
@@ -258,13 +243,9 @@ def _check_elicitations(record: AgentRecord, notes: RuleNotes) -> None:
     for line in record.sent:
         if line.method == "elicitation/complete":
             id = at(line.params, "elicitationId")
-            notes.judge(
-                "elicitation.own-completions",
-                id_key(id) in issued,
-                "only its own elicitations are completed",
-                f"{id!r} was never created",
-                line,
-            )
+            failure = f"{id!r} was never created"
+            reason = "only its own elicitations are completed"
+            notes.judge("elicitation.own-completions", id_key(id) in issued, reason, failure, line)
             open_elicitations.pop(id_key(id), None)
         elif line.method == "elicitation/create" and line.is_request:
             _check_elicitation(line, notes)
@@ -297,13 +278,9 @@ def _check_elicitation(line: WireLine, notes: RuleNotes) -> None:
         field_text = " ".join(
             str(word) for word in (name, at(field, "title"), at(field, "description")) if word
         )
-        notes.judge(
-            "elicitation.no-secrets",
-            not _SECRET.search(field_text),
-            "no secrets are asked for",
-            f"the field {name} asks for a secret",
-            line,
-        )
+        failure = f"the field {name} asks for a secret"
+        reason = "no secrets are asked for"
+        notes.judge("elicitation.no-secrets", not _SECRET.search(field_text), reason, failure, line)
 
 
 def _check_url(line: WireLine, url: Any, notes: RuleNotes) -> None:

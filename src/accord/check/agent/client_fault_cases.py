@@ -79,43 +79,47 @@ async def client_dies(fixture: AgentFixture) -> None:
 
 @case("a client that stalls", "an unanswered permission request, then a cancel", "fault-stalls")
 async def client_stalls(fixture: AgentFixture) -> None:
+    rule = "fault-stalls"
     agent = await fixture.start_agent()
     request, permission, session = await _start_permission_request(fixture, agent, "stalled.txt")
-    await agent.ping(rule="fault-stalls")
+    await agent.ping(rule=rule)
     agent.cancel(session)
-    turn = await agent.finish_turn(request, rule="fault-stalls", timeout=fixture.timeouts.soon)
+    turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
     effects = find_effects(agent, permission.number, fixture.folder / "stalled.txt")
     frames = [permission, turn.answer.line]
     failure = "an unanswered permission request counts as consent"
-    fixture.judge("fault-stalls", not effects, "it continues, and a cancel ends the turn", failure, *frames)
+    fixture.judge(rule, not effects, "it continues, and a cancel ends the turn", failure, *frames)
 
 
 @case("a client that answers twice", "a permission request is rejected, then allowed", "fault-twice")
 async def second_answer(fixture: AgentFixture) -> None:
+    rule = "fault-twice"
     agent = await start_agent_with_effect(fixture)
     request, permission, _ = await _start_permission_request(fixture, agent, "twice.txt")
     for reply in (reject(permission), allow(permission)):
         if reply is not None:
             agent.reply(permission, reply)
-    await agent.finish_turn(request, rule="fault-twice")
-    await agent.ping(rule="fault-twice")
+    await agent.finish_turn(request, rule=rule)
+    await agent.ping(rule=rule)
     effects = find_effects(agent, permission.number, fixture.folder / "twice.txt")
     failure = "a second answer counts"
-    fixture.judge("fault-twice", not effects, "only the first answer counts", failure, permission)
+    fixture.judge(rule, not effects, "only the first answer counts", failure, permission)
 
 
 @case("answers to unknown ids", "answers with ids of no request", "fault-unknown-ids")
 async def unknown_ids(fixture: AgentFixture) -> None:
+    rule = "fault-unknown-ids"
     agent = await fixture.start_agent()
     for id in (12345, "unknown-id", None, 1.5):
         agent.send({"jsonrpc": "2.0", "id": id, "result": {}})
         agent.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}})
-    answer = await agent.ping(rule="fault-unknown-ids")
-    fixture.add_pass("fault-unknown-ids", "it continues", answer)
+    answer = await agent.ping(rule=rule)
+    fixture.add_pass(rule, "it continues", answer)
 
 
 @case("answers of wrong types", "answers to a permission request without a valid outcome", "fault-types")
 async def wrong_types(fixture: AgentFixture) -> None:
+    rule = "fault-types"
     agent = await start_agent_with_effect(fixture)
     for number, value in enumerate(_WRONG_ANSWERS):
         name = f"wrong-{number}.txt"
@@ -124,65 +128,62 @@ async def wrong_types(fixture: AgentFixture) -> None:
         )
         frames = [requests[0], *effects[:2], turn.answer.line]
         failure = f"the answer {value!r} counts as consent"
-        fixture.judge("fault-types", not effects, "wrong answers are not consent", failure, *frames)
-    await agent.ping(rule="fault-types")
+        fixture.judge(rule, not effects, "wrong answers are not consent", failure, *frames)
+    await agent.ping(rule=rule)
 
 
 @case("a huge line", "a request of many megabytes", "fault-huge")
 async def huge_line(fixture: AgentFixture) -> None:
+    rule = "fault-huge"
     agent = await fixture.start_agent()
-    await agent.call("_check/huge", {"text": "x" * _HUGE_BYTES}, rule="fault-huge")
-    answer = await agent.ping(rule="fault-huge")
-    fixture.add_pass("fault-huge", f"a line of {_HUGE_BYTES // 1024 // 1024} MiB is accepted", answer)
+    await agent.call("_check/huge", {"text": "x" * _HUGE_BYTES}, rule=rule)
+    answer = await agent.ping(rule=rule)
+    fixture.add_pass(rule, f"a line of {_HUGE_BYTES // 1024 // 1024} MiB is accepted", answer)
 
 
 @case("invalid lines", "lines that are not messages, in a session", "fault-noise")
 async def invalid_lines(fixture: AgentFixture) -> None:
+    rule = "fault-noise"
     agent, session = await fixture.open_session()
     for line in _INVALID_LINES:
         agent.send(line)
-        await agent.ping(rule="fault-noise")
+        await agent.ping(rule=rule)
     if fixture.has_action("talk"):
-        turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule="fault-noise")
-        fixture.add_pass("fault-noise", "the session continues", turn)
+        turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule=rule)
+        fixture.add_pass(rule, "the session continues", turn)
 
 
 @case("a slow reader", "nothing is read during a turn", "fault-slow")
 async def slow_reader(fixture: AgentFixture) -> None:
+    rule = "fault-slow"
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
     agent.launched.transport.pause()
     request = agent.prompt(session, fixture.action("talk").prompt_text())
     await agent.clock.sleep(0.5)
     agent.launched.transport.resume()
-    turn = await agent.finish_turn(request, rule="fault-slow")
+    turn = await agent.finish_turn(request, rule=rule)
     failure = f"the turn gave {turn.answer.summary}"
-    fixture.judge(
-        "fault-slow",
-        turn.answer.ok,
-        "the turn is complete after reading continues",
-        failure,
-        turn.answer,
-    )
+    fixture.judge(rule, turn.answer.ok, "the turn is complete after reading continues", failure, turn.answer)
 
 
 @case("messages in pieces", "a handshake and a request, byte by byte", "fault-pieces")
 async def byte_by_byte_input(fixture: AgentFixture) -> None:
+    rule = "fault-pieces"
     agent = await fixture.launch("byte by byte", byte_by_byte=True)
-    answer = await agent.initialize(ALL_CAPABILITIES, rule="fault-pieces")
+    answer = await agent.initialize(ALL_CAPABILITIES, rule=rule)
     if answer.ok:
-        answer = await agent.call(
-            "_check/pieces", {"text": "sm\u00f8rrebr\u00f8d \u4f60\u597d"}, rule="fault-pieces"
-        )
+        answer = await agent.call("_check/pieces", {"text": "sm\u00f8rrebr\u00f8d \u4f60\u597d"}, rule=rule)
         passed = answer.code != -32700
     else:
         passed = False
     failure = f"a message in pieces gave {answer.summary}"
-    fixture.judge("fault-pieces", passed, "messages byte by byte are read", failure, answer)
+    fixture.judge(rule, passed, "messages byte by byte are read", failure, answer)
 
 
 @case("answers in another order", "two permission requests, the later one answered first", "fault-reordered")
 async def answers_in_other_order(fixture: AgentFixture) -> None:
+    rule = "fault-reordered"
     agent = await start_agent_with_effect(fixture)
     if not (fixture.folder / "permitted.txt").exists():
         raise CaseUnavailable("the permitted action creates no file")
@@ -195,12 +196,10 @@ async def answers_in_other_order(fixture: AgentFixture) -> None:
         if reply is not None:
             agent.reply(permission, reply)
     for prompt in (first_prompt, second_prompt):
-        await agent.finish_turn(prompt, rule="fault-reordered")
+        await agent.finish_turn(prompt, rule=rule)
     created = [name for name in ("first.txt", "second.txt") if (fixture.folder / name).exists()]
     failure = (
         f"the first request was allowed, the second rejected; created: {' and '.join(created) or 'nothing'}"
     )
     frames = [first_request, second_request]
-    fixture.judge(
-        "fault-reordered", created == ["first.txt"], "each answer belongs to its request", failure, *frames
-    )
+    fixture.judge(rule, created == ["first.txt"], "each answer belongs to its request", failure, *frames)

@@ -6,7 +6,7 @@ Files are real files in the folder of the case. Terminals are simulated: no comm
 from pathlib import Path
 from typing import Any, Final, cast
 
-from accord.check.checked_connection import Handler, Reply, error_reply, result_reply
+from accord.check.checked_connection import Reply, Responder, error_reply, result_reply
 from accord.check.mcp_server_program import mcp_result
 from accord.trace.trace_steps import at, listed
 from accord.trace.wire_line import WireLine
@@ -62,12 +62,12 @@ def _is_regular_or_missing(path: Path) -> bool:
     return path.is_file() or not path.exists()
 
 
-class ClientResponder:
-    """The client side of a case. A case puts its own handlers into `overrides`, by method."""
+class ClientResponder(Responder):
+    """The client side of a case."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder
-        self.overrides: dict[str, Handler] = {}
         self.keep_terminals_running = False
         """Whether terminals run until they are killed."""
         self.terminal_output = "checked\n"
@@ -75,7 +75,7 @@ class ClientResponder:
         self._terminals: dict[str, _Terminal] = {}
         self.pending_waits: list[tuple[WireLine, _Terminal]] = []
         """Pending `terminal/wait_for_exit` requests with their terminals."""
-        self._default_handlers: dict[str, Handler] = {
+        self.handlers = {
             "session/request_permission": allow,
             "fs/read_text_file": self._read,
             "fs/write_text_file": self._write,
@@ -87,11 +87,6 @@ class ClientResponder:
             "elicitation/create": self._elicit,
             "mcp/message": _answer_mcp,
         }
-
-    def serve(self, line: WireLine) -> Reply:
-        """The answer to a request, or None to leave it unanswered."""
-        handler = self.overrides.get(line.method) or self._default_handlers.get(line.method)
-        return error_reply(-32601, f"Method not found: {line.method}") if handler is None else handler(line)
 
     def ready_replies(self) -> list[tuple[WireLine, Message]]:
         """Answers to pending requests whose terminals have ended."""

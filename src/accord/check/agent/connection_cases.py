@@ -53,13 +53,8 @@ async def _check_refusal(agent: AgentUnderTest, line: str, rule: RuleId, code: i
     answers = _answers_without_id(agent, sent)
     found = [one for one in answers if isinstance(one.message, dict) and _error_code(one) == code]
     frames = [sent, *answers]
-    agent.notes.judge(
-        rule,
-        bool(found),
-        f"{line} gave {code}",
-        f"after {line} the agent {_describe_answers(answers)}; expected {code}",
-        *frames,
-    )
+    failure = f"after {line} the agent {_describe_answers(answers)}; expected {code}"
+    agent.notes.judge(rule, bool(found), f"{line} gave {code}", failure, *frames)
 
 
 def _answers_without_id(agent: AgentUnderTest, since: WireLine) -> list[WireLine]:
@@ -90,21 +85,23 @@ async def invalid_json(fixture: AgentFixture) -> None:
     "framing.survives-invalid-request",
 )
 async def json_without_request(fixture: AgentFixture) -> None:
+    rule = "framing.survives-invalid-request"
     agent = await fixture.launch()
     await agent.initialize()
-    await _check_refusal(agent, '{"jsonrpc":"2.0"}', "framing.survives-invalid-request", -32600)
-    await _check_refusal(agent, "5", "framing.survives-invalid-request", -32600)
+    await _check_refusal(agent, '{"jsonrpc":"2.0"}', rule, -32600)
+    await _check_refusal(agent, "5", rule, -32600)
 
 
 @case("batches", "`[]` and a batch, then a request", "framing.survives-batch")
 async def batches(fixture: AgentFixture) -> None:
+    rule = "framing.survives-batch"
     agent = await fixture.launch()
     await agent.initialize()
     agent.send("[]")
-    await agent.ping(rule="framing.survives-batch")
+    await agent.ping(rule=rule)
     agent.send('[{"jsonrpc":"2.0","id":"in-a-batch","method":"_check/x","params":{}}]')
-    answer = await agent.ping(rule="framing.survives-batch")
-    fixture.add_pass("framing.survives-batch", "it continues after a batch", answer)
+    answer = await agent.ping(rule=rule)
+    fixture.add_pass(rule, "it continues after a batch", answer)
 
 
 @case(
@@ -117,28 +114,19 @@ async def batches(fixture: AgentFixture) -> None:
     "cancel-request.agent-other-notification proxy.refused-by-agents schema",
 )
 async def ids_and_methods(fixture: AgentFixture) -> None:
+    rule = "framing.agent-returns-id"
     agent, session = await fixture.open_session()
     for id in _REQUEST_IDS:
-        answer = await agent.call("_check/id", {}, id=id, rule="framing.agent-returns-id")
+        answer = await agent.call("_check/id", {}, id=id, rule=rule)
         returned = answer.line.id is not None
         failure = f"the id {id!r} gave {answer.summary}, without the id"
-        fixture.judge("framing.agent-returns-id", returned, f"the id {id!r} was returned", failure, answer)
+        fixture.judge(rule, returned, f"the id {id!r} was returned", failure, answer)
     answer = await agent.call("nope/nope", {})
-    fixture.judge(
-        "framing.agent-unknown-method",
-        answer.code == -32601,
-        answer.summary,
-        f"{answer.summary}; expected -32601",
-        answer,
-    )
+    failure = f"{answer.summary}; expected -32601"
+    fixture.judge("framing.agent-unknown-method", answer.code == -32601, answer.summary, failure, answer)
     answer = await agent.call("_test/x", {})
-    fixture.judge(
-        "framing.agent-unknown-extension",
-        answer.code == -32601,
-        answer.summary,
-        f"{answer.summary}; expected -32601",
-        answer,
-    )
+    failure = f"{answer.summary}; expected -32601"
+    fixture.judge("framing.agent-unknown-extension", answer.code == -32601, answer.summary, failure, answer)
     for method in ("proxy/initialize", "proxy/successor"):
         answer = await agent.call(method, {"method": "x"})
         failure = f"{method} gave {answer.summary}; expected -32601"
@@ -194,6 +182,7 @@ async def unusual_params(fixture: AgentFixture) -> None:
 )
 async def meta_members(fixture: AgentFixture) -> None:
     """Send vendor `_meta` and trace context with all requests; none may fail because of it."""
+    rule = "extension.agent-accepts-meta"
     vendor = {"example.com/x": {"a": [1]}}
     trace = {
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -206,14 +195,14 @@ async def meta_members(fixture: AgentFixture) -> None:
     answers.append(await agent.new_session(fixture.cwd, _meta=vendor))
     for answer in answers:
         failure = f"{answer.request.method} with `_meta` gave {answer.summary}"
-        fixture.judge("extension.agent-accepts-meta", answer.ok, "`_meta` is accepted", failure, answer)
+        fixture.judge(rule, answer.ok, "`_meta` is accepted", failure, answer)
     session = at(answers[-1].result, "sessionId")
     if isinstance(session, str) and fixture.has_action("talk"):
         await fixture.require_plain_turn(agent, session)
         blocks = [{"type": "text", "text": fixture.action("talk").prompt_text(), "_meta": vendor}]
         answer = (await agent.finish_turn(agent.prompt(session, blocks, _meta={**vendor, **trace}))).answer
         failure = f"session/prompt with `_meta` gave {answer.summary}"
-        fixture.judge("extension.agent-accepts-meta", answer.ok, "`_meta` is accepted", failure, answer)
+        fixture.judge(rule, answer.ok, "`_meta` is accepted", failure, answer)
 
 
 @case(
@@ -258,30 +247,19 @@ _OTHER_VERSIONS: Final = (0, 2, 7, 65535)
 )
 async def minimal_client(fixture: AgentFixture) -> None:
     """`initialize` has only the version; the agent must accept it and send this client no requests."""
+    rule = "initialize.minimal-client"
     agent = await fixture.launch()
-    answer = await agent.initialize(rule="initialize.minimal-client")
-    if not fixture.judge(
-        "initialize.minimal-client", answer.ok, "it initializes", f"initialize gave {answer.summary}", answer
-    ):
+    answer = await agent.initialize(rule=rule)
+    if not fixture.judge(rule, answer.ok, "it initializes", f"initialize gave {answer.summary}", answer):
         return
     version = at(answer.result, "protocolVersion")
-    fixture.judge(
-        "initialize.version-returned",
-        version == 1,
-        "version 1 gave 1",
-        f"version 1 gave {answer.summary}",
-        answer,
-    )
+    failure = f"version 1 gave {answer.summary}"
+    fixture.judge("initialize.version-returned", version == 1, "version 1 gave 1", failure, answer)
     info = at(answer.result, "agentInfo")
     named = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
     failure = "no `agentInfo` with name and version"
-    fixture.judge(
-        "initialize.agent-info",
-        named,
-        f"it is {at(info, 'name')} {at(info, 'version')}",
-        failure,
-        answer.line,
-    )
+    reason = f"it is {at(info, 'name')} {at(info, 'version')}"
+    fixture.judge("initialize.agent-info", named, reason, failure, answer.line)
     session = await fixture.new_session(agent)
     for action, values in (
         ("read", {"file": "notes.txt"}),
@@ -294,9 +272,10 @@ async def minimal_client(fixture: AgentFixture) -> None:
 
 @case("other versions", "initialize with 0, 2, 7 and 65535", "initialize.version-offered")
 async def other_versions(fixture: AgentFixture) -> None:
+    rule = "initialize.version-offered"
     for version in _OTHER_VERSIONS:
         agent = await fixture.launch(f"version {version}")
-        answer = await agent.initialize({}, version=version, rule="initialize.version-offered")
+        answer = await agent.initialize({}, version=version, rule=rule)
         answer_version = at(answer.result, "protocolVersion")
         passed = (
             isinstance(answer_version, int)
@@ -304,21 +283,20 @@ async def other_versions(fixture: AgentFixture) -> None:
             and (answer_version == 1 or answer_version == version == 2)
         )
         failure = f"{version} gave {answer.summary}; expected a version it speaks"
-        fixture.judge(
-            "initialize.version-offered", passed, f"{version} gave {answer_version}", failure, answer
-        )
+        fixture.judge(rule, passed, f"{version} gave {answer_version}", failure, answer)
 
 
 @case("invalid versions", 'initialize with "1", true, 1.5 and 70000', "initialize.invalid-version")
 async def invalid_versions(fixture: AgentFixture) -> None:
+    rule = "initialize.invalid-version"
     agent = await fixture.launch()
     for version in ("1", True, 1.5, 70000):
         answer = await agent.initialize({}, version=version)
         failure = f"the version {version!r} gave {answer.summary}; expected an error"
-        fixture.judge("initialize.invalid-version", not answer.ok, f"{version!r} is refused", failure, answer)
-    answer = await agent.initialize({}, rule="initialize.invalid-version")
-    if not answer.ok and fixture.notes.for_rule("initialize.invalid-version")[-1].outcome == "pass":
-        fixture.add_fail("initialize.invalid-version", "after wrong versions it does not initialize", answer)
+        fixture.judge(rule, not answer.ok, f"{version!r} is refused", failure, answer)
+    answer = await agent.initialize({}, rule=rule)
+    if not answer.ok and fixture.notes.for_rule(rule)[-1].outcome == "pass":
+        fixture.add_fail(rule, "after wrong versions it does not initialize", answer)
 
 
 @case(
@@ -327,18 +305,13 @@ async def invalid_versions(fixture: AgentFixture) -> None:
     "initialize.agent-malformed-capability",
 )
 async def malformed_capabilities(fixture: AgentFixture) -> None:
+    rule = "initialize.agent-malformed-capability"
     for capabilities in (False, {"fs": {"readTextFile": "yes"}, "terminal": 1}):
         agent = await fixture.launch()
-        answer = await agent.initialize(capabilities, rule="initialize.agent-malformed-capability")
+        answer = await agent.initialize(capabilities, rule=rule)
         failure = f"clientCapabilities {capabilities} gave {answer.summary}"
         if (
-            not fixture.judge(
-                "initialize.agent-malformed-capability",
-                answer.ok,
-                "it reads them as no capabilities",
-                failure,
-                answer,
-            )
+            not fixture.judge(rule, answer.ok, "it reads them as no capabilities", failure, answer)
             or not capabilities
         ):
             continue
@@ -347,16 +320,10 @@ async def malformed_capabilities(fixture: AgentFixture) -> None:
             agent.client_capabilities = ALL_CAPABILITIES  # judged here, not by the passive rules
             if requests and await _read_requests(fixture, await fixture.start_agent({})):
                 reason = "it reads files without any capability, so it was not seen how it reads a wrong one"
-                fixture.add_unjudged("initialize.agent-malformed-capability", reason)
+                fixture.add_unjudged(rule, reason)
                 continue
             failure = 'it reads `readTextFile: "yes"` as true'
-            fixture.judge(
-                "initialize.agent-malformed-capability",
-                not requests,
-                "it reads it as false",
-                failure,
-                *requests,
-            )
+            fixture.judge(rule, not requests, "it reads it as false", failure, *requests)
 
 
 async def _read_requests(fixture: AgentFixture, agent: AgentUnderTest) -> list[WireLine]:
@@ -372,24 +339,19 @@ async def _read_requests(fixture: AgentFixture, agent: AgentUnderTest) -> list[W
     "initialize.refuses-earlier-requests accord.request-before-initialize",
 )
 async def requests_before_initialize(fixture: AgentFixture) -> None:
+    rule = "initialize.refuses-earlier-requests"
     agent = await fixture.launch()
     messages: tuple[tuple[str, Any], ...] = (
         ("session/new", {"cwd": fixture.cwd, "mcpServers": []}),
         ("session/list", {}),
     )
     for method, params in messages:
-        answer = await agent.call(method, params, rule="initialize.refuses-earlier-requests")
+        answer = await agent.call(method, params, rule=rule)
         if answer.ok:
-            fixture.add_fail(
-                "initialize.refuses-earlier-requests", f"{method} before initialize gave a result", answer
-            )
+            fixture.add_fail(rule, f"{method} before initialize gave a result", answer)
             continue
         if method == "session/new":
-            fixture.add_pass(
-                "initialize.refuses-earlier-requests",
-                f"{method} before initialize gave {answer.summary}",
-                answer,
-            )
+            fixture.add_pass(rule, f"{method} before initialize gave {answer.summary}", answer)
         passed = fixture.script.accepts_code(answer.code, -32600)
         failure = f"{method} before initialize gave {answer.summary}; expected -32600"
         reason = f"{answer.code} before initialize"
@@ -462,6 +424,7 @@ async def login_offers(fixture: AgentFixture) -> None:
     "framing.agent-empty-results auth.authenticate auth.required-error auth.logout-requires-login",
 )
 async def sign_in_and_out(fixture: AgentFixture) -> None:
+    rule = "auth.logout-requires-login"
     agent = await fixture.start_agent(login=False)
     first = await agent.new_session(fixture.cwd)
     if first.ok:
@@ -480,33 +443,17 @@ async def sign_in_and_out(fixture: AgentFixture) -> None:
     if not second.ok:
         return
     failure = f"session/new before the login gave {first.summary}; expected {_AUTH_REQUIRED}"
-    fixture.judge(
-        "auth.required-error",
-        first.code == _AUTH_REQUIRED,
-        "it reports that a login is required",
-        failure,
-        first,
-    )
+    reason = "it reports that a login is required"
+    fixture.judge("auth.required-error", first.code == _AUTH_REQUIRED, reason, failure, first)
     if not agent.advertises("auth.logout"):
-        fixture.add_not_applicable("auth.logout-requires-login", "it does not advertise auth.logout")
+        fixture.add_not_applicable(rule, "it does not advertise auth.logout")
         return
     logout = await agent.call("logout", ABSENT)
-    fixture.judge(
-        "framing.absent-params",
-        logout.ok,
-        "logout without params works",
-        f"logout gave {logout.summary}",
-        logout,
-    )
+    failure = f"logout gave {logout.summary}"
+    fixture.judge("framing.absent-params", logout.ok, "logout without params works", failure, logout)
     third = await agent.new_session(fixture.cwd)
     failure = f"session/new after logout gave {third.summary}; expected {_AUTH_REQUIRED}"
-    fixture.judge(
-        "auth.logout-requires-login",
-        third.code == _AUTH_REQUIRED,
-        "a login is required again",
-        failure,
-        third,
-    )
+    fixture.judge(rule, third.code == _AUTH_REQUIRED, "a login is required again", failure, third)
 
 
 @case(
@@ -517,6 +464,7 @@ async def sign_in_and_out(fixture: AgentFixture) -> None:
     "auth.status",
 )
 async def auth_status(fixture: AgentFixture) -> None:
+    rule = "auth-status.changes-nothing"
     agent = await fixture.start_agent(login=False)
     before = await agent.new_session(fixture.cwd)
     answer = await agent.call("auth/status", {})
@@ -524,9 +472,9 @@ async def auth_status(fixture: AgentFixture) -> None:
     passed = answer.ok and (before.ok == after.ok)
     failure = f"auth/status gave {answer.summary}, and session/new then {after.summary}"
     if not answer.ok or answer.code == _AUTH_REQUIRED or before.ok != after.ok:
-        fixture.judge("auth-status.changes-nothing", passed, "", failure, answer)
+        fixture.judge(rule, passed, "", failure, answer)
     else:
-        fixture.add_pass("auth-status.changes-nothing", "it returns the status and changes nothing", answer)
+        fixture.add_pass(rule, "it returns the status and changes nothing", answer)
     if not fixture.script.login:
         raise CaseUnavailable("the script names no login")
     await agent.call("authenticate", {"methodId": fixture.script.login})

@@ -48,6 +48,7 @@ def _mode_option(session_result: Any) -> Any:
     "option.follows-mode accord.unknown-value",
 )
 async def set_modes(fixture: AgentFixture) -> None:
+    rule = "option.follows-mode"
     agent, session, session_result = await _open_session(fixture)
     ids = [at(mode, "id") for mode in listed(session_result, "modes", "availableModes")]
     current = at(session_result, "modes", "currentModeId")
@@ -69,13 +70,13 @@ async def set_modes(fixture: AgentFixture) -> None:
     )
     option = _mode_option(session_result)
     if option is None:
-        fixture.add_not_applicable("option.follows-mode", "the modes are not also an option")
+        fixture.add_not_applicable(rule, "the modes are not also an option")
     if option is None or not answer.ok:
         return
     update = await _find_update(agent, "config_option_update", answer.request)
     value = at(_mode_option(update.update if update else None), "currentValue")
     failure = f"after set_mode the mode option is {value!r}; expected {other_mode!r}"
-    fixture.judge("option.follows-mode", value == other_mode, "the option follows the mode", failure, answer)
+    fixture.judge(rule, value == other_mode, "the option follows the mode", failure, answer)
     if current not in ids:
         return
     params = {"sessionId": session, "configId": at(option, "id"), "value": current}
@@ -83,7 +84,7 @@ async def set_modes(fixture: AgentFixture) -> None:
     update = await _find_update(agent, "current_mode_update", answer.request)
     value = update.update.get("currentModeId") if update else None
     failure = f"after the option was set, the mode is {value!r}; expected {current!r}"
-    fixture.judge("option.follows-mode", value == current, "the mode follows the option", failure, answer)
+    fixture.judge(rule, value == current, "the mode follows the option", failure, answer)
 
 
 async def _check_unknown_value(
@@ -134,6 +135,7 @@ async def set_options(fixture: AgentFixture) -> None:
 async def _set_select(
     fixture: AgentFixture, agent: AgentUnderTest, session: str, options: list[Any], select: Any
 ) -> None:
+    rule = "option.unknown-refused"
     method, id = "session/set_config_option", at(select, "id")
     params = {"sessionId": session, "configId": id, "value": at(select, "currentValue")}
     plain_answer = await agent.call(method, params)
@@ -143,10 +145,8 @@ async def _set_select(
         failure = f"{sent} returned {answer.summary}"
         fixture.judge("option.select-without-type", answer.ok, "a select accepts a string", failure, answer)
         _check_complete_list(fixture, options, answer)
-    await _check_unknown_value(
-        fixture, agent, "option.unknown-refused", method, {**params, "configId": "nope"}
-    )
-    await _check_unknown_value(fixture, agent, "option.unknown-refused", method, {**params, "value": "nope"})
+    await _check_unknown_value(fixture, agent, rule, method, {**params, "configId": "nope"})
+    await _check_unknown_value(fixture, agent, rule, method, {**params, "value": "nope"})
     after = await agent.call(method, params)
     value = next(
         (at(one, "currentValue") for one in listed(after.result, "configOptions") if at(one, "id") == id),
@@ -154,13 +154,7 @@ async def _set_select(
     )
     if after.ok and value is not None:
         failure = f"after refused values {id} is {value!r}"
-        fixture.judge(
-            "option.unknown-refused",
-            value == params["value"],
-            "refused values change nothing",
-            failure,
-            after,
-        )
+        fixture.judge(rule, value == params["value"], "refused values change nothing", failure, after)
 
 
 async def _set_boolean(
@@ -184,15 +178,16 @@ def _check_complete_list(fixture: AgentFixture, options: list[Any], answer: Call
 
 @case("mode change by the agent", "the change_mode action", "mode.agent-change-sent option.update-has-all")
 async def agent_changes_mode(fixture: AgentFixture) -> None:
+    rule = "mode.agent-change-sent"
     agent, session, session_result = await _open_session(fixture)
     if not listed(session_result, "modes", "availableModes"):
-        fixture.add_not_applicable("mode.agent-change-sent", "it has no modes")
+        fixture.add_not_applicable(rule, "it has no modes")
         return
     turn = await fixture.run_action(agent, session, "change_mode")
     update = next(iter(turn.updates("current_mode_update")), None)
     failure = "the mode changed without a current_mode_update"
     named = update is not None and isinstance(update.update.get("currentModeId"), str)
-    fixture.judge("mode.agent-change-sent", named, "a mode change is sent", failure, update or turn)
+    fixture.judge(rule, named, "a mode change is sent", failure, update or turn)
 
 
 @case("commands", "a slash command in a prompt", "command.members command.recognized")
@@ -233,13 +228,8 @@ async def plan_updates(fixture: AgentFixture) -> None:
         return
     plans = limited_turn.updates("plan")
     failure = "without `plan` at the client no plan is shown"
-    fixture.judge(
-        "plan.fallback",
-        bool(plans),
-        "without `plan` at the client it sends `plan`",
-        failure,
-        limited_turn.answer,
-    )
+    reason = "without `plan` at the client it sends `plan`"
+    fixture.judge("plan.fallback", bool(plans), reason, failure, limited_turn.answer)
 
 
 @case(
@@ -273,22 +263,12 @@ async def _run_with_and_without(
 async def optional_notices(fixture: AgentFixture) -> None:
     full_turn, limited_turn = await _run_with_and_without(fixture, "notice", "session.notices", "notice")
     failure = f"with a notice, the turn returned {full_turn.answer.summary}"
-    fixture.judge(
-        "notice.optional",
-        full_turn.answer.ok,
-        "the turn succeeds without a reaction to the notice",
-        failure,
-        full_turn.answer,
-    )
+    reason = "the turn succeeds without a reaction to the notice"
+    fixture.judge("notice.optional", full_turn.answer.ok, reason, failure, full_turn.answer)
     has_text = bool(limited_turn.text.strip())
     failure = "a client without notices gets no text"
-    fixture.judge(
-        "notice.text-as-fallback",
-        has_text,
-        "a client without notices gets text",
-        failure,
-        limited_turn.answer,
-    )
+    reason = "a client without notices gets text"
+    fixture.judge("notice.text-as-fallback", has_text, reason, failure, limited_turn.answer)
 
 
 @case(
@@ -333,6 +313,7 @@ async def _find_provider(agent: AgentUnderTest, id: str) -> Any:
     "providers",
 )
 async def configure_providers(fixture: AgentFixture) -> None:
+    rule = "provider.required-stays"
     agent = await fixture.start_agent()
     listing = await agent.call("providers/list", {})
     providers = listed(listing.result, "providers")
@@ -354,13 +335,11 @@ async def configure_providers(fixture: AgentFixture) -> None:
     )
     required_id = next((at(one, "providerId") for one in providers if at(one, "required") is True), None)
     if required_id is None:
-        fixture.add_not_applicable("provider.required-stays", "no provider is required")
+        fixture.add_not_applicable(rule, "no provider is required")
     else:
         answer = await agent.call("providers/disable", {"providerId": required_id})
         failure = f"disabling a required provider gave {answer.summary}; expected -32602"
-        fixture.judge(
-            "provider.required-stays", answer.code == -32602, "a required provider stays", failure, answer
-        )
+        fixture.judge(rule, answer.code == -32602, "a required provider stays", failure, answer)
     if not fixture.script.provider:
         raise CaseUnavailable("the script names no provider")
     await _check_provider(fixture, agent, fixture.script.provider)
@@ -386,10 +365,5 @@ async def _check_provider(fixture: AgentFixture, agent: AgentUnderTest, id: str)
     answer = await agent.call("providers/disable", {"providerId": id})
     provider = await _find_provider(agent, id)
     failure = f"after disabling, `current` is {str(at(provider, 'current'))[:80]}"
-    fixture.judge(
-        "provider.disabled-not-current",
-        at(provider, "current") is None,
-        "a disabled provider is not current",
-        failure,
-        answer,
-    )
+    reason = "a disabled provider is not current"
+    fixture.judge("provider.disabled-not-current", at(provider, "current") is None, reason, failure, answer)

@@ -87,13 +87,8 @@ async def unanswered_request(fixture: AgentFixture) -> None:
         raise CaseUnavailable(_NO_EFFECT)
     frames = [request, *early_effects[:2]]
     failure = "an effect happened before the answer"
-    fixture.judge(
-        "permission.nothing-before-answer",
-        not early_effects,
-        "no effect happens before the answer",
-        failure,
-        *frames,
-    )
+    reason = "no effect happens before the answer"
+    fixture.judge("permission.nothing-before-answer", not early_effects, reason, failure, *frames)
 
 
 @case("a rejected permission request", "a reject option is selected", "permission.reject-prevents")
@@ -105,13 +100,8 @@ async def rejected_request(fixture: AgentFixture) -> None:
     failure = (
         "a refused tool had an effect" if effects else f"a refusal ended the turn with {turn.answer.summary}"
     )
-    fixture.judge(
-        "permission.reject-prevents",
-        not effects and turn.answer.ok,
-        "a refused tool has no effect",
-        failure,
-        *frames,
-    )
+    reason = "a refused tool has no effect"
+    fixture.judge("permission.reject-prevents", not effects and turn.answer.ok, reason, failure, *frames)
 
 
 _ANSWERS_WITHOUT_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
@@ -150,6 +140,7 @@ def _always_reply(reply: Reply) -> Handler:
     "permission.remembered",
 )
 async def remembered_answers(fixture: AgentFixture) -> None:
+    rule = "permission.remembered"
     agent = await fixture.start_agent()
     for kind, asks_again in (("allow_once", True), ("allow_always", False)):
         session = await fixture.new_session(agent)
@@ -168,13 +159,11 @@ async def remembered_answers(fixture: AgentFixture) -> None:
         turn = await fixture.run_action(agent, session, "permission", file=f"{kind}.txt")
         requests = turn.requests("session/request_permission")
         if not chosen:
-            fixture.add_not_shown("permission.remembered", f"no option of the kind {kind} was offered")
+            fixture.add_not_shown(rule, f"no option of the kind {kind} was offered")
             continue
         failure = f"{kind} {'is remembered' if asks_again else 'is forgotten'}"
         pass_reason = f"{kind} {'is not' if asks_again else 'is'} remembered"
-        fixture.judge(
-            "permission.remembered", bool(requests) == asks_again, pass_reason, failure, *requests[:1]
-        )
+        fixture.judge(rule, bool(requests) == asks_again, pass_reason, failure, *requests[:1])
 
 
 async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action: str = "ask") -> AgentTurn:
@@ -215,13 +204,8 @@ async def forms_without_content(fixture: AgentFixture) -> None:
     same_effect = omitted.answer.ok == null.answer.ok and omitted.stop_reason == null.stop_reason
     failure = f"without content: {omitted.answer.summary}; with null: {null.answer.summary}"
     frames = [omitted.answer.line, null.answer.line]
-    fixture.judge(
-        "elicitation.null-content",
-        same_effect,
-        "missing and null content have the same effect",
-        failure,
-        *frames,
-    )
+    reason = "missing and null content have the same effect"
+    fixture.judge("elicitation.null-content", same_effect, reason, failure, *frames)
 
 
 @case("unknown form actions", "the action `_x` with content", "elicitation.unknown-action")
@@ -238,13 +222,9 @@ async def unknown_form_actions(fixture: AgentFixture) -> None:
         raise CaseUnavailable("an accepted answer was not visible")
     turn = await _run_elicitation(fixture, unknown_action)
     failure = "an unknown action counts as acceptance"
-    fixture.judge(
-        "elicitation.unknown-action",
-        expected_text not in turn.all_text,
-        "an unknown action is not acceptance",
-        failure,
-        turn.answer,
-    )
+    reason = "an unknown action is not acceptance"
+    passed = expected_text not in turn.all_text
+    fixture.judge("elicitation.unknown-action", passed, reason, failure, turn.answer)
 
 
 @case(
@@ -288,21 +268,16 @@ async def answers_in_dialects(fixture: AgentFixture) -> None:
             fixture, f"dialect-{number}.txt", _always_reply(reply), agent=agent
         )
         frames = [requests[0], *effects[:2]]
-        fixture.judge(
-            "accord.dialect-is-not-consent",
-            not effects,
-            "answers in dialects are not consent",
-            f"{name} counts as consent",
-            *frames,
-        )
+        failure = f"{name} counts as consent"
+        reason = "answers in dialects are not consent"
+        fixture.judge("accord.dialect-is-not-consent", not effects, reason, failure, *frames)
 
 
 @case("strict mode", "dialects in strict and in tolerant mode", "accord.agent-strict-mode")
 async def strict_mode(fixture: AgentFixture) -> None:
+    rule = "accord.agent-strict-mode"
     if not fixture.script.strict:
-        fixture.add_not_applicable(
-            "accord.agent-strict-mode", "it has no strict mode that the script knows of"
-        )
+        fixture.add_not_applicable(rule, "it has no strict mode that the script knows of")
         return
     strict = await fixture.start_strict_agent()
     assert strict is not None
@@ -314,13 +289,7 @@ async def strict_mode(fixture: AgentFixture) -> None:
 
     _, requests, effects = await run_permission_action(fixture, "strict.txt", bare_answer, agent=strict)
     failure = "in strict mode a bare `allow_once` counts as consent"
-    fixture.judge(
-        "accord.agent-strict-mode",
-        not effects,
-        "strict: only the official form is consent",
-        failure,
-        requests[0],
-    )
+    fixture.judge(rule, not effects, "strict: only the official form is consent", failure, requests[0])
 
 
 async def _check_dialects(fixture: AgentFixture, agent: AgentUnderTest, *, strict: bool) -> None:

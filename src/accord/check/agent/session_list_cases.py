@@ -51,13 +51,8 @@ async def list_filters(fixture: AgentFixture) -> None:
     first = next(line for line in agent.lines if line.method == "session/list")
     page = (await agent.wait_for_answer(first)).result
     failure = f"session/list gave {answer.summary}"
-    fixture.judge(
-        "session.list-first-page",
-        isinstance(at(page, "sessions"), list),
-        "it returned a list",
-        failure,
-        answer,
-    )
+    reason = "it returned a list"
+    fixture.judge("session.list-first-page", isinstance(at(page, "sessions"), list), reason, failure, answer)
     for entry in entries:
         passed = isinstance(at(entry, "sessionId"), str) and is_absolute(at(entry, "cwd"))
         failure = f"invalid entry: {str(entry)[:100]}"
@@ -81,13 +76,8 @@ async def list_filters(fixture: AgentFixture) -> None:
         fixture.judge("session.list-cwd-filter", passed, "only sessions of the folder", failure, answer)
     second, answer = await list_sessions(agent)
     failure = "a second list is different"
-    fixture.judge(
-        "session.list-changes-nothing",
-        session_ids(second) == session_ids(entries),
-        "listing changes nothing",
-        failure,
-        answer,
-    )
+    passed = session_ids(second) == session_ids(entries)
+    fixture.judge("session.list-changes-nothing", passed, "listing changes nothing", failure, answer)
 
 
 @case(
@@ -97,6 +87,7 @@ async def list_filters(fixture: AgentFixture) -> None:
     _LIST_CAPABILITY,
 )
 async def list_pages(fixture: AgentFixture) -> None:
+    rule = "session.list-page-size"
     agent = await fixture.start_agent()
     answer = await agent.call("session/list", {"cursor": "garbage"})
     failure = f"the cursor `garbage` gave {answer.summary}"
@@ -106,15 +97,11 @@ async def list_pages(fixture: AgentFixture) -> None:
     answer = await agent.call("session/list", {})
     count = len(listed(answer.result, "sessions"))
     if at(answer.result, "nextCursor") is not None:
-        fixture.add_pass("session.list-page-size", f"pages of {count}", answer.request)
+        fixture.add_pass(rule, f"pages of {count}", answer.request)
     elif count < _SESSION_COUNT:
-        fixture.add_not_shown(
-            "session.list-page-size", f"{count} of {_SESSION_COUNT} empty sessions are listed"
-        )
+        fixture.add_not_shown(rule, f"{count} of {_SESSION_COUNT} empty sessions are listed")
     else:
-        fixture.add_not_shown(
-            "session.list-page-size", f"{count} sessions are on one page; the limit may be higher"
-        )
+        fixture.add_not_shown(rule, f"{count} sessions are on one page; the limit may be higher")
 
 
 _CLOSE_CAPABILITY: Final = "sessionCapabilities.close"
@@ -150,18 +137,15 @@ def _check_not_found(fixture: AgentFixture, answer: CallAnswer, session: str) ->
     _CLOSE_CAPABILITY,
 )
 async def close_session(fixture: AgentFixture) -> None:
+    rule = "session.close-cancels-turn"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
     closed = agent.send_request("session/close", {"sessionId": session})
-    turn = await agent.finish_turn(request, rule="session.close-cancels-turn", timeout=fixture.timeouts.soon)
-    answer = await agent.wait_for_answer(
-        closed, rule="session.close-cancels-turn", timeout=fixture.timeouts.soon
-    )
+    turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
+    answer = await agent.wait_for_answer(closed, rule=rule, timeout=fixture.timeouts.soon)
     passed = turn.stop_reason == "cancelled" and answer.ok
     failure = f"closed in a turn: the prompt gave {turn.answer.summary}, the close {answer.summary}"
-    fixture.judge(
-        "session.close-cancels-turn", passed, "the turn is canceled first", failure, turn.answer, answer
-    )
+    fixture.judge(rule, passed, "the turn is canceled first", failure, turn.answer, answer)
     after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
     failure = f"a prompt in a closed session gave {after.summary}"
     if fixture.judge(
@@ -183,13 +167,8 @@ async def unknown_sessions(fixture: AgentFixture) -> None:
         answer = await agent.call(method, substitute(params, {"cwd": fixture.cwd}))
         if method == "session/prompt":
             failure = f"a prompt in the session `nope` gave {answer.summary}"
-            fixture.judge(
-                "prompt.unknown-session-refused",
-                not answer.ok,
-                "an unknown session is refused",
-                failure,
-                answer,
-            )
+            reason = "an unknown session is refused"
+            fixture.judge("prompt.unknown-session-refused", not answer.ok, reason, failure, answer)
         missing = answer.code == -32601 and not capability
         if not answer.ok and not missing:
             _check_not_found(fixture, answer, "nope")
@@ -202,6 +181,7 @@ async def unknown_sessions(fixture: AgentFixture) -> None:
     _DELETE_CAPABILITY,
 )
 async def delete_session(fixture: AgentFixture) -> None:
+    rule = "session.delete-leaves-list"
     agent, session = await fixture.open_session()
     if fixture.has_action("talk"):
         await fixture.run_action(agent, session, "talk")
@@ -212,27 +192,14 @@ async def delete_session(fixture: AgentFixture) -> None:
     if session in before:
         after, answer = await list_sessions(agent)
         failure = "the deleted session is still listed"
-        fixture.judge(
-            "session.delete-leaves-list",
-            session not in session_ids(after),
-            "it is not listed any more",
-            failure,
-            answer,
-        )
+        fixture.judge(rule, session not in session_ids(after), "it is not listed any more", failure, answer)
     else:
-        fixture.add_not_shown(
-            "session.delete-leaves-list", f"the session was not listed before; delete gave {first.summary}"
-        )
+        fixture.add_not_shown(rule, f"the session was not listed before; delete gave {first.summary}")
     for id in (session, "nope"):
         answer = await agent.call("session/delete", {"sessionId": id})
         failure = f"deleting {'again' if id == session else 'an unknown session'} gave {answer.summary}"
-        fixture.judge(
-            "session.delete-missing-succeeds",
-            answer.ok,
-            "deleting a missing session succeeds",
-            failure,
-            answer,
-        )
+        reason = "deleting a missing session succeeds"
+        fixture.judge("session.delete-missing-succeeds", answer.ok, reason, failure, answer)
 
 
 _ARCHIVE_CAPABILITY: Final = "sessionCapabilities.archive"
@@ -250,38 +217,29 @@ async def _listed_ids(agent: AgentUnderTest, **params: Any) -> set[str]:
     _ARCHIVE_CAPABILITY,
 )
 async def archive_session(fixture: AgentFixture) -> None:
+    rule = "archive.idempotent"
     agent, session = await fixture.open_session()
     other = await fixture.new_session(agent)
     for id in (session, other):
         await fixture.run_action(agent, id, "talk")
     for _ in range(2):
         answer = await agent.call("session/archive", {"sessionId": session})
-        fixture.judge(
-            "archive.idempotent", answer.ok, "repeating it succeeds", f"archive gave {answer.summary}", answer
-        )
+        fixture.judge(rule, answer.ok, "repeating it succeeds", f"archive gave {answer.summary}", answer)
     default_ids, archived_ids, all_ids = (
         await _listed_ids(agent),
         await _listed_ids(agent, archived="only"),
         await _listed_ids(agent, archived="include"),
     )
-    fixture.judge(
-        "archive.hides",
-        session not in default_ids,
-        "it is hidden",
-        "an archived session is in the default list",
-    )
+    failure = "an archived session is in the default list"
+    fixture.judge("archive.hides", session not in default_ids, "it is hidden", failure)
     passed = (
         session in archived_ids
         and other not in archived_ids
         and {session, other} <= all_ids
         and other in default_ids
     )
-    fixture.judge(
-        "archive.filter",
-        passed,
-        "the filter `archived` works",
-        "the filter `archived` shows the wrong sessions",
-    )
+    failure = "the filter `archived` shows the wrong sessions"
+    fixture.judge("archive.filter", passed, "the filter `archived` works", failure)
     filtered = await _listed_ids(agent, archived="only", cwd=str(fixture.extra))
     fixture.judge(
         "archive.filter", not filtered, "the filters work together", "the filters do not work together"
@@ -289,32 +247,20 @@ async def archive_session(fixture: AgentFixture) -> None:
     for filter_value in ("zzz", 5):
         answer = await agent.call("session/list", {"archived": filter_value})
         failure = f"archived: {filter_value!r} gave {answer.summary}; expected -32602"
-        fixture.judge(
-            "archive.filter-invalid-refused",
-            answer.code == -32602,
-            "wrong filters are refused",
-            failure,
-            answer,
-        )
+        reason = "wrong filters are refused"
+        fixture.judge("archive.filter-invalid-refused", answer.code == -32602, reason, failure, answer)
     await _check_unarchive(fixture, agent, session)
     for method in ("session/archive", "session/unarchive"):
         answer = await agent.call(method, {"sessionId": "nope"})
         failure = f"{method} of `nope` gave {answer.summary}; expected -32002"
-        fixture.judge(
-            "archive.idempotent", answer.code == -32002, "unknown sessions are refused", failure, answer
-        )
+        fixture.judge(rule, answer.code == -32002, "unknown sessions are refused", failure, answer)
 
 
 async def _check_unarchive(fixture: AgentFixture, agent: AgentUnderTest, session: str) -> None:
     for _ in range(2):
         answer = await agent.call("session/unarchive", {"sessionId": session})
-        fixture.judge(
-            "archive.idempotent",
-            answer.ok,
-            "repeating it succeeds",
-            f"unarchive gave {answer.summary}",
-            answer,
-        )
+        failure = f"unarchive gave {answer.summary}"
+        fixture.judge("archive.idempotent", answer.ok, "repeating it succeeds", failure, answer)
     is_listed = session in await _listed_ids(agent)
     fixture.judge(
         "archive.hides", is_listed, "it is listed again", "an unarchived session is not in the list"
@@ -334,14 +280,15 @@ async def _check_unarchive(fixture: AgentFixture, agent: AgentUnderTest, session
     "archiving a busy session", "archive in the middle of a turn", "archive.cancels-turn", _ARCHIVE_CAPABILITY
 )
 async def archive_busy_session(fixture: AgentFixture) -> None:
+    rule = "archive.cancels-turn"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
     archived = agent.send_request("session/archive", {"sessionId": session})
-    turn = await agent.finish_turn(request, rule="archive.cancels-turn", timeout=fixture.timeouts.soon)
-    answer = await agent.wait_for_answer(archived, rule="archive.cancels-turn", timeout=fixture.timeouts.soon)
+    turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
+    answer = await agent.wait_for_answer(archived, rule=rule, timeout=fixture.timeouts.soon)
     failure = f"archived in a turn: the prompt gave {turn.answer.summary}, archive {answer.summary}"
     passed = turn.stop_reason == "cancelled" and answer.ok
-    fixture.judge("archive.cancels-turn", passed, "the turn is canceled first", failure, turn.answer, answer)
+    fixture.judge(rule, passed, "the turn is canceled first", failure, turn.answer, answer)
 
 
 _STATUS_CAPABILITY: Final = "sessionCapabilities.status"
@@ -361,26 +308,17 @@ async def _listed_title(agent: AgentUnderTest, session: str) -> Any:
     _STATUS_CAPABILITY,
 )
 async def session_status(fixture: AgentFixture) -> None:
+    rule = "status.open-or-saved"
     agent, session = await fixture.open_session()
     first = await agent.call("session/status", {"sessionId": session})
     reported = at(first.result, "status")
-    fixture.judge(
-        "status.open-or-saved",
-        reported == "open",
-        "open in memory",
-        f"an open session is {reported!r}",
-        first,
-    )
+    fixture.judge(rule, reported == "open", "open in memory", f"an open session is {reported!r}", first)
     if agent.advertises(_CLOSE_CAPABILITY):
         await agent.call("session/close", {"sessionId": session})
         closed = await agent.call("session/status", {"sessionId": session})
         reported = at(closed.result, "status")
         fixture.judge(
-            "status.open-or-saved",
-            reported == "saved",
-            "saved once closed",
-            f"a closed session is {reported!r}",
-            closed,
+            rule, reported == "saved", "saved once closed", f"a closed session is {reported!r}", closed
         )
         second = await agent.call("session/status", {"sessionId": session})
         after = await agent.call("session/prompt", {"sessionId": session, "prompt": _PROMPT})
@@ -391,13 +329,8 @@ async def session_status(fixture: AgentFixture) -> None:
         fixture.judge("status.changes-nothing", passed, "it changes nothing", failure, second, after.line)
     answer = await agent.call("session/status", {"sessionId": "nope"})
     failure = f"the status of `nope` gave {answer.summary}; expected -32002 with the sessionId in its data"
-    fixture.judge(
-        "status.unknown-session",
-        _names_session(answer, "nope"),
-        "unknown sessions are refused",
-        failure,
-        answer,
-    )
+    reason = "unknown sessions are refused"
+    fixture.judge("status.unknown-session", _names_session(answer, "nope"), reason, failure, answer)
 
 
 @case(
@@ -407,6 +340,7 @@ async def session_status(fixture: AgentFixture) -> None:
     _TITLE_CAPABILITY,
 )
 async def session_titles(fixture: AgentFixture) -> None:
+    rule = "title.invalid-refused"
     agent, session = await fixture.open_session()
     answer = await agent.call("session/set_title", {"sessionId": session, "title": _NEW_TITLE})
     stored = at(answer.result, "title")
@@ -419,14 +353,10 @@ async def session_titles(fixture: AgentFixture) -> None:
     for member in ({}, {"title": None}, {"title": "   "}):
         answer = await agent.call("session/set_title", {"sessionId": session, **member})
         failure = f"the title {member} gave {answer.summary}; expected -32602"
-        fixture.judge(
-            "title.invalid-refused", answer.code == -32602, "empty titles are refused", failure, answer
-        )
+        fixture.judge(rule, answer.code == -32602, "empty titles are refused", failure, answer)
     answer = await agent.call("session/set_title", {"sessionId": "nope", "title": "x"})
     failure = f"the title of `nope` gave {answer.summary}; expected -32002"
-    fixture.judge(
-        "title.invalid-refused", answer.code == -32002, "unknown sessions are refused", failure, answer
-    )
+    fixture.judge(rule, answer.code == -32002, "unknown sessions are refused", failure, answer)
     await fixture.run_action(agent, session, "talk")
     title = await _listed_title(agent, session)
     failure = f"after a turn the title is {title!r}"

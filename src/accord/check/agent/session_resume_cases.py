@@ -84,6 +84,7 @@ def _judge_replay(
     An agent may put a warning of its own beside the model's answer, and need not replay it. So only a text
     that the prompt asked for must come back; of other text, some must.
     """
+    rule = "session.load-replays"
     user_text = chunk_text(replay, "user_message_chunk")
     agent_text = chunk_text(replay, "agent_message_chunk")
     missing = ["user"] if any(prompt.strip() not in user_text for prompt in prompts) else []
@@ -93,25 +94,19 @@ def _judge_replay(
     whole = all(reply.strip() in agent_text for reply in replies)
     failure = f"the text of the {' and the '.join(missing)} is not replayed"
     if not missing and not whole and not echoed:
-        fixture.add_unjudged("session.load-replays", _PARTLY_REPLAYED, answer)
+        fixture.add_unjudged(rule, _PARTLY_REPLAYED, answer)
     else:
-        fixture.judge(
-            "session.load-replays", not missing, "the whole conversation is replayed", failure, answer
-        )
+        fixture.judge(rule, not missing, "the whole conversation is replayed", failure, answer)
 
 
 @case("loading an unknown session", "session/load of `nope`", "session.load-exists", _LOAD_CAPABILITY)
 async def load_unknown_session(fixture: AgentFixture) -> None:
+    rule = "session.load-exists"
     agent = await fixture.start_agent()
-    row = CallCase(
-        "session.load-exists",
-        "session/load",
-        {"sessionId": "nope", "cwd": fixture.cwd, "mcpServers": []},
-        "error",
-    )
+    row = CallCase(rule, "session/load", {"sessionId": "nope", "cwd": fixture.cwd, "mcpServers": []}, "error")
     answers = await check_calls(agent, [row])
     if answers[0].code == -32601:
-        fixture.add_fail("session.load-exists", "session/load is advertised but unknown", answers[0])
+        fixture.add_fail(rule, "session/load is advertised but unknown", answers[0])
 
 
 @case(
@@ -129,13 +124,8 @@ async def resume_session(fixture: AgentFixture) -> None:
         await agent.call("session/close", {"sessionId": session})
     without_servers = await agent.call("session/resume", {"sessionId": session, "cwd": fixture.cwd})
     failure = f"resume without mcpServers gave {without_servers.summary}"
-    fixture.judge(
-        "session.resume-without-mcp-servers",
-        without_servers.ok,
-        "mcpServers may be left out",
-        failure,
-        without_servers,
-    )
+    reason = "mcpServers may be left out"
+    fixture.judge("session.resume-without-mcp-servers", without_servers.ok, reason, failure, without_servers)
 
 
 @case(
@@ -155,13 +145,8 @@ async def resume_keeps_history(fixture: AgentFixture) -> None:
         raise CaseUnavailable(f"the question returned {turn.answer.summary}")
     expected = recall.shows or _REMEMBERED_WORD
     failure = f"it does not know the earlier text: {turn.text[:200]!r}"
-    fixture.judge(
-        "session.resume-keeps-context",
-        expected in turn.text,
-        "it knows the earlier text",
-        failure,
-        turn.answer,
-    )
+    reason = "it knows the earlier text"
+    fixture.judge("session.resume-keeps-context", expected in turn.text, reason, failure, turn.answer)
 
 
 _SYSTEM_PROMPT_CAPABILITY: Final = "sessionCapabilities.systemPrompt"
@@ -178,18 +163,17 @@ _REMEMBERED_WORD: Final = "word-to-remember"
     "sessionCapabilities.fork",
 )
 async def fork_session(fixture: AgentFixture) -> None:
+    rule = "fork.new-session"
     agent, source = await fixture.open_session()
     await fixture.run_action(agent, source, "echo", text="before")
     answer = await agent.call("session/fork", {"sessionId": source, "cwd": fixture.cwd, "mcpServers": []})
     fork_id = at(answer.result, "sessionId")
     is_new = isinstance(fork_id, str) and fork_id != source
-    if not fixture.judge(
-        "fork.new-session", is_new, "a fork has its own id", f"fork gave {answer.summary}", answer
-    ):
+    if not fixture.judge(rule, is_new, "a fork has its own id", f"fork gave {answer.summary}", answer):
         return
     turn = await agent.run_turn(fork_id, fixture.action("echo").prompt_text(text=_FORK_TEXT))
     if not turn.answer.ok:
-        fixture.add_fail("fork.new-session", f"a prompt in the fork gave {turn.answer.summary}", turn)
+        fixture.add_fail(rule, f"a prompt in the fork gave {turn.answer.summary}", turn)
     elif agent.advertises("loadSession"):
         if agent.advertises("sessionCapabilities.close"):
             await agent.call("session/close", {"sessionId": source})
@@ -198,7 +182,7 @@ async def fork_session(fixture: AgentFixture) -> None:
         copied = _FORK_TEXT in chunk_text(replay, "user_message_chunk")
         failure = "text of the fork appears in the source"
         if load.ok:
-            fixture.judge("fork.new-session", not copied, "the source is untouched", failure, load)
+            fixture.judge(rule, not copied, "the source is untouched", failure, load)
 
 
 def _system_prompt(mode: Any = "append", content: Any = None) -> dict[str, Any]:
@@ -217,6 +201,7 @@ def _system_prompt(mode: Any = "append", content: Any = None) -> dict[str, Any]:
     _SYSTEM_PROMPT_CAPABILITY,
 )
 async def invalid_system_prompts(fixture: AgentFixture) -> None:
+    rule = "system-prompt.invalid-refused"
     agent = await fixture.start_agent()
     prompts: list[dict[str, Any]] = [
         _system_prompt("_x"),
@@ -232,19 +217,11 @@ async def invalid_system_prompts(fixture: AgentFixture) -> None:
         failure = (
             f"the system prompt {str(more['systemPrompt'])[:80]} gave {answer.summary}; expected an error"
         )
-        fixture.judge(
-            "system-prompt.invalid-refused",
-            not answer.ok,
-            "invalid system prompts are refused",
-            failure,
-            answer,
-        )
+        fixture.judge(rule, not answer.ok, "invalid system prompts are refused", failure, answer)
     after = session_ids((await list_sessions(agent))[0]) if lists else []
-    if all(note.outcome == "pass" for note in fixture.notes.for_rule("system-prompt.invalid-refused")):
+    if all(note.outcome == "pass" for note in fixture.notes.for_rule(rule)):
         failure = "a refused system prompt left a session behind"
-        fixture.judge(
-            "system-prompt.invalid-refused", after == before, "and no session is left behind", failure
-        )
+        fixture.judge(rule, after == before, "and no session is left behind", failure)
 
 
 @case(
@@ -254,24 +231,16 @@ async def invalid_system_prompts(fixture: AgentFixture) -> None:
     _SYSTEM_PROMPT_CAPABILITY,
 )
 async def system_prompt_is_applied(fixture: AgentFixture) -> None:
+    rule = "system-prompt.applied"
     action = fixture.action("obey")
     agent = await fixture.start_agent()
     session = await fixture.new_session(agent, **_system_prompt())
     expected = action.shows or SYSTEM_PROMPT_WORD
     turn = await agent.run_turn(session, action.prompt_text())
     fixture.judge(
-        "system-prompt.applied",
-        expected in turn.text,
-        "applied on session/new",
-        "not applied on session/new",
-        turn.answer,
+        rule, expected in turn.text, "applied on session/new", "not applied on session/new", turn.answer
     )
-    params: dict[str, Any] = {
-        "sessionId": session,
-        "cwd": fixture.cwd,
-        "mcpServers": [],
-        **_system_prompt(),
-    }
+    params: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": [], **_system_prompt()}
     methods = (
         ("session/load", "loadSession"),
         ("session/resume", "sessionCapabilities.resume"),
@@ -283,9 +252,7 @@ async def system_prompt_is_applied(fixture: AgentFixture) -> None:
             opened = at(answer.result, "sessionId") or session
             turn = await agent.run_turn(opened, action.prompt_text())
             failure = f"not applied on {method}"
-            fixture.judge(
-                "system-prompt.applied", expected in turn.text, f"applied on {method}", failure, turn.answer
-            )
+            fixture.judge(rule, expected in turn.text, f"applied on {method}", failure, turn.answer)
 
 
 @case(
@@ -295,11 +262,10 @@ async def system_prompt_is_applied(fixture: AgentFixture) -> None:
     _SYSTEM_PROMPT_CAPABILITY,
 )
 async def overriding_system_prompt(fixture: AgentFixture) -> None:
+    rule = "system-prompt.override-keeps-permissions"
     agent = await fixture.start_agent()
     if not agent.advertises(f"{_SYSTEM_PROMPT_CAPABILITY}.mode.override"):
-        fixture.add_not_applicable(
-            "system-prompt.override-keeps-permissions", "it does not advertise override"
-        )
+        fixture.add_not_applicable(rule, "it does not advertise override")
         return
     plain_session = await fixture.new_session(agent)
     first = await fixture.run_action(agent, plain_session, "permission", file="plain.txt")
@@ -309,10 +275,4 @@ async def overriding_system_prompt(fixture: AgentFixture) -> None:
     if not counts[0]:
         raise CaseUnavailable("the agent sent no permission request")
     failure = f"{counts[0]} permission requests without override, {counts[1]} with it"
-    fixture.judge(
-        "system-prompt.override-keeps-permissions",
-        counts[0] == counts[1],
-        "permissions stay as they are",
-        failure,
-        second.answer,
-    )
+    fixture.judge(rule, counts[0] == counts[1], "permissions stay as they are", failure, second.answer)

@@ -62,6 +62,7 @@ async def new_session_ids(fixture: AgentFixture) -> None:
     "session.mcp-servers-invalid-refused",
 )
 async def invalid_mcp_servers(fixture: AgentFixture) -> None:
+    rule = "session.mcp-servers-invalid-refused"
     agent = await fixture.start_agent()
     session_id = await fixture.new_session(agent)
     before = None
@@ -79,40 +80,20 @@ async def invalid_mcp_servers(fixture: AgentFixture) -> None:
             }
             answer = await agent.call(method, params)
             failure = f"{method} with mcpServers {servers!r} gave {answer.summary}; expected an error"
-            fixture.judge(
-                "session.mcp-servers-invalid-refused",
-                not answer.ok,
-                "wrong mcpServers are refused",
-                failure,
-                answer,
-            )
-    if before is not None and all(
-        note.outcome == "pass" for note in fixture.notes.for_rule("session.mcp-servers-invalid-refused")
-    ):
+            fixture.judge(rule, not answer.ok, "wrong mcpServers are refused", failure, answer)
+    if before is not None and all(note.outcome == "pass" for note in fixture.notes.for_rule(rule)):
         listing = await agent.call("session/list", {})
         new_ids = _listed_ids(listing.result) - before
         failure = "a refused session/new left a session behind"
-        fixture.judge(
-            "session.mcp-servers-invalid-refused",
-            not new_ids,
-            "and leave no session behind",
-            failure,
-            listing,
-        )
+        fixture.judge(rule, not new_ids, "and leave no session behind", failure, listing)
     strict = await fixture.start_strict_agent()
     if strict is None:
-        fixture.add_skipped_part("session.mcp-servers-invalid-refused", NO_STRICT_MODE)
+        fixture.add_skipped_part(rule, NO_STRICT_MODE)
     else:
         for servers in _STRICT_SERVERS:
             answer = await strict.call("session/new", {"cwd": fixture.cwd, "mcpServers": servers})
             failure = f"in strict mode mcpServers {servers!r} gave {answer.summary}"
-            fixture.judge(
-                "session.mcp-servers-invalid-refused",
-                not answer.ok,
-                "also dialects, in strict mode",
-                failure,
-                answer,
-            )
+            fixture.judge(rule, not answer.ok, "also dialects, in strict mode", failure, answer)
 
 
 def _listed_ids(result: object) -> set[str]:
@@ -124,22 +105,24 @@ def _listed_ids(result: object) -> set[str]:
 )
 async def session_folder(fixture: AgentFixture) -> None:
     """A relative path refers to the session's folder, not to the folder the agent was started in."""
+    rule = "session.works-in-cwd"
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "read", file="notes.txt")
     paths = [at(line.params, "path") for line in turn.requests("fs/read_text_file")]
     expected_path = str(fixture.folder / "notes.txt")
     frames = turn.requests("fs/read_text_file")[:2]
     if expected_path in paths or NOTES_WORD in turn.all_text:
-        fixture.add_pass("session.works-in-cwd", "it reads in the session's folder", *frames)
+        fixture.add_pass(rule, "it reads in the session's folder", *frames)
     elif paths or OTHER_NOTES_WORD in turn.all_text:
-        fixture.add_fail("session.works-in-cwd", "it reads in another folder than the session's", *frames)
+        fixture.add_fail(rule, "it reads in another folder than the session's", *frames)
     else:
-        fixture.add_not_shown("session.works-in-cwd", "the file was not read")
+        fixture.add_not_shown(rule, "the file was not read")
 
 
 @case("two sessions at once", "two prompts at the same time", "session.independent")
 async def separate_sessions(fixture: AgentFixture) -> None:
     """Two sessions at the same time must not mix their text."""
+    rule = "session.independent"
     agent, first = await fixture.open_session()
     second = await fixture.new_session(agent)
     texts = {first: "text-of-the-first-session", second: "text-of-the-second-session"}
@@ -156,11 +139,9 @@ async def separate_sessions(fixture: AgentFixture) -> None:
         text_of_session = "".join(str(at(line.update, "content", "text") or "") for line in lines)
         if other_text in text_of_session:
             mixed_lines = [line for line in lines if other_text in line.data.decode("utf-8", "replace")]
-            fixture.add_fail(
-                "session.independent", "text of one session appears in the other", *mixed_lines[:2]
-            )
+            fixture.add_fail(rule, "text of one session appears in the other", *mixed_lines[:2])
         elif text in text_of_session:
-            fixture.add_pass("session.independent", "each session has only its own text", *lines[-1:])
+            fixture.add_pass(rule, "each session has only its own text", *lines[-1:])
 
 
 _DIRECTORIES_CAPABILITY: Final = "sessionCapabilities.additionalDirectories"
@@ -180,17 +161,13 @@ def _was_read(turn: AgentTurn, path: str, word: str) -> bool:
     _DIRECTORIES_CAPABILITY,
 )
 async def invalid_directories(fixture: AgentFixture) -> None:
+    rule = "session.roots-forbidden-refused"
     agent = await fixture.start_agent()
     for roots in _INVALID_DIRECTORIES:
         answer = await agent.new_session(fixture.cwd, additionalDirectories=roots)
         failure = f"additionalDirectories {roots!r} gave {answer.summary}; expected -32602"
-        fixture.judge(
-            "session.roots-invalid-refused",
-            answer.code == -32602,
-            "invalid directories are refused",
-            failure,
-            answer,
-        )
+        reason = "invalid directories are refused"
+        fixture.judge("session.roots-invalid-refused", answer.code == -32602, reason, failure, answer)
     session = await fixture.new_session(agent)
     for method, capability in (
         ("session/load", "loadSession"),
@@ -201,21 +178,14 @@ async def invalid_directories(fixture: AgentFixture) -> None:
                 params: dict[str, Any] = {"sessionId": session, "cwd": fixture.cwd, "mcpServers": []}
                 answer = await agent.call(method, {**params, "additionalDirectories": roots})
                 failure = f"{method} with additionalDirectories {roots!r} gave {answer.summary}"
-                fixture.judge(
-                    "session.roots-invalid-on-load",
-                    not answer.ok,
-                    "invalid directories are refused",
-                    failure,
-                    answer,
-                )
+                reason = "invalid directories are refused"
+                fixture.judge("session.roots-invalid-on-load", not answer.ok, reason, failure, answer)
     if not fixture.script.forbidden_root:
-        fixture.add_not_shown("session.roots-forbidden-refused", "the script names no forbidden root")
+        fixture.add_not_shown(rule, "the script names no forbidden root")
         return
     answer = await agent.new_session(fixture.cwd, additionalDirectories=[fixture.script.forbidden_root])
     failure = f"a forbidden root gave {answer.summary}; expected an error"
-    fixture.judge(
-        "session.roots-forbidden-refused", not answer.ok, "a forbidden root is refused", failure, answer
-    )
+    fixture.judge(rule, not answer.ok, "a forbidden root is refused", failure, answer)
 
 
 @case(
@@ -226,6 +196,7 @@ async def invalid_directories(fixture: AgentFixture) -> None:
 )
 async def directories_are_not_kept(fixture: AgentFixture) -> None:
     """Additional directories are not kept: load, resume and fork without the field have none."""
+    rule = "fork.roots-not-inherited"
     agent = await fixture.start_agent()
     agent.responder.overrides["session/request_permission"] = reject
     path = str(fixture.extra / "notes.txt")
@@ -237,11 +208,9 @@ async def directories_are_not_kept(fixture: AgentFixture) -> None:
     if agent.advertises("sessionCapabilities.fork"):
         answer = await agent.call("session/fork", reopen_params)
         if isinstance(at(answer.result, "sessionId"), str):
-            await _check_outside(agent, fixture, "fork.roots-not-inherited", answer.result["sessionId"], path)
+            await _check_outside(agent, fixture, rule, answer.result["sessionId"], path)
     else:
-        fixture.add_not_applicable(
-            "fork.roots-not-inherited", "it does not advertise sessionCapabilities.fork"
-        )
+        fixture.add_not_applicable(rule, "it does not advertise sessionCapabilities.fork")
     method = "session/resume" if agent.advertises("sessionCapabilities.resume") else "session/load"
     if method == "session/load" and not agent.advertises("loadSession"):
         fixture.add_not_applicable("session.roots-not-kept", "it neither loads nor resumes sessions")
@@ -262,13 +231,7 @@ async def _check_outside(
         OTHER_NOTES_WORD in str(line.update.get("content")) for line in turn.updates("tool_call_update")
     )
     failure = "a directory that was not named again is still accessible"
-    fixture.judge(
-        rule,
-        not read,
-        "a directory that is not named is not accessible",
-        failure,
-        *requests,
-    )
+    fixture.judge(rule, not read, "a directory that is not named is not accessible", failure, *requests)
 
 
 @case(
@@ -278,18 +241,17 @@ async def _check_outside(
     _DIRECTORIES_CAPABILITY,
 )
 async def relative_paths(fixture: AgentFixture) -> None:
+    rule = "session.relative-paths-in-cwd"
     agent = await fixture.start_agent()
     session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
     turn = await fixture.run_action(agent, session, "read", file="notes.txt")
     frames = turn.requests("fs/read_text_file")[:2]
     if _was_read(turn, str(fixture.folder / "notes.txt"), NOTES_WORD):
-        fixture.add_pass("session.relative-paths-in-cwd", "a relative path refers to `cwd`", *frames)
+        fixture.add_pass(rule, "a relative path refers to `cwd`", *frames)
     elif _was_read(turn, str(fixture.extra / "notes.txt"), OTHER_NOTES_WORD):
-        fixture.add_fail(
-            "session.relative-paths-in-cwd", "a relative path was read in an additional directory", *frames
-        )
+        fixture.add_fail(rule, "a relative path was read in an additional directory", *frames)
     else:
-        fixture.add_not_shown("session.relative-paths-in-cwd", "the file was not read")
+        fixture.add_not_shown(rule, "the file was not read")
 
 
 @case("paths outside", "a path in another folder; every permission is rejected", "session.files-inside-roots")
@@ -306,13 +268,8 @@ async def paths_outside(fixture: AgentFixture) -> None:
     turn = await fixture.run_action(agent, session, "read_path", path=path)
     frames = turn.requests("fs/read_text_file")[:2]
     failure = "a file outside the session's folders was read without permission"
-    fixture.judge(
-        "session.files-inside-roots",
-        not _was_read(turn, path, OTHER_NOTES_WORD),
-        "files outside are not read",
-        failure,
-        *frames,
-    )
+    passed = not _was_read(turn, path, OTHER_NOTES_WORD)
+    fixture.judge("session.files-inside-roots", passed, "files outside are not read", failure, *frames)
 
 
 _POLL_SECONDS: Final = 0.05
@@ -344,13 +301,8 @@ async def connect_mcp_servers(fixture: AgentFixture) -> None:
     await _wait_for_logs(agent, logs)
     connected = [log for log in logs if log.exists()]
     frames = [line for line in agent.lines if line.method == "session/new"]
-    fixture.judge(
-        "session.stdio-mcp-server",
-        bool(connected),
-        "it contacts a server",
-        "no server was contacted",
-        *frames,
-    )
+    failure = "no server was contacted"
+    fixture.judge("session.stdio-mcp-server", bool(connected), "it contacts a server", failure, *frames)
     if connected:
         failure = f"{len(connected)} of {len(logs)} servers were contacted"
         fixture.judge(
@@ -360,22 +312,17 @@ async def connect_mcp_servers(fixture: AgentFixture) -> None:
 
 @case("a broken MCP server", "a command that does not exist", "session.broken-mcp-server")
 async def broken_mcp_server(fixture: AgentFixture) -> None:
+    rule = "session.broken-mcp-server"
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
     server: dict[str, Any] = {"name": "broken", "command": "/nonexistent/check-server", "args": [], "env": []}
-    answer = await agent.call(
-        "session/new", {"cwd": fixture.cwd, "mcpServers": [server]}, rule="session.broken-mcp-server"
-    )
+    answer = await agent.call("session/new", {"cwd": fixture.cwd, "mcpServers": [server]}, rule=rule)
     if not answer.ok:
-        fixture.add_pass("session.broken-mcp-server", f"session/new reports it: {answer.summary}", answer)
+        fixture.add_pass(rule, f"session/new reports it: {answer.summary}", answer)
         return
-    turn = await agent.run_turn(
-        answer.result["sessionId"], fixture.action("talk").prompt_text(), rule="session.broken-mcp-server"
-    )
+    turn = await agent.run_turn(answer.result["sessionId"], fixture.action("talk").prompt_text(), rule=rule)
     failure = f"with a broken MCP server the turn gave {turn.answer.summary}"
-    fixture.judge(
-        "session.broken-mcp-server", turn.answer.ok, "the session works without it", failure, turn.answer
-    )
+    fixture.judge(rule, turn.answer.ok, "the session works without it", failure, turn.answer)
 
 
 @case("MCP over ACP", "an MCP server of the client", "mcp.declared-server", "mcpCapabilities.acp")

@@ -57,6 +57,7 @@ async def plain_turn(fixture: AgentFixture) -> None:
     "framing.agent-one-line framing.agent-utf8 accord.agent-lone-surrogate",
 )
 async def special_texts(fixture: AgentFixture) -> None:
+    rule = "accord.agent-lone-surrogate"
     agent, session = await fixture.open_session()
     if fixture.has_action("lines"):
         await fixture.run_action(agent, session, "lines")
@@ -77,24 +78,16 @@ async def special_texts(fixture: AgentFixture) -> None:
             )
         elif wrong_texts:
             fixture.add_fail(
-                "framing.agent-utf8",
-                f"{NON_ASCII_TEXT} was returned as {wrong_texts[0]!r}",
-                *turn.lines[-2:],
+                "framing.agent-utf8", f"{NON_ASCII_TEXT} was returned as {wrong_texts[0]!r}", *turn.lines[-2:]
             )
     if fixture.has_action("talk"):
         await fixture.require_plain_turn(agent, session)
         text = fixture.action("talk").prompt_text() + " \\ud83d"
         params = f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}'
         request = agent.send(f'{{"jsonrpc":"2.0","id":"half","method":"session/prompt","params":{params}}}')
-        turn = await agent.finish_turn(request, rule="accord.agent-lone-surrogate")
+        turn = await agent.finish_turn(request, rule=rule)
         failure = f"half of a surrogate pair gave {turn.answer.summary}"
-        fixture.judge(
-            "accord.agent-lone-surrogate",
-            turn.answer.ok,
-            "half of a surrogate pair is accepted",
-            failure,
-            turn.answer,
-        )
+        fixture.judge(rule, turn.answer.ok, "half of a surrogate pair is accepted", failure, turn.answer)
 
 
 @case(
@@ -125,6 +118,7 @@ async def _check_refusal(fixture: AgentFixture, agent: Any, session: str, prompt
 )
 async def requests_during_turn(fixture: AgentFixture) -> None:
     """During a turn, modes and options can be set, and a second prompt is refused."""
+    rule = "prompt.requests-during-turn"
     agent = await fixture.start_agent()
     new_answer = await agent.new_session(fixture.cwd)
     session = at(new_answer.result, "sessionId") if new_answer.ok else await fixture.new_session(agent)
@@ -141,13 +135,11 @@ async def requests_during_turn(fixture: AgentFixture) -> None:
         calls.append(("session/set_config_option", params))
     for method, params in calls:
         sent = agent.send_request(method, {"sessionId": session, **params})
-        answer = await agent.wait_for_answer(
-            sent, rule="prompt.requests-during-turn", timeout=fixture.timeouts.soon
-        )
+        answer = await agent.wait_for_answer(sent, rule=rule, timeout=fixture.timeouts.soon)
         failure = f"{method} in a turn gave {answer.summary}"
-        fixture.judge("prompt.requests-during-turn", answer.ok, f"{method} works in a turn", failure, answer)
+        fixture.judge(rule, answer.ok, f"{method} works in a turn", failure, answer)
     if not calls:
-        fixture.add_not_applicable("prompt.requests-during-turn", "it has neither modes nor options")
+        fixture.add_not_applicable(rule, "it has neither modes nor options")
     second = agent.prompt(session, "hi")
     second_answer = await agent.wait_for_line(
         lambda line: line.sender == "agent" and line.is_answer and line.id == second.id,
@@ -168,22 +160,18 @@ async def requests_during_turn(fixture: AgentFixture) -> None:
     code = at(second_answer.message, "error", "code")
     untouched = first_answer is None and turn.answer.ok
     failure = f"a second prompt gave {code or 'a result'}; the first {'continues' if untouched else 'ended'}"
-    fixture.judge(
-        "accord.second-prompt",
-        fixture.script.accepts_code(code, -32600) and untouched,
-        f"a second prompt gave {code}; the first continues",
-        failure,
-        second,
-        second_answer,
-    )
+    reason = f"a second prompt gave {code}; the first continues"
+    passed = fixture.script.accepts_code(code, -32600) and untouched
+    fixture.judge("accord.second-prompt", passed, reason, failure, second, second_answer)
 
 
 def _check_cancelled_turn(fixture: AgentFixture, turn: AgentTurn) -> None:
+    rule = "cancel.no-error"
     answer = turn.answer
     if not answer.ok:
-        fixture.add_fail("cancel.no-error", f"a canceled turn gave {answer.summary}", answer)
+        fixture.add_fail(rule, f"a canceled turn gave {answer.summary}", answer)
         return
-    fixture.add_pass("cancel.no-error", "a canceled turn is not an error", answer)
+    fixture.add_pass(rule, "a canceled turn is not an error", answer)
     failure = f"a canceled turn ended with {turn.stop_reason!r}"
     fixture.judge(
         "cancel.stop-reason", turn.stop_reason == "cancelled", "a canceled turn says so", failure, answer
@@ -198,6 +186,7 @@ def _check_cancelled_turn(fixture: AgentFixture, turn: AgentTurn) -> None:
 )
 async def cancel_turn(fixture: AgentFixture) -> None:
     """Once with a client that has terminals, once without."""
+    rule = "cancel.session-continues"
     for capabilities in (None, capabilities_without("terminal")):
         agent, session = await (
             fixture.open_session() if capabilities is None else fixture.open_session(capabilities)
@@ -218,30 +207,28 @@ async def cancel_turn(fixture: AgentFixture) -> None:
         agent.responder.keep_terminals_running = False
         if fixture.has_action("talk"):
             await fixture.require_plain_turn(agent, await fixture.new_session(agent))
-            next_turn = await agent.run_turn(
-                session, fixture.action("talk").prompt_text(), rule="cancel.session-continues"
-            )
+            next_turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule=rule)
             failure = f"a prompt after a canceled turn gave {next_turn.answer.summary}"
             worked = next_turn.answer.ok and next_turn.stop_reason != "cancelled"
-            fixture.judge(
-                "cancel.session-continues", worked, "the session continues", failure, next_turn.answer
-            )
+            fixture.judge(rule, worked, "the session continues", failure, next_turn.answer)
         await agent.ping()
 
 
 @case("cancel without a turn", "session/cancel without a turn", "cancel.without-turn")
 async def cancel_without_turn(fixture: AgentFixture) -> None:
+    rule = "cancel.without-turn"
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
     agent.cancel(session)
-    turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule="cancel.without-turn")
+    turn = await agent.run_turn(session, fixture.action("talk").prompt_text(), rule=rule)
     failure = f"after a cancel without a turn a prompt gave {turn.answer.summary}"
     worked = turn.answer.ok and turn.stop_reason != "cancelled"
-    fixture.judge("cancel.without-turn", worked, "it is harmless", failure, turn)
+    fixture.judge(rule, worked, "it is harmless", failure, turn)
 
 
 @case("canceling a request", "$/cancel_request for a prompt", "cancel-request.agent-still-answered")
 async def cancel_request(fixture: AgentFixture) -> None:
+    rule = "cancel-request.agent-still-answered"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
     agent.notify("$/cancel_request", {"requestId": request.id})
@@ -252,14 +239,12 @@ async def cancel_request(fixture: AgentFixture) -> None:
     )
     if line is None:
         agent.cancel(session)
-        await agent.finish_turn(
-            request, rule="cancel-request.agent-still-answered", timeout=fixture.timeouts.soon
-        )
+        await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
         raise CaseUnavailable("it ignores $/cancel_request, which is allowed")
-    answer = await agent.wait_for_answer(request, rule="cancel-request.agent-still-answered")
+    answer = await agent.wait_for_answer(request, rule=rule)
     passed = answer.ok or answer.code == -32800
     failure = f"$/cancel_request gave {answer.summary}; expected a result or -32800"
-    fixture.judge("cancel-request.agent-still-answered", passed, f"it gave {answer.summary}", failure, answer)
+    fixture.judge(rule, passed, f"it gave {answer.summary}", failure, answer)
     await agent.ping()
 
 
@@ -270,6 +255,7 @@ async def cancel_request(fixture: AgentFixture) -> None:
 )
 async def cancel_during_permission_request(fixture: AgentFixture) -> None:
     """Cancel a turn during a permission request; the request may be answered in two ways."""
+    rule = "cancel.permission-outcome"
     answers = (CANCELLED_REPLY, error_reply(-32800, "Request cancelled"))
     agent = await fixture.start_agent()
     for reply in answers:
@@ -279,15 +265,11 @@ async def cancel_during_permission_request(fixture: AgentFixture) -> None:
         permission = await fixture.wait_for_permission_request(agent, request)
         agent.cancel(session)
         agent.reply(permission, reply)
-        turn = await agent.finish_turn(
-            request, rule="cancel.permission-outcome", timeout=fixture.timeouts.soon
-        )
+        turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
         failure = f"after a canceled permission request the turn gave {turn.answer.summary}"
         if turn.answer.ok:
             _check_cancelled_turn(fixture, turn)
-        fixture.judge(
-            "cancel.permission-outcome", turn.answer.ok, "the turn ends normally", failure, turn.answer
-        )
+        fixture.judge(rule, turn.answer.ok, "the turn ends normally", failure, turn.answer)
 
 
 _TOOL_REQUESTS: Final = (
@@ -300,18 +282,17 @@ _TOOL_REQUESTS: Final = (
 
 def _check_tool_call_reported(fixture: AgentFixture, turn: AgentTurn) -> bool:
     """Judge whether tool calls are reported; a side effect without one breaks the rule."""
+    rule = "tool-call.reported"
     if turn.updates("tool_call"):
-        fixture.add_pass("tool-call.reported", "tools are reported", turn.updates("tool_call")[0])
+        fixture.add_pass(rule, "tools are reported", turn.updates("tool_call")[0])
         return True
     side_effects = turn.requests(*_TOOL_REQUESTS)
     if side_effects:
         # An update without an announcement breaks another rule.
         if not turn.updates("tool_call_update"):
-            fixture.add_fail(
-                "tool-call.reported", f"{side_effects[0].method} without a tool call", side_effects[0]
-            )
+            fixture.add_fail(rule, f"{side_effects[0].method} without a tool call", side_effects[0])
     else:
-        fixture.add_not_shown("tool-call.reported", "no tool was used")
+        fixture.add_not_shown(rule, "no tool was used")
     return False
 
 
@@ -337,6 +318,7 @@ async def read_file(fixture: AgentFixture) -> None:
     "tool-call.reported tool-call.new-file-diff file.write-needs-capability file.absolute-paths",
 )
 async def write_file(fixture: AgentFixture) -> None:
+    rule = "tool-call.new-file-diff"
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "write", file="made.txt", text="hello")
     _check_tool_call_reported(fixture, turn)
@@ -348,15 +330,9 @@ async def write_file(fixture: AgentFixture) -> None:
     ]
     for line, diff in diffs[:1]:
         failure = f"the diff of a new file has oldText {at(diff, 'oldText')!r}"
-        fixture.judge(
-            "tool-call.new-file-diff",
-            at(diff, "oldText") is None,
-            "a new file has no old text",
-            failure,
-            line,
-        )
+        fixture.judge(rule, at(diff, "oldText") is None, "a new file has no old text", failure, line)
     if not diffs:
-        fixture.add_not_shown("tool-call.new-file-diff", "no diff of the new file was shown")
+        fixture.add_not_shown(rule, "no diff of the new file was shown")
 
 
 @case("a write answered with null", "the write action, and the client answers null", "file.null-write-result")

@@ -118,16 +118,17 @@ async def agent_stalls(fixture: ClientFixture) -> None:
 @case("agent answers twice", "each answer is sent again with another value", "fault-twice")
 async def second_answers(fixture: ClientFixture) -> None:
     """Every answer is sent twice, the second time differently."""
+    rule = "fault-twice"
     turn = await fixture.start_turn()
     client = turn.client
     opened = next(line for line in client.lines if line.method == "session/new")
     client.send({"jsonrpc": "2.0", "id": opened.id, "result": {"sessionId": "another"}})
-    answer = await client.ping(rule="fault-twice")
-    fixture.add_pass("fault-twice", "it continues", answer)
+    answer = await client.ping(rule=rule)
+    fixture.add_pass(rule, "it continues", answer)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
     client.reply(turn.prompt, {"error": {"code": -32603, "message": "a second answer"}})
-    await _check_normal_exit(fixture, "fault-twice", ANSWER_TEXT)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
 
 
 async def _check_normal_exit(
@@ -150,20 +151,22 @@ async def _check_normal_exit(
 
 @case("unknown ids", "answers with ids of no request", "fault-unknown-ids")
 async def unknown_ids(fixture: ClientFixture) -> None:
+    rule = "fault-unknown-ids"
     turn = await fixture.start_turn()
     client = turn.client
     for id in (9999, "zzz", None, -1):
         client.send({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn", "sessionId": "x"}})
         client.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no such request"}})
-    await client.ping(rule="fault-unknown-ids")
+    await client.ping(rule=rule)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-unknown-ids", ANSWER_TEXT)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
 
 
 @case("wrong types", "in updates and in permission requests", "fault-types")
 async def wrong_types(fixture: ClientFixture) -> None:
     """Send wrong types everywhere; a permission request with wrong types must not be allowed."""
+    rule = "fault-types"
     turn = await fixture.start_turn(*fixture.available_actions("reads"))
     client = turn.client
     session = client.responder.session
@@ -197,30 +200,30 @@ async def wrong_types(fixture: ClientFixture) -> None:
         {"toolCall": {**call, "kind": {"read": True}}},
     )
     for change in changes:
-        answer = await client.call(
-            "session/request_permission", {**valid_params, **change}, rule="fault-types"
-        )
+        answer = await client.call("session/request_permission", {**valid_params, **change}, rule=rule)
         failure = f"{sorted(change)} of a wrong type was approved: {answer.summary}"
-        fixture.judge("fault-types", not is_consent(answer), "wrong types are not consent", failure, answer)
+        fixture.judge(rule, not is_consent(answer), "wrong types are not consent", failure, answer)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-types", ANSWER_TEXT, error_allowed=True)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT, error_allowed=True)
 
 
 @case("a huge message", "8 MiB", "fault-huge")
 async def huge_message(fixture: ClientFixture) -> None:
+    rule = "fault-huge"
     turn = await fixture.start_turn()
     client = turn.client
     client.update("tool_call", toolCallId="c1", title="Huge input", rawInput={"data": "x" * _HUGE_BYTES})
     client.lines[-1] = client.lines[-1]._replace(data=b"(8 MiB)")
-    await client.ping(rule="fault-huge")
+    await client.ping(rule=rule)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-huge", ANSWER_TEXT)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
 
 
 @case("lines that are not messages", "text, escape sequences, bytes, other JSON", "fault-noise")
 async def invalid_lines(fixture: ClientFixture) -> None:
+    rule = "fault-noise"
     turn = await fixture.start_turn()
     client = turn.client
     for line in (
@@ -237,46 +240,42 @@ async def invalid_lines(fixture: ClientFixture) -> None:
         client.send(line)
     client.pipe.write_stderr("a warning\n" * 50)
     client.pipe.write(b"\xef\xbb\xbf\r\n\n")
-    await client.ping(rule="fault-noise")
+    await client.ping(rule=rule)
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-noise", ANSWER_TEXT)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
 
 
 @case("agent reads slowly", "2000 requests while the agent reads nothing", "fault-slow")
 async def agent_reads_slowly(fixture: ClientFixture) -> None:
     """Send thousands of requests without reading; the answers fill all pipes and must arrive later."""
+    rule = "fault-slow"
     turn = await fixture.start_turn()
     client = turn.client
     client.pipe.set_reading(False)
     requests = [client.send_request("_check/slow", {"number": number}) for number in range(_REQUEST_COUNT)]
     await fixture.clock.sleep(0.3)
     client.pipe.set_reading(True)
-    await client.wait_for_answer(requests[-1], rule="fault-slow")
+    await client.wait_for_answer(requests[-1], rule=rule)
     answered = {line.id for line in client.lines if line.sender == "client" and line.is_answer}
     missing = [request for request in requests if request.id not in answered]
     failure = f"{len(missing)} of {_REQUEST_COUNT} requests got no answer"
-    fixture.judge(
-        "fault-slow",
-        not missing,
-        "every request was answered",
-        failure,
-        *missing[:1],
-    )
+    fixture.judge(rule, not missing, "every request was answered", failure, *missing[:1])
     del client.lines[turn.prompt.number :]  # too many to check
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-slow", ANSWER_TEXT)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
 
 
 @case("messages in pieces", "byte by byte", "fault-pieces")
 async def byte_by_byte_output(fixture: ClientFixture) -> None:
+    rule = "fault-pieces"
     turn = await fixture.start_turn()
     client = turn.client
     _send_byte_by_byte(client, _SPLIT_TEXT)
-    await client.ping(rule="fault-pieces")
+    await client.ping(rule=rule)
     client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, "fault-pieces", _SPLIT_TEXT)
+    await _check_normal_exit(fixture, rule, _SPLIT_TEXT)
 
 
 def _send_byte_by_byte(client: ClientUnderTest, text: str) -> None:

@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import Any, Final
 
-from accord.check.checked_connection import Handler, Reply, error_reply, remove_capabilities, result_reply
+from accord.check.checked_connection import Reply, Responder, remove_capabilities, result_reply
 from accord.check.findings import RuleId
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import WireLine
@@ -53,10 +53,11 @@ def capabilities_without(*paths: str) -> dict[str, Any]:
     return remove_capabilities(ALL_CAPABILITIES, paths)
 
 
-class AgentResponder:
-    """The agent side of a case. A case puts its own handlers into `overrides`, by method."""
+class AgentResponder(Responder):
+    """The agent side of a case."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.session: str = "check-1"
         self.initialize_result: dict[str, Any] = {
             "protocolVersion": 1,
@@ -66,7 +67,6 @@ class AgentResponder:
         self.session_result: dict[str, Any] = {}
         """The members of the `session/new`, load and resume results besides the id."""
         self.sessions: list[dict[str, Any]] = []
-        self.overrides: dict[str, Handler] = {}
         self.before_answer: dict[str, list[Message]] = {}
         """Notifications to send once, right before the answer to a method, by method."""
         self.after_answer: dict[str, list[Message]] = {}
@@ -75,7 +75,7 @@ class AgentResponder:
         self.ignores_eof = False
         """Whether the agent keeps running when its input is closed."""
         self.options: list[dict[str, Any]] = deepcopy(OPTIONS)
-        self._default_handlers: dict[str, Handler] = {
+        self.handlers = {
             "initialize": lambda _: result_reply(self.initialize_result),
             "session/new": lambda _: result_reply({"sessionId": self.session, **self.session_result}),
             "session/load": self._reopen,
@@ -96,11 +96,6 @@ class AgentResponder:
                 lambda _: result_reply({}),
             ),
         }
-
-    def serve(self, line: WireLine) -> Reply:
-        """The answer to a request, or None to leave it unanswered."""
-        handler = self.overrides.get(line.method) or self._default_handlers.get(line.method)
-        return error_reply(-32601, f"Method not found: {line.method}") if handler is None else handler(line)
 
     def _reopen(self, line: WireLine) -> Reply:
         self.session = str(at(line.params, "sessionId"))

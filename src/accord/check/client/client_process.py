@@ -178,11 +178,7 @@ class ClientProcessLauncher:
     """Starts clients by a command template, in the session's folder unless the template has `{folder}`."""
 
     def __init__(
-        self,
-        template: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        clock: Clock = SYSTEM_CLOCK,
+        self, template: Sequence[str], *, env: Mapping[str, str] | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         """`env` are additional variables for every start."""
         self.template: list[str] = list(template)

@@ -51,12 +51,13 @@ async def plain_turn(fixture: ClientFixture) -> None:
     "initialize.missing-agent-capability initialize.minimal-agent",
 )
 async def minimal_agent(fixture: ClientFixture) -> None:
+    rule = "initialize.missing-agent-capability"
     fixture.responder.initialize_result = {"protocolVersion": 1}
-    fixture.responder.unadvertised_rule = "initialize.missing-agent-capability"
+    fixture.responder.unadvertised_rule = rule
     turn = await fixture.start_turn(rule="initialize.minimal-agent")
     fixture.add_pass("initialize.minimal-agent", "it continued", turn.prompt)
     await fixture.finish_turn(turn, ANSWER_TEXT)
-    fixture.add_pass("initialize.missing-agent-capability", "only advertised features were used", turn.prompt)
+    fixture.add_pass(rule, "only advertised features were used", turn.prompt)
 
 
 @case(
@@ -66,8 +67,9 @@ async def minimal_agent(fixture: ClientFixture) -> None:
 )
 async def unsupported_features(fixture: ClientFixture) -> None:
     """Request every optional feature of the script from an agent that advertises none."""
+    rule = "initialize.missing-agent-capability"
     fixture.responder.initialize_result = {"protocolVersion": 1}
-    fixture.responder.unadvertised_rule = "initialize.missing-agent-capability"
+    fixture.responder.unadvertised_rule = rule
     for action, values in (
         ("session", {"session": "old"}),
         ("newest", {}),
@@ -77,11 +79,12 @@ async def unsupported_features(fixture: ClientFixture) -> None:
     ):
         if fixture.has_action(action):
             await fixture.try_turn(action, **values)
-            fixture.add_pass("initialize.missing-agent-capability", f"the feature ({action}) was not used")
+            fixture.add_pass(rule, f"the feature ({action}) was not used")
 
 
 @case("invalid capabilities", "capabilities of wrong types", "initialize.client-malformed-capability")
 async def invalid_capabilities(fixture: ClientFixture) -> None:
+    rule = "initialize.client-malformed-capability"
     fixture.responder.initialize_result = {
         "protocolVersion": 1,
         "agentCapabilities": {
@@ -91,14 +94,15 @@ async def invalid_capabilities(fixture: ClientFixture) -> None:
         },
         "agentInfo": {"name": "accord-check", "version": "1"},
     }
-    fixture.responder.unadvertised_rule = "initialize.client-malformed-capability"
-    turn = await fixture.start_turn(rule="initialize.client-malformed-capability")
-    fixture.add_pass("initialize.client-malformed-capability", "it ignored them", turn.prompt)
+    fixture.responder.unadvertised_rule = rule
+    turn = await fixture.start_turn(rule=rule)
+    fixture.add_pass(rule, "it ignored them", turn.prompt)
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
 @case("another version", "initialize answers version 9", "initialize.unsupported-version")
 async def other_version(fixture: ClientFixture) -> None:
+    rule = "initialize.unsupported-version"
     fixture.responder.initialize_result = {**fixture.responder.initialize_result, "protocolVersion": 9}
     await fixture.start()
     client = await fixture.wait_for_connection()
@@ -109,21 +113,14 @@ async def other_version(fixture: ClientFixture) -> None:
         if line.sender == "client" and line.method and line.method != "initialize"
     ]
     if later_calls:
-        fixture.add_fail(
-            "initialize.unsupported-version", f"it continued with {later_calls[0].method}", later_calls[0]
-        )
+        fixture.add_fail(rule, f"it continued with {later_calls[0].method}", later_calls[0])
     elif not closed:
-        fixture.add_fail(
-            "initialize.unsupported-version", "it neither continued nor closed", client.lines[-1]
-        )
+        fixture.add_fail(rule, "it neither continued nor closed", client.lines[-1])
     else:
         await fixture.wait_for_exit()
         has_output = bool(fixture.process.output.strip())
         fixture.judge(
-            "initialize.unsupported-version",
-            has_output,
-            f"output: {tail(fixture.process.output, 120)}",
-            "it closed without a message",
+            rule, has_output, f"output: {tail(fixture.process.output, 120)}", "it closed without a message"
         )
 
 
@@ -187,6 +184,7 @@ def _method_ids(client: ClientUnderTest) -> list[Any]:
 
 @case("sign-in required", "session/new fails until sign-in", "auth.method-without-type auth.offers-login")
 async def sign_in_required(fixture: ClientFixture) -> None:
+    rule = "auth.method-without-type"
     _require_login(fixture, _AGENT_METHOD)
     client = await _try_turn_with_login(fixture)
     calls = client.calls("session/new")
@@ -198,15 +196,12 @@ async def sign_in_required(fixture: ClientFixture) -> None:
     if _method_ids(client):
         passed = _AGENT_METHOD["id"] in _method_ids(client)
         fixture.judge(
-            "auth.method-without-type",
-            passed,
-            "it signed in with the agent's method",
-            "it signed in with another method id",
+            rule, passed, "it signed in with the agent's method", "it signed in with another method id"
         )
     elif offered:
-        fixture.add_pass("auth.method-without-type", "it shows the agent's method")
+        fixture.add_pass(rule, "it shows the agent's method")
     else:
-        fixture.add_not_shown("auth.method-without-type", "it did not sign in")
+        fixture.add_not_shown(rule, "it did not sign in")
 
 
 @case(
@@ -231,30 +226,24 @@ async def terminal_login(fixture: ClientFixture) -> None:
     await fixture.wait_for_exit()
     calls = [line for connection in fixture.connections for line in connection.calls("authenticate")]
     frames = [line for line in calls if at(line.params, "methodId") == _TERMINAL_METHOD["id"]]
-    fixture.judge(
-        "auth.terminal-method-not-authenticated",
-        not frames,
-        "it was not passed to authenticate",
-        "it was passed to authenticate",
-        *frames,
-    )
+    failure = "it was passed to authenticate"
+    reason = "it was not passed to authenticate"
+    fixture.judge("auth.terminal-method-not-authenticated", not frames, reason, failure, *frames)
     _judge_terminal_login(fixture, second)
 
 
 def _judge_terminal_login(fixture: ClientFixture, second: ClientUnderTest | None) -> None:
+    rule = "auth.terminal-login"
     if not fixture.logins:
-        fixture.add_not_shown("auth.terminal-login", "it did not start the login; that may need a user")
+        fixture.add_not_shown(rule, "it did not start the login; that may need a user")
         return
     pipe = fixture.logins[0]
     login_complete = list(pipe.arguments) == _TERMINAL_METHOD["args"] and pipe.login == _LOGIN_VARIABLE
     failure = f"the login was started with {list(pipe.arguments)} and the variable {pipe.login!r}"
-    if fixture.judge("auth.terminal-login", login_complete, "with its arguments and variable", failure):
+    if fixture.judge(rule, login_complete, "with its arguments and variable", failure):
         connected_again = second is not None and bool(second.calls("initialize"))
         fixture.judge(
-            "auth.terminal-login",
-            connected_again,
-            "then it connected again",
-            "it did not connect again after the login",
+            rule, connected_again, "then it connected again", "it did not connect again after the login"
         )
 
 
@@ -264,35 +253,35 @@ def _judge_terminal_login(fixture: ClientFixture, second: ClientUnderTest | None
     "auth.invalid-terminal-method",
 )
 async def invalid_auth_method(fixture: ClientFixture) -> None:
+    rule = "auth.invalid-terminal-method"
     _require_login(fixture, _INVALID_METHOD, _AGENT_METHOD)
     client = await _try_turn_with_login(fixture)
     frames = client.calls("authenticate")
     if _INVALID_METHOD["id"] in _method_ids(client):
-        fixture.add_fail(
-            "auth.invalid-terminal-method", "an invalid method was passed to authenticate", *frames
-        )
+        fixture.add_fail(rule, "an invalid method was passed to authenticate", *frames)
     elif _AGENT_METHOD["id"] in _method_ids(client) or _AGENT_METHOD["name"] in fixture.process.output:
-        fixture.add_pass("auth.invalid-terminal-method", "only the valid method is offered or used")
+        fixture.add_pass(rule, "only the valid method is offered or used")
     elif client.calls("session/new"):
-        fixture.add_not_shown("auth.invalid-terminal-method", "it neither signed in nor said how")
+        fixture.add_not_shown(rule, "it neither signed in nor said how")
     else:
-        fixture.add_fail("auth.invalid-terminal-method", "one invalid method made it stop", client.lines[-1])
+        fixture.add_fail(rule, "one invalid method made it stop", client.lines[-1])
 
 
 @case("signed out in a turn", "the prompt fails with -32000", "auth.survives-signed-out-session")
 async def signed_out_in_turn(fixture: ClientFixture) -> None:
+    rule = "auth.survives-signed-out-session"
     turn = await fixture.start_turn()
     turn.client.reply(turn.prompt, error_reply(-32000, "Authentication required"))
     ended = await fixture.wait_for_exit()
     exit = fixture.process.exit
     if not fixture.traits.exits_after_turn:
-        answer = await turn.client.ping(rule="auth.survives-signed-out-session")
-        fixture.add_pass("auth.survives-signed-out-session", "it continues", answer)
+        answer = await turn.client.ping(rule=rule)
+        fixture.add_pass(rule, "it continues", answer)
         return
     crashed = exit is not None and exit.signal is not None
     failure = "it hangs" if not ended else f"it {exit}: {tail(fixture.process.output)}"
     passed = ended and not crashed and "Traceback" not in fixture.process.output
-    fixture.judge("auth.survives-signed-out-session", passed, "the turn ended with an error", failure)
+    fixture.judge(rule, passed, "the turn ended with an error", failure)
 
 
 _VENDOR_META: Final = {"example.com/x": {"a": [1]}}
@@ -325,6 +314,7 @@ async def ids_and_params(fixture: ClientFixture) -> None:
 
 
 async def _check_bad_params(fixture: ClientFixture, client: ClientUnderTest) -> None:
+    rule = "framing.client-invalid-params"
     messages: list[tuple[str, Any]] = [
         ("session/request_permission", {"sessionId": client.responder.session, "options": []}),
         ("session/request_permission", {"toolCall": {"toolCallId": "c"}, "options": []}),
@@ -333,11 +323,9 @@ async def _check_bad_params(fixture: ClientFixture, client: ClientUnderTest) -> 
         messages.append(("fs/read_text_file", {"sessionId": client.responder.session}))
         messages.append(("fs/read_text_file", {"sessionId": client.responder.session, "path": 5}))
     for method, params in messages:
-        answer = await client.call(method, params, rule="framing.client-invalid-params")
+        answer = await client.call(method, params, rule=rule)
         failure = f"{method} with {sorted(params)} gave {answer.summary}; expected -32602"
-        fixture.judge(
-            "framing.client-invalid-params", answer.code == -32602, f"{method} gave -32602", failure, answer
-        )
+        fixture.judge(rule, answer.code == -32602, f"{method} gave -32602", failure, answer)
 
 
 @case(
@@ -379,6 +367,7 @@ async def unknown_notifications(fixture: ClientFixture) -> None:
 )
 async def invalid_lines(fixture: ClientFixture) -> None:
     """Print a banner before the first answer. Closing with a clear message is allowed."""
+    rule = "framing.client-survives-invalid-json"
     fixture.responder.overrides["initialize"] = lambda _: None
     await fixture.start()
     client = await fixture.wait_for_connection()
@@ -390,20 +379,12 @@ async def invalid_lines(fixture: ClientFixture) -> None:
     prompt = await client.wait_for_call("session/prompt")
     if prompt is not None:
         client.send("another line that is not a message")
-        await client.ping(rule="framing.client-survives-invalid-json")
-        await fixture.finish_turn(
-            ClientTurn(client, prompt), ANSWER_TEXT, ("framing.client-survives-invalid-json",)
-        )
+        await client.ping(rule=rule)
+        await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, (rule,))
         return
     await fixture.wait_for_exit()
     has_output = bool(fixture.process.output.strip()) and fixture.process.exit is not None
-    fixture.judge(
-        "framing.client-survives-invalid-json",
-        has_output,
-        "it closed with a message",
-        "it stopped without a message",
-        banner,
-    )
+    fixture.judge(rule, has_output, "it closed with a message", "it stopped without a message", banner)
 
 
 def _with_additional_members(value: Any) -> Any:
@@ -416,6 +397,7 @@ def _with_additional_members(value: Any) -> Any:
 
 @case("additional members", "unknown members everywhere", "framing.client-extra-members")
 async def additional_members(fixture: ClientFixture) -> None:
+    rule = "framing.client-extra-members"
     fixture.responder.initialize_result = {
         "protocolVersion": 1,
         "agentCapabilities": _with_additional_members(ALL_CAPABILITIES),
@@ -423,13 +405,13 @@ async def additional_members(fixture: ClientFixture) -> None:
         "zzz": 1,
     }
     fixture.responder.session_result = {"zzz": 1}
-    turn = await fixture.start_turn(rule="framing.client-extra-members")
+    turn = await fixture.start_turn(rule=rule)
     client = turn.client
     client.update("tool_call", toolCallId="c1", title="Look", zzz={"a": 1})
     client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "zzz": 1}])
     client.send_text("some ", zzz=[1])
-    await client.ping(rule="framing.client-extra-members")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("framing.client-extra-members",))
+    await client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
 async def _check_meta(fixture: ClientFixture, rule: RuleId, meta: Any) -> None:
@@ -440,9 +422,7 @@ async def _check_meta(fixture: ClientFixture, rule: RuleId, meta: Any) -> None:
     client.update("tool_call", toolCallId="c1", title="Look", _meta=meta)
     client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "_meta": meta}])
     client.update(
-        "agent_message_chunk",
-        content={"type": "text", "text": f"{_META_TEXT} ", "_meta": meta},
-        _meta=meta,
+        "agent_message_chunk", content={"type": "text", "text": f"{_META_TEXT} ", "_meta": meta}, _meta=meta
     )
     request = permission_params(client)
     request["options"] = [{**option, "_meta": meta} for option in request["options"]]

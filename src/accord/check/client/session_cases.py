@@ -100,6 +100,7 @@ async def no_delete(fixture: ClientFixture) -> None:
 )
 async def load_session(fixture: ClientFixture) -> None:
     """The agent can only load, replays a message, and answers null."""
+    rule = "session.load-null-result"
     fixture.require_actions("session")
     fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(
         "sessionCapabilities.resume"
@@ -118,24 +119,19 @@ async def load_session(fixture: ClientFixture) -> None:
     client = await fixture.wait_for_connection()
     request = await client.wait_for_call("session/load")
     if request is None:
-        fixture.add_not_shown("session.load-null-result", "it did not load")
+        fixture.add_not_shown(rule, "it did not load")
         return
     _check_folders(fixture, request)
-    prompt = await client.wait_for_prompt(rule="session.load-null-result")
-    await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, ("session.load-null-result",))
+    prompt = await client.wait_for_prompt(rule=rule)
+    await fixture.finish_turn(ClientTurn(client, prompt), ANSWER_TEXT, (rule,))
 
 
 def _check_folders(fixture: ClientFixture, request: WireLine) -> None:
     if fixture.has_action("roots"):
         roots = listed(request.params, "additionalDirectories")
         failure = f"{request.method} has the folders {roots}"
-        fixture.judge(
-            "session.roots-sent-again",
-            roots == [str(fixture.extra)],
-            "it names all folders",
-            failure,
-            request,
-        )
+        reason = "it names all folders"
+        fixture.judge("session.roots-sent-again", roots == [str(fixture.extra)], reason, failure, request)
 
 
 @case("resuming a session", "the session and roots actions", "session.roots-sent-again")
@@ -158,6 +154,7 @@ async def resume_session(fixture: ClientFixture) -> None:
 )
 async def list_pages(fixture: ClientFixture) -> None:
     """Two pages; the second is the last."""
+    rule = "session.list-cursor-verbatim"
     fixture.require_actions("newest")
     pages: list[WireLine] = []
 
@@ -178,31 +175,15 @@ async def list_pages(fixture: ClientFixture) -> None:
     frames = pages
     if len(pages) > 1:
         cursor = at(pages[1].params, "cursor")
-        fixture.judge(
-            "session.list-cursor-verbatim",
-            cursor == _CURSOR,
-            "verbatim",
-            f"the cursor was sent as {cursor!r}",
-            *frames,
-        )
-        fixture.judge(
-            "session.list-last-page",
-            len(pages) == 2,
-            "no further call",
-            "it requested a page after the last one",
-            *frames,
-        )
+        fixture.judge(rule, cursor == _CURSOR, "verbatim", f"the cursor was sent as {cursor!r}", *frames)
+        failure = "it requested a page after the last one"
+        fixture.judge("session.list-last-page", len(pages) == 2, "no further call", failure, *frames)
         first, second = (at(line.params, "archived") for line in pages[:2])
         if first is not None:
-            fixture.judge(
-                "archive.filter-kept-in-pages",
-                first == second,
-                "the same",
-                f"{first!r}, then {second!r}",
-                *frames,
-            )
+            failure = f"{first!r}, then {second!r}"
+            fixture.judge("archive.filter-kept-in-pages", first == second, "the same", failure, *frames)
     elif pages:
-        fixture.add_not_shown("session.list-cursor-verbatim", "it requested only one page")
+        fixture.add_not_shown(rule, "it requested only one page")
 
 
 _IMAGE: Final = bytes.fromhex(
@@ -291,6 +272,7 @@ async def attachments(fixture: ClientFixture) -> None:
 )
 async def subagent(fixture: ClientFixture) -> None:
     """A sub-agent is announced, sends text, and reads a file of its parent's folder."""
+    rule = "subagent.inherited-roots"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     client.update("subagent_update", sessionId="child-1", title="Tests", state={"state": "running"})
@@ -298,20 +280,13 @@ async def subagent(fixture: ClientFixture) -> None:
     await client.ping(rule="subagent.updates-accepted")
     if client.advertises("fs.readTextFile"):
         params = {"sessionId": "child-1", "path": str(fixture.folder / "notes.txt")}
-        answer = await client.call("fs/read_text_file", params, rule="subagent.inherited-roots")
+        answer = await client.call("fs/read_text_file", params, rule=rule)
         failure = f"reading in the inherited folder returned {answer.summary}"
-        fixture.judge(
-            "subagent.inherited-roots", answer.ok, "a sub-agent can read its parent's folder", failure, answer
-        )
+        fixture.judge(rule, answer.ok, "a sub-agent can read its parent's folder", failure, answer)
         outside = {"sessionId": "child-1", "path": str(fixture.outside / "secret.txt")}
-        answer = await client.call("fs/read_text_file", outside, rule="subagent.inherited-roots")
-        fixture.judge(
-            "subagent.inherited-roots",
-            not answer.ok,
-            "a sub-agent can read no other folder",
-            "a sub-agent read outside the folders",
-            answer,
-        )
+        answer = await client.call("fs/read_text_file", outside, rule=rule)
+        failure = "a sub-agent read outside the folders"
+        fixture.judge(rule, not answer.ok, "a sub-agent can read no other folder", failure, answer)
     client.update("subagent_update", sessionId="child-1", state=None)
     await fixture.finish_turn(turn, ANSWER_TEXT, ("subagent.updates-accepted",))
 
@@ -323,6 +298,7 @@ async def subagent(fixture: ClientFixture) -> None:
 )
 async def mcp_over_acp(fixture: ClientFixture) -> None:
     """Use the client's own MCP server: a valid call, an unknown method, malformed calls."""
+    rule = "mcp.malformed-refused"
     fixture.responder.initialize_result["agentCapabilities"]["mcpCapabilities"]["acp"] = True
     turn = await fixture.start_turn(*fixture.available_actions("servers"))
     client = turn.client
@@ -356,9 +332,9 @@ async def mcp_over_acp(fixture: ClientFixture) -> None:
         {**server_params, "requestId": "x", "method": "tools/list", "params": []},
     )
     for params in malformed:
-        answer = await client.call("mcp/message", params, rule="mcp.malformed-refused")
+        answer = await client.call("mcp/message", params, rule=rule)
         failure = f"a malformed message gave {answer.summary}; expected -32602"
-        fixture.judge("mcp.malformed-refused", answer.code == -32602, "-32602", failure, answer)
+        fixture.judge(rule, answer.code == -32602, "-32602", failure, answer)
     for number in range(2):
         _check_nothing_after_answer(fixture, client, f"r{number}")
     await fixture.finish_turn(turn)
@@ -380,13 +356,8 @@ def _check_nothing_after_answer(fixture: ClientFixture, client: Any, request: st
         if at(line.params, "requestId") == request and answer_number and line.number > answer_number
     ]
     failure = "a message about an answered request"
-    fixture.judge(
-        "mcp.notification-of-active-request",
-        not late_calls,
-        "nothing after the answer",
-        failure,
-        *late_calls[:2],
-    )
+    reason = "nothing after the answer"
+    fixture.judge("mcp.notification-of-active-request", not late_calls, reason, failure, *late_calls[:2])
 
 
 def _mcp_request_id(client: Any, answer: Any) -> Any:

@@ -62,9 +62,10 @@ def _updates_outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
 )
 async def updates_before_session(fixture: ClientFixture) -> None:
     """Every update that belongs to no turn, sent right before the answer to session/new."""
+    rule = "prompt.updates-around-session-new"
     fixture.responder.before_answer["session/new"] = _updates_outside_turns(fixture)
-    turn = await fixture.start_turn(rule="prompt.updates-around-session-new")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("prompt.updates-around-session-new",))
+    turn = await fixture.start_turn(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
 @case(
@@ -74,14 +75,16 @@ async def updates_before_session(fixture: ClientFixture) -> None:
 )
 async def updates_outside_turn(fixture: ClientFixture) -> None:
     """The same updates, after the answer to session/new and before a prompt."""
+    rule = "prompt.updates-outside-turn"
     fixture.responder.after_answer["session/new"] = _updates_outside_turns(fixture)
-    turn = await fixture.start_turn(rule="prompt.updates-outside-turn")
-    await turn.client.ping(rule="prompt.updates-outside-turn")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("prompt.updates-outside-turn",))
+    turn = await fixture.start_turn(rule=rule)
+    await turn.client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
 @case("every update", "one of each kind, and message ids of every form", "prompt.message-id-opaque")
 async def all_updates(fixture: ClientFixture) -> None:
+    rule = "prompt.message-id-opaque"
     turn = await fixture.start_turn()
     client = turn.client
     for update in ALL_UPDATES:
@@ -89,18 +92,19 @@ async def all_updates(fixture: ClientFixture) -> None:
     for id in ("m1", None, "m1", "an odd id / 你好", ""):
         client.send_text("word ", **({"messageId": id} if id is not None else {"messageId": None}))
     client.send_text("word ")
-    await client.ping(rule="prompt.message-id-opaque")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("prompt.message-id-opaque",))
+    await client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
 @case("unknown updates", "an unknown update and an unknown block", "extension.unknown-update")
 async def unknown_updates(fixture: ClientFixture) -> None:
+    rule = "extension.unknown-update"
     turn = await fixture.start_turn()
     client = turn.client
     client.update("zzz", anything=[1])
     client.update("agent_message_chunk", content={"type": "hologram", "data": 5})
-    await client.ping(rule="extension.unknown-update")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("extension.unknown-update",))
+    await client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
 @case(
@@ -110,13 +114,14 @@ async def unknown_updates(fixture: ClientFixture) -> None:
 )
 async def unusual_tool_calls(fixture: ClientFixture) -> None:
     """Tool calls with unknown kinds, one invalid item, unknown ids, with and without a name."""
+    rule = "tool-call.invalid-content-item"
     turn = await fixture.start_turn()
     client = turn.client
     client.update("tool_call", toolCallId="t1", title="Odd", kind="file", status="weird")
     await client.ping(rule="tool-call.unknown-kind")
     mixed = [{"type": "content", "content": _TEXT}, {"type": "zzz"}, 5, {"type": "content", "content": _TEXT}]
     client.update("tool_call", toolCallId="t2", title="Mixed", content=mixed)
-    await client.ping(rule="tool-call.invalid-content-item")
+    await client.ping(rule=rule)
     client.update("tool_call_update", toolCallId="never-begun", status="completed")
     await client.ping(rule="tool-call.unknown-id")
     client.update("tool_call", toolCallId="t3", title="Named", name="read_file")
@@ -124,14 +129,7 @@ async def unusual_tool_calls(fixture: ClientFixture) -> None:
     client.update("tool_call", toolCallId="t4", title="Without", name=None)
     await client.ping(rule="tool-call.name-optional")
     await fixture.finish_turn(
-        turn,
-        ANSWER_TEXT,
-        (
-            "tool-call.unknown-kind",
-            "tool-call.invalid-content-item",
-            "tool-call.unknown-id",
-            "tool-call.name-optional",
-        ),
+        turn, ANSWER_TEXT, ("tool-call.unknown-kind", rule, "tool-call.unknown-id", "tool-call.name-optional")
     )
 
 
@@ -142,16 +140,17 @@ async def unusual_tool_calls(fixture: ClientFixture) -> None:
 )
 async def notice_updates(fixture: ClientFixture) -> None:
     """Notices, for a client that advertises them or not."""
+    rule = "notice.unadvertised"
     turn = await fixture.start_turn()
     client = turn.client
     advertised = client.advertises("session.notices")
-    rules = ("notice.unknown-severity", "notice.shown") if advertised else ("notice.unadvertised",)
+    rules = ("notice.unknown-severity", "notice.shown") if advertised else (rule,)
     for severity in ("warning", "_x", "error"):
         client.update("notice", severity=severity, title=f"{_NOTICE_TITLE}{severity}", description=None)
     await client.ping(rule=rules[0])
     await fixture.finish_turn(turn, ANSWER_TEXT, rules)
     if advertised:
-        fixture.add_not_applicable("notice.unadvertised", "it advertises notices")
+        fixture.add_not_applicable(rule, "it advertises notices")
         printed = f"{_NOTICE_TITLE}warning" in fixture.process.output
         if fixture.traits.prints_messages and not printed:
             failure = f"the notice is not shown; output: {tail(fixture.process.output)}"
@@ -169,6 +168,7 @@ async def notice_updates(fixture: ClientFixture) -> None:
 )
 async def auth_status_accounts(fixture: ClientFixture) -> None:
     """An unknown state, and accounts with an address that must not be stored or printed."""
+    rule = "auth-status.unknown-state"
     fixture.responder.initialize_result["agentCapabilities"]["auth"] = {"status": {}, "logout": {}}
     accounts = [
         {"label": f"{_ACCOUNT_NAME}@example.com", "active": True},
@@ -177,8 +177,8 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     fixture.responder.overrides["auth/status"] = lambda _: {"result": {"state": "_x", "accounts": accounts}}
     turn = await fixture.start_turn()
     turn.client.notify("auth/status_update", {"state": "_x", "accounts": accounts})
-    await turn.client.ping(rule="auth-status.unknown-state")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("auth-status.unknown-state",))
+    await turn.client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     files_with_account = [
         path.name
         for path in fixture.home.rglob("*")
@@ -186,12 +186,8 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     ]
     printed = f"{_ACCOUNT_NAME}@" in "".join(process.output for process in fixture.processes)
     failure = f"the account is in {files_with_account[0]}" if files_with_account else "the account is printed"
-    fixture.judge(
-        "auth-status.account-private",
-        not files_with_account and not printed,
-        "the account is not stored or printed",
-        failure,
-    )
+    reason = "the account is not stored or printed"
+    fixture.judge("auth-status.account-private", not files_with_account and not printed, reason, failure)
 
 
 @case("an unknown stop reason", "the turn ends with `tool_use`", "prompt.unknown-stop-reason")
@@ -209,25 +205,23 @@ async def unknown_stop_reason(fixture: ClientFixture) -> None:
 
 @case("a refusal", "the turn ends with `refusal`", "prompt.refusal-shown")
 async def refusal_stop_reason(fixture: ClientFixture) -> None:
+    rule = "prompt.refusal-shown"
     turn = await fixture.start_turn()
     turn.client.end_turn(turn.prompt, "refusal")
     await fixture.wait_for_exit()
     if not fixture.traits.prints_messages:
-        fixture.add_not_shown("prompt.refusal-shown", "it prints nothing")
+        fixture.add_not_shown(rule, "it prints nothing")
         return
     reports_refusal = "refus" in fixture.process.output.lower()
     failure = f"output: {tail(fixture.process.output)}"
-    fixture.judge(
-        "prompt.refusal-shown", reports_refusal, "it reports the refusal", failure, turn.client.lines[-1]
-    )
+    fixture.judge(rule, reports_refusal, "it reports the refusal", failure, turn.client.lines[-1])
 
 
 @case("a slash command", "a prompt that starts with a slash", "command.sent-as-text")
 async def slash_command(fixture: ClientFixture) -> None:
+    rule = "command.sent-as-text"
     if not fixture.can_choose_prompt:
-        fixture.add_not_shown(
-            "command.sent-as-text", "the prompt cannot be chosen: the command has no {prompt}"
-        )
+        fixture.add_not_shown(rule, "the prompt cannot be chosen: the command has no {prompt}")
         return
     fixture.responder.after_answer["session/new"] = [
         _notification(
@@ -238,12 +232,13 @@ async def slash_command(fixture: ClientFixture) -> None:
     blocks = listed(turn.prompt.params, "prompt")
     passed = bool(blocks) and str(at(blocks[0], "text")).startswith("/check it now")
     failure = "the command did not arrive as text"
-    fixture.judge("command.sent-as-text", passed, "it arrived as text", failure, turn.prompt)
+    fixture.judge(rule, passed, "it arrived as text", failure, turn.prompt)
     await fixture.finish_turn(turn)
 
 
 @case("split surrogates", "an emoji in two updates", "accord.client-lone-surrogate")
 async def split_surrogates(fixture: ClientFixture) -> None:
+    rule = "accord.client-lone-surrogate"
     turn = await fixture.start_turn()
     client = turn.client
     for half in (f"{_FIRST_HALF} \ud83d", f"\ude00 {_SECOND_HALF} "):
@@ -254,16 +249,12 @@ async def split_surrogates(fixture: ClientFixture) -> None:
         }
         # Escaped, because a lone surrogate is not valid UTF-8.
         client.send(json.dumps({"jsonrpc": "2.0", **notification}))
-    await client.ping(rule="accord.client-lone-surrogate")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("accord.client-lone-surrogate",))
+    await client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     if fixture.traits.prints_messages:
         both_printed = all(text in fixture.process.stdout for text in (_FIRST_HALF, _SECOND_HALF))
-        fixture.judge(
-            "accord.client-lone-surrogate",
-            both_printed,
-            "the text around both halves is printed",
-            "the text around a half is not printed",
-        )
+        failure = "the text around a half is not printed"
+        fixture.judge(rule, both_printed, "the text around both halves is printed", failure)
 
 
 _SLIDER_OPTION: Final = {
@@ -307,18 +298,17 @@ async def set_unlisted_mode(fixture: ClientFixture) -> None:
 
 @case("modes and options", "an agent that has both", "option.preferred-to-modes")
 async def modes_and_options(fixture: ClientFixture) -> None:
+    rule = "option.preferred-to-modes"
     fixture.require_actions("mode")
     fixture.responder.options.append(dict(_MODE_OPTION))
     fixture.responder.session_result = {"modes": MODES, "configOptions": fixture.responder.options}
     client = await fixture.try_turn("mode", mode="code")
     calls = client.calls("session/set_mode", "session/set_config_option")
     if not calls:
-        fixture.add_not_shown("option.preferred-to-modes", "it set nothing")
+        fixture.add_not_shown(rule, "it set nothing")
         return
     passed = calls[0].method == "session/set_config_option"
-    fixture.judge(
-        "option.preferred-to-modes", passed, "it uses the option", "it uses session/set_mode", calls[0]
-    )
+    fixture.judge(rule, passed, "it uses the option", "it uses session/set_mode", calls[0])
 
 
 @case(
@@ -328,11 +318,12 @@ async def modes_and_options(fixture: ClientFixture) -> None:
 )
 async def unusual_options(fixture: ClientFixture) -> None:
     """Options of an unknown type, of an unknown category, and without category."""
+    rule = "option.unknown-type"
     fixture.responder.options.insert(0, dict(_SLIDER_OPTION))
     fixture.responder.session_result = {"configOptions": fixture.responder.options}
-    turn = await fixture.start_turn(rule="option.unknown-type")
-    await turn.client.ping(rule="option.unknown-type")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("option.unknown-type",))
+    turn = await fixture.start_turn(rule=rule)
+    await turn.client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     await fixture.process.end()
     if not fixture.has_action("option"):
         fixture.add_not_shown(
@@ -348,12 +339,9 @@ async def unusual_options(fixture: ClientFixture) -> None:
         )
         is_set = request is not None and request.method == "session/set_config_option"
         if option == "odd":
-            fixture.judge(
-                "option.unknown-category",
-                is_set,
-                "an option of an unknown category can be set",
-                "an option of an unknown category cannot be set",
-            )
+            failure = "an option of an unknown category cannot be set"
+            reason = "an option of an unknown category can be set"
+            fixture.judge("option.unknown-category", is_set, reason, failure)
         elif request is not None and is_set:
             correct = at(request.params, "type") == "boolean" and at(request.params, "value") is expected
             fixture.judge(
@@ -405,26 +393,21 @@ _DIALECT_PERMISSION: Final = {
 @case("dialects", "updates and a permission request in dialects", "dialects")
 async def dialects_are_repaired(fixture: ClientFixture) -> None:
     """Text in dialects must be printed; a permission request in a dialect must not be allowed."""
+    rule = "dialects"
     turn = await fixture.start_turn(*fixture.available_actions("reject"))
     client = turn.client
     _send_dialects(client)
     request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
-    answer = await client.call("session/request_permission", request, rule="dialects")
+    answer = await client.call("session/request_permission", request, rule=rule)
     chosen = at(answer.result, "outcome", "optionId")
     failure = f"a permission request in a dialect was allowed: {answer.summary}"
-    fixture.judge(
-        "dialects",
-        chosen not in _ALLOW_IDS,
-        "a request in a dialect is not allowed",
-        failure,
-        answer,
-    )
-    await client.ping(rule="dialects")
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("dialects",))
+    fixture.judge(rule, chosen not in _ALLOW_IDS, "a request in a dialect is not allowed", failure, answer)
+    await client.ping(rule=rule)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     if fixture.traits.prints_messages:
         missing = [name for text, name in _DIALECT_TEXTS.items() if text not in fixture.process.stdout]
         failure = f"the text is not printed of {', or of '.join(missing)}"
-        fixture.judge("dialects", not missing, "text in dialects is printed", failure)
+        fixture.judge(rule, not missing, "text in dialects is printed", failure)
 
 
 @case(
@@ -433,16 +416,17 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
     "accord.client-strict-mode",
 )
 async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
+    rule = "accord.client-strict-mode"
     fixture.require_actions("strict")
     turn = await fixture.start_turn("strict")
     client = turn.client
     _send_dialects(client)
     request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
-    answer = await client.call("session/request_permission", request, rule="accord.client-strict-mode")
+    answer = await client.call("session/request_permission", request, rule=rule)
     failure = f"a permission request in a dialect gave {answer.summary}; expected -32602"
-    fixture.judge("accord.client-strict-mode", answer.code == -32602, "it gave -32602", failure, answer)
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("accord.client-strict-mode",))
+    fixture.judge(rule, answer.code == -32602, "it gave -32602", failure, answer)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     dropped = (_FLAT_UPDATE_TEXT, _TYPE_MEMBER_TEXT)
     printed = [_DIALECT_TEXTS[text] for text in dropped if text in fixture.process.stdout]
     failure = f"repaired in strict mode: {', '.join(printed)}; {tail(fixture.process.output, 100)}"
-    fixture.judge("accord.client-strict-mode", not printed, "text in dialects is dropped", failure)
+    fixture.judge(rule, not printed, "text in dialects is dropped", failure)

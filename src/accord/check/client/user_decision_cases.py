@@ -53,11 +53,12 @@ def is_consent(answer: CallAnswer) -> bool:
 )
 async def permission_options(fixture: ClientFixture) -> None:
     """Run with every permission policy of the script."""
+    rule = "prompt.client-serves-during-turn"
     for action in fixture.available_actions("allow", "reject", "reads") or ("",):
         turn = await fixture.start_turn(*([action] if action else []))
         client = turn.client
-        answer = await client.ping(rule="prompt.client-serves-during-turn")
-        fixture.add_pass("prompt.client-serves-during-turn", "it answers requests during a turn", answer)
+        answer = await client.ping(rule=rule)
+        fixture.add_pass(rule, "it answers requests during a turn", answer)
         for path in ("notes.txt", "other.txt"):
             request = permission_params(client, f"call {path}", path=str(fixture.folder / path))
             client.update("tool_call", **request["toolCall"])
@@ -76,19 +77,16 @@ async def permission_options(fixture: ClientFixture) -> None:
 @case("two permission requests at once", "both are pending at the same time", "permission.concurrent")
 async def concurrent_permissions(fixture: ClientFixture) -> None:
     """Two requests at the same time must both be answered."""
+    rule = "permission.concurrent"
     turn = await fixture.start_turn()
     client = turn.client
     first = client.send_request("session/request_permission", permission_params(client, "c1"), id="first")
     second = client.send_request("session/request_permission", permission_params(client, "c2"), id="second")
     answers = [
-        await client.wait_for_answer(second, rule="permission.concurrent"),
-        await client.wait_for_answer(first, rule="permission.concurrent"),
+        await client.wait_for_answer(second, rule=rule),
+        await client.wait_for_answer(first, rule=rule),
     ]
-    fixture.add_pass(
-        "permission.concurrent",
-        "both were answered",
-        *answers,
-    )
+    fixture.add_pass(rule, "both were answered", *answers)
     await fixture.finish_turn(turn)
 
 
@@ -108,13 +106,8 @@ async def read_only_policy(fixture: ClientFixture) -> None:
         chosen = at(answer.result, "outcome", "optionId")
         passed = (chosen == "x 1") if expected else not is_consent(answer)
         failure = f"kind {kind!r} was answered with {answer.summary}"
-        fixture.judge(
-            "accord.only-official-read-kind",
-            passed,
-            "it allows only the kind `read`, and only once",
-            failure,
-            answer,
-        )
+        reason = "it allows only the kind `read`, and only once"
+        fixture.judge("accord.only-official-read-kind", passed, reason, failure, answer)
     await fixture.finish_turn(turn)
 
 
@@ -142,6 +135,7 @@ async def _elicit(client: ClientUnderTest, rule: RuleId, **params: Any) -> CallA
     "elicitation",
 )
 async def elicitations(fixture: ClientFixture) -> None:
+    rule = "elicitation.unadvertised-mode"
     turn = await fixture.start_turn()
     client, notes = turn.client, fixture.notes
     if client.advertises("elicitation.form"):
@@ -153,36 +147,30 @@ async def elicitations(fixture: ClientFixture) -> None:
         ping_answer = await client.ping(rule="elicitation.bounded-pattern")
         notes.add_pass("elicitation.bounded-pattern", "it continues", answer, ping_answer)
     answer = await _elicit(client, "elicitation.unknown-mode", mode="_x", message="What?")
-    notes.judge(
-        "elicitation.unknown-mode",
-        not answer.ok,
-        answer.summary,
-        f"an unknown mode gave {answer.summary}",
-        answer,
-    )
+    failure = f"an unknown mode gave {answer.summary}"
+    notes.judge("elicitation.unknown-mode", not answer.ok, answer.summary, failure, answer)
     for mode, params in (
         ("form", _form()),
         ("url", {"mode": "url", "message": "Go", "url": "https://agent.example/x", "elicitationId": "e"}),
     ):
         if not client.advertises(f"elicitation.{mode}"):
-            answer = await _elicit(client, "elicitation.unadvertised-mode", **params)
+            answer = await _elicit(client, rule, **params)
             failure = f"{mode}, which it does not advertise, gave {answer.summary}; expected -32602"
-            notes.judge(
-                "elicitation.unadvertised-mode", answer.code == -32602, f"{mode} gave -32602", failure, answer
-            )
-    if not notes.for_rule("elicitation.unadvertised-mode"):
-        notes.add_not_applicable("elicitation.unadvertised-mode", "it advertises every mode")
+            notes.judge(rule, answer.code == -32602, f"{mode} gave -32602", failure, answer)
+    if not notes.for_rule(rule):
+        notes.add_not_applicable(rule, "it advertises every mode")
     await fixture.finish_turn(turn)
 
 
 @case("unknown completions", "elicitation/complete with an unknown id", "elicitation.unknown-completion")
 async def unknown_completions(fixture: ClientFixture) -> None:
+    rule = "elicitation.unknown-completion"
     turn = await fixture.start_turn()
     for _ in range(2):
         turn.client.notify("elicitation/complete", {"elicitationId": "never-begun"})
-    answer = await turn.client.ping(rule="elicitation.unknown-completion")
-    fixture.add_pass("elicitation.unknown-completion", "it continues", answer)
-    await fixture.finish_turn(turn, ANSWER_TEXT, ("elicitation.unknown-completion",))
+    answer = await turn.client.ping(rule=rule)
+    fixture.add_pass(rule, "it continues", answer)
+    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
 @case(
@@ -190,6 +178,7 @@ async def unknown_completions(fixture: ClientFixture) -> None:
 )
 async def page_is_not_opened(fixture: ClientFixture) -> None:
     """The page must not be requested before the user accepts."""
+    rule = "elicitation.url-only-on-consent"
     visits = 0
 
     def count_visit(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -207,13 +196,11 @@ async def page_is_not_opened(fixture: ClientFixture) -> None:
             "url": f"http://127.0.0.1:{port}/x",
             "elicitationId": "e1",
         }
-        answer = await _elicit(turn.client, "elicitation.url-only-on-consent", **page)
-        await turn.client.ping(rule="elicitation.url-only-on-consent")
+        answer = await _elicit(turn.client, rule, **page)
+        await turn.client.ping(rule=rule)
         passed = visits == 0 or at(answer.result, "action") == "accept"
         failure = "the page was requested before the user accepted"
-        fixture.judge(
-            "elicitation.url-only-on-consent", passed, "the page was not requested", failure, answer
-        )
+        fixture.judge(rule, passed, "the page was not requested", failure, answer)
         await fixture.finish_turn(turn)
     finally:
         server.close()
@@ -226,6 +213,7 @@ async def page_is_not_opened(fixture: ClientFixture) -> None:
 )
 async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
     """Two permissions are pending while the turn is canceled."""
+    rule = "cancel.pending-permissions"
     if not fixture.script.cancels:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
     fixture.require_actions("ask")
@@ -244,19 +232,10 @@ async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
     if cancel is None:
         raise CaseUnavailable("an interrupt did not cancel the turn")
     for request in requests:
-        answer = await client.wait_for_answer(
-            request, rule="cancel.pending-permissions", timeout=fixture.timeouts.soon
-        )
+        answer = await client.wait_for_answer(request, rule=rule, timeout=fixture.timeouts.soon)
         passed = at(answer.result, "outcome", "outcome") == "cancelled"
         failure = f"a pending permission request got {answer.summary}; expected `cancelled`"
-        fixture.judge(
-            "cancel.pending-permissions",
-            passed,
-            "pending requests are answered with `cancelled`",
-            failure,
-            cancel,
-            answer,
-        )
+        fixture.judge(rule, passed, "pending requests are answered with `cancelled`", failure, cancel, answer)
     client.end_turn(turn.prompt, "cancelled")
     await fixture.wait_for_exit()
 
@@ -268,6 +247,7 @@ async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
 )
 async def updates_after_cancel(fixture: ClientFixture) -> None:
     """Updates arrive after the cancel, while a wait for a terminal is pending."""
+    rule = "cancel-request.client-own-abort"
     if not fixture.script.cancels:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
@@ -275,7 +255,7 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     client.update("tool_call", toolCallId="c1", title="Long", status="in_progress", kind="other")
     pending_wait = None
     if client.advertises("terminal"):
-        terminal = await open_terminal(fixture, client, LONG_COMMAND, "cancel-request.client-own-abort")
+        terminal = await open_terminal(fixture, client, LONG_COMMAND, rule)
         pending_wait = terminal.send_request("wait_for_exit")
     await client.ping()
     fixture.process.interrupt()
@@ -296,7 +276,7 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
         "cancel.late-updates-applied", passed, "updates after the cancel are processed", failure, cancel
     )
     if pending_wait is None:
-        fixture.add_not_applicable("cancel-request.client-own-abort", "it offers no terminals")
+        fixture.add_not_applicable(rule, "it offers no terminals")
         return
     answers = [
         line
@@ -306,24 +286,19 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     if answers:
         code = at(answers[0].message, "error", "code")
         passed = code in (None, -32800)
-        fixture.judge(
-            "cancel-request.client-own-abort",
-            passed,
-            "a result or -32800",
-            f"it aborted with {code}",
-            answers[0],
-        )
+        fixture.judge(rule, passed, "a result or -32800", f"it aborted with {code}", answers[0])
 
 
 @case("deadline", "the deadline action", "prompt.patient")
 async def client_deadline(fixture: ClientFixture) -> None:
     """The client's deadline must cancel the turn."""
+    rule = "prompt.patient"
     fixture.require_actions("deadline")
     turn = await fixture.start_turn("deadline")
     cancel = await turn.client.wait_for_call("session/cancel", timeout=fixture.timeouts.soon)
     if cancel is not None:
-        fixture.add_pass("prompt.patient", "the deadline sent session/cancel", cancel)
+        fixture.add_pass(rule, "the deadline sent session/cancel", cancel)
         turn.client.end_turn(turn.prompt, "cancelled")
     else:
-        fixture.add_fail("prompt.patient", "the deadline did not send session/cancel", turn.prompt)
+        fixture.add_fail(rule, "the deadline did not send session/cancel", turn.prompt)
     await fixture.wait_for_exit()

@@ -33,6 +33,7 @@ def _is_refusal(fixture: ClientFixture, answer: CallAnswer) -> bool:
     "fs.readTextFile",
 )
 async def read_files(fixture: ClientFixture) -> None:
+    rule = "file.invalid-line-or-limit"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client, notes, path = turn.client, fixture.notes, fixture.folder / "notes.txt"
     answer = await _read(client, path)
@@ -44,28 +45,16 @@ async def read_files(fixture: ClientFixture) -> None:
         answer = await _read(client, path, "file.line-and-limit", **more)
         text = at(answer.result, "content")
         passed = isinstance(text, str) and text.rstrip("\n") == expected
-        notes.judge(
-            "file.line-and-limit",
-            passed,
-            f"{more} gave {expected!r}",
-            f"{more} gave {answer.summary}",
-            answer,
-        )
+        failure = f"{more} gave {answer.summary}"
+        notes.judge("file.line-and-limit", passed, f"{more} gave {expected!r}", failure, answer)
     answer = await _read(client, fixture.folder / "missing.txt", "file.missing-file")
     passed = not answer.ok and answer.code == -32002
-    notes.judge(
-        "file.missing-file",
-        passed,
-        "-32002",
-        f"a missing file gave {answer.summary}; expected -32002",
-        answer,
-    )
+    failure = f"a missing file gave {answer.summary}; expected -32002"
+    notes.judge("file.missing-file", passed, "-32002", failure, answer)
     for more in ({"line": "2"}, {"limit": -1}, {"limit": 1.5}, {"line": -1}):
-        answer = await _read(client, path, "file.invalid-line-or-limit", **more)
+        answer = await _read(client, path, rule, **more)
         failure = f"{more} gave {answer.summary}; expected -32602"
-        notes.judge(
-            "file.invalid-line-or-limit", answer.code == -32602, f"{more} gave -32602", failure, answer
-        )
+        notes.judge(rule, answer.code == -32602, f"{more} gave -32602", failure, answer)
     await fixture.finish_turn(turn)
 
 
@@ -77,54 +66,47 @@ async def read_files(fixture: ClientFixture) -> None:
 )
 async def paths_outside(fixture: ClientFixture) -> None:
     """Paths outside the roots: a link, `..` and a plain path."""
+    rule = "file.inside-roots"
     link = fixture.folder / "link.txt"
     link.symlink_to(fixture.outside / "secret.txt")
     (fixture.folder / "away").symlink_to(fixture.outside)
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     for path in (link, fixture.folder / ".." / "outside" / "secret.txt", fixture.outside / "secret.txt"):
-        answer = await _read(client, path, "file.inside-roots")
+        answer = await _read(client, path, rule)
         failure = f"{path.name} outside of the roots was read"
-        fixture.judge("file.inside-roots", not answer.ok, "refused", failure, answer)
+        fixture.judge(rule, not answer.ok, "refused", failure, answer)
     if client.advertises("fs.writeTextFile"):
         target = fixture.folder / "away" / "made.txt"
         params = {"sessionId": client.responder.session, "path": str(target), "content": "x"}
-        answer = await client.call("fs/write_text_file", params, rule="file.inside-roots")
+        answer = await client.call("fs/write_text_file", params, rule=rule)
         created = (fixture.outside / "made.txt").exists()
         fixture.judge(
-            "file.inside-roots",
-            not created,
-            "no file was created",
-            "a file was created outside of the roots",
-            answer,
+            rule, not created, "no file was created", "a file was created outside of the roots", answer
         )
     await fixture.finish_turn(turn)
 
 
 @case("writing files", "a new file", "framing.client-empty-results file.write-creates", "fs.writeTextFile")
 async def write_files(fixture: ClientFixture) -> None:
+    rule = "file.write-creates"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     target = fixture.folder / "made.txt"
     params = {"sessionId": client.responder.session, "path": str(target), "content": "made\n"}
-    answer = await client.call("fs/write_text_file", params, rule="file.write-creates")
+    answer = await client.call("fs/write_text_file", params, rule=rule)
     if not answer.ok and not fixture.has_action("allow"):
-        fixture.add_not_shown("file.write-creates", "it did not allow the write")
+        fixture.add_not_shown(rule, "it did not allow the write")
     else:
         passed = answer.ok and target.is_file() and target.read_text() == "made\n"
-        fixture.judge(
-            "file.write-creates",
-            passed,
-            "the file is there",
-            f"writing a new file gave {answer.summary}",
-            answer,
-        )
+        fixture.judge(rule, passed, "the file is there", f"writing a new file gave {answer.summary}", answer)
     await fixture.finish_turn(turn)
 
 
 @case("an unknown session", "requests that name an unknown session", "accord.client-unknown-session")
 async def unknown_session(fixture: ClientFixture) -> None:
     """Send requests with an unknown session id."""
+    rule = "accord.client-unknown-session"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
     created = fixture.folder / "unknown-session.txt"
@@ -137,9 +119,7 @@ async def unknown_session(fixture: ClientFixture) -> None:
     for method, params, capability in calls:
         if capability and not client.advertises(capability):
             continue
-        answer = await client.call(
-            method, {"sessionId": "nope", **params}, rule="accord.client-unknown-session"
-        )
+        answer = await client.call(method, {"sessionId": "nope", **params}, rule=rule)
         named = at(answer.line.message, "error", "data", "sessionId") == "nope"
         refused = (answer.code == -32002 and named) if fixture.script.ours else not answer.ok
         passed = refused and not created.exists()
@@ -147,9 +127,7 @@ async def unknown_session(fixture: ClientFixture) -> None:
             continue
         expected = "-32002 with the session in its data"
         failure = f"{method} for an unknown session gave {answer.summary}; expected {expected}"
-        fixture.judge(
-            "accord.client-unknown-session", passed, f"{method} gave {answer.code}", failure, answer
-        )
+        fixture.judge(rule, passed, f"{method} gave {answer.code}", failure, answer)
     await fixture.finish_turn(turn)
 
 
@@ -157,6 +135,7 @@ async def unknown_session(fixture: ClientFixture) -> None:
     "files that are not advertised", "fs methods that the client does not offer", "file.unadvertised-method"
 )
 async def unadvertised_files(fixture: ClientFixture) -> None:
+    rule = "file.unadvertised-method"
     turn = await fixture.start_turn()
     client = turn.client
     calls: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -165,13 +144,11 @@ async def unadvertised_files(fixture: ClientFixture) -> None:
     )
     for capability, method, params in calls:
         if client.advertises(capability):
-            fixture.add_not_applicable("file.unadvertised-method", "it advertises them")
+            fixture.add_not_applicable(rule, "it advertises them")
             continue
-        answer = await client.call(
-            method, {"sessionId": client.responder.session, **params}, rule="file.unadvertised-method"
-        )
+        answer = await client.call(method, {"sessionId": client.responder.session, **params}, rule=rule)
         failure = f"{method}, which it does not advertise, gave {answer.summary}"
-        fixture.judge("file.unadvertised-method", answer.code == -32601, "-32601", failure, answer)
+        fixture.judge(rule, answer.code == -32601, "-32601", failure, answer)
     await fixture.finish_turn(turn)
 
 
@@ -245,6 +222,7 @@ async def terminal_turn(fixture: ClientFixture) -> ClientTurn:
 )
 async def terminal_lifecycle(fixture: ClientFixture) -> None:
     """Create, output during a wait, kill, release, and calls after the release."""
+    rule = "terminal.kill-keeps-id"
     turn = await terminal_turn(fixture)
     client, notes = turn.client, fixture.notes
     terminal = await open_terminal(fixture, client, LONG_COMMAND)
@@ -255,50 +233,40 @@ async def terminal_lifecycle(fixture: ClientFixture) -> None:
     is_running = at(answer.result, "exitStatus") is None
     failure = "an exit status while the command runs"
     notes.judge("terminal.output-members", is_running, "no exit status before the exit", failure, answer)
-    await terminal.call("kill", "terminal.kill-keeps-id")
-    ended = await client.wait_for_answer(waiting, rule="terminal.kill-keeps-id")
-    after = await terminal.call("output", "terminal.kill-keeps-id")
+    await terminal.call("kill", rule)
+    ended = await client.wait_for_answer(waiting, rule=rule)
+    after = await terminal.call("output", rule)
     passed = ended.ok and after.ok
     failure = f"after the kill, output gave {after.summary} and wait gave {ended.summary}"
-    notes.judge("terminal.kill-keeps-id", passed, "the id is still valid", failure, after, ended)
+    notes.judge(rule, passed, "the id is still valid", failure, after, ended)
     has_status = isinstance(at(after.result, "exitStatus"), dict)
-    notes.judge(
-        "terminal.output-members",
-        has_status or not after.ok,
-        "an exit status after the exit",
-        "no exit status after the exit",
-        after,
-    )
+    failure = "no exit status after the exit"
+    reason = "an exit status after the exit"
+    notes.judge("terminal.output-members", has_status or not after.ok, reason, failure, after)
     await terminal.call("release", "terminal.released-id-fails")
     for method in ("output", "wait_for_exit", "kill", "release"):
         answer = await terminal.call(method, "terminal.released-id-fails")
         failure = f"after the release, {method} gave {answer.summary}"
         notes.judge("terminal.released-id-fails", not answer.ok, "an error", failure, answer)
     unknown = await CheckedTerminal(client, "nope").call("output", "terminal.unknown-id")
-    notes.judge(
-        "terminal.unknown-id",
-        not unknown.ok,
-        "an error",
-        f"an unknown terminal gave {unknown.summary}",
-        unknown,
-    )
+    failure = f"an unknown terminal gave {unknown.summary}"
+    notes.judge("terminal.unknown-id", not unknown.ok, "an error", failure, unknown)
     await fixture.finish_turn(turn)
 
 
 @case("releasing a running command", "its process must end", "terminal.release-kills", "terminal")
 async def release_running_command(fixture: ClientFixture) -> None:
     """Release a running command; its process must end."""
+    rule = "terminal.release-kills"
     turn = await terminal_turn(fixture)
     terminal = await open_terminal(fixture, turn.client, LONG_COMMAND)
     pid = (await terminal.wait_for_output("terminal.output-members")).split()
-    answer = await terminal.call("release", "terminal.release-kills")
+    answer = await terminal.call("release", rule)
     if not pid or not pid[0].isdigit():
-        fixture.add_not_shown("terminal.release-kills", "the command did not print its process id")
+        fixture.add_not_shown(rule, "the command did not print its process id")
         return
     has_ended = await _process_has_ended(fixture, int(pid[0]))
-    fixture.judge(
-        "terminal.release-kills", has_ended, "the process has ended", "the process still runs", answer
-    )
+    fixture.judge(rule, has_ended, "the process has ended", "the process still runs", answer)
     await fixture.finish_turn(turn)
 
 
@@ -331,24 +299,19 @@ def _is_zombie(pid: int) -> bool:
 )
 async def cancel_wait(fixture: ClientFixture) -> None:
     """Cancel a wait with `$/cancel_request`; it must still get one answer."""
+    rule = "cancel-request.client-still-answered"
     turn = await terminal_turn(fixture)
     client = turn.client
     terminal = await open_terminal(fixture, client, LONG_COMMAND)
     waiting = terminal.send_request("wait_for_exit")
     await client.ping()
     client.notify("$/cancel_request", {"requestId": waiting.id})
-    await client.ping(rule="cancel-request.client-still-answered")
-    await terminal.call("kill", "cancel-request.client-still-answered")
-    answer = await client.wait_for_answer(waiting, rule="cancel-request.client-still-answered")
+    await client.ping(rule=rule)
+    await terminal.call("kill", rule)
+    answer = await client.wait_for_answer(waiting, rule=rule)
     passed = answer.ok or answer.code == -32800
-    fixture.judge(
-        "cancel-request.client-still-answered",
-        passed,
-        answer.summary,
-        f"{answer.summary}; expected a result or -32800",
-        answer,
-    )
-    await terminal.call("release", "cancel-request.client-still-answered")
+    fixture.judge(rule, passed, answer.summary, f"{answer.summary}; expected a result or -32800", answer)
+    await terminal.call("release", rule)
     await fixture.finish_turn(turn)
 
 
@@ -358,14 +321,15 @@ async def cancel_wait(fixture: ClientFixture) -> None:
     "file.unadvertised-method",
 )
 async def unadvertised_terminal(fixture: ClientFixture) -> None:
+    rule = "file.unadvertised-method"
     turn = await fixture.start_turn()
     if turn.client.advertises("terminal"):
-        fixture.add_not_applicable("file.unadvertised-method", "it advertises them")
+        fixture.add_not_applicable(rule, "it advertises them")
     else:
         params = {"sessionId": turn.client.responder.session, "command": "true"}
-        answer = await turn.client.call("terminal/create", params, rule="file.unadvertised-method")
+        answer = await turn.client.call("terminal/create", params, rule=rule)
         failure = f"terminal/create, which it does not advertise, gave {answer.summary}"
-        fixture.judge("file.unadvertised-method", answer.code == -32601, "-32601", failure, answer)
+        fixture.judge(rule, answer.code == -32601, "-32601", failure, answer)
     await fixture.finish_turn(turn)
 
 
@@ -378,6 +342,7 @@ _PRINT_100_BYTES: Final = "import sys; sys.stdout.buffer.write(('é'*49+'ü').en
 
 @case("command environment", "arguments, a variable, a folder", "terminal.environment", "terminal")
 async def command_environment(fixture: ClientFixture) -> None:
+    rule = "terminal.environment"
     turn = await terminal_turn(fixture)
     client = turn.client
     folder = fixture.folder / "subfolder"
@@ -386,54 +351,48 @@ async def command_environment(fixture: ClientFixture) -> None:
         fixture,
         client,
         _PRINT_ENVIRONMENT,
-        "terminal.environment",
+        rule,
         env=[{"name": "CHECK_VARIABLE", "value": "variable-value"}],
         cwd=str(folder),
         arguments=["two words", "é"],
     )
-    await terminal.call("wait_for_exit", "terminal.environment")
-    answer = await terminal.call("output", "terminal.environment")
+    await terminal.call("wait_for_exit", rule)
+    answer = await terminal.call("output", rule)
     expected = f"variable-value|{folder}|two words|é"
     text = "".join(str(at(answer.result, "output")).split("\n")).replace("\r", "")
     failure = f"expected {expected!r}, the command saw {text!r}"
-    fixture.judge(
-        "terminal.environment",
-        expected in text,
-        "arguments, variable and folder are correct",
-        failure,
-        answer,
-    )
-    await terminal.call("release", "terminal.environment")
+    fixture.judge(rule, expected in text, "arguments, variable and folder are correct", failure, answer)
+    await terminal.call("release", rule)
     await fixture.finish_turn(turn)
 
 
 @case("exit status of a command", "an exit code, and a signal", "terminal.exit-status", "terminal")
 async def command_exits(fixture: ClientFixture) -> None:
+    rule = "terminal.exit-status"
     turn = await terminal_turn(fixture)
     for code, member, expected in (
         ("raise SystemExit(3)", "exitCode", 3),
         ("import os; os.kill(os.getpid(), 9)", "signal", "SIGKILL"),
     ):
-        terminal = await open_terminal(fixture, turn.client, code, "terminal.exit-status")
-        answer = await terminal.call("wait_for_exit", "terminal.exit-status")
+        terminal = await open_terminal(fixture, turn.client, code, rule)
+        answer = await terminal.call("wait_for_exit", rule)
         found = at(answer.result, member)
         passed = found == expected or (
             member == "signal" and isinstance(found, str) and "KILL" in found.upper()
         )
         failure = f"{code!r} gave {answer.summary}; expected {member} {expected!r}"
-        fixture.judge("terminal.exit-status", passed, f"{member} {found!r}", failure, answer)
-        await terminal.call("release", "terminal.exit-status")
+        fixture.judge(rule, passed, f"{member} {found!r}", failure, answer)
+        await terminal.call("release", rule)
     await fixture.finish_turn(turn)
 
 
 @case("output limit", "more than the limit, in characters of two bytes", "terminal.output-limit", "terminal")
 async def output_limit(fixture: ClientFixture) -> None:
+    rule = "terminal.output-limit"
     turn = await terminal_turn(fixture)
-    terminal = await open_terminal(
-        fixture, turn.client, _PRINT_100_BYTES, "terminal.output-limit", outputByteLimit=15
-    )
-    await terminal.call("wait_for_exit", "terminal.output-limit")
-    answer = await terminal.call("output", "terminal.output-limit")
+    terminal = await open_terminal(fixture, turn.client, _PRINT_100_BYTES, rule, outputByteLimit=15)
+    await terminal.call("wait_for_exit", rule)
+    answer = await terminal.call("output", rule)
     text, truncated = at(answer.result, "output"), at(answer.result, "truncated")
     passed = (
         isinstance(text, str)
@@ -443,8 +402,8 @@ async def output_limit(fixture: ClientFixture) -> None:
         and len(text.encode()) <= 15
     )
     failure = f"100 bytes with a limit of 15 gave {answer.summary}"
-    fixture.judge("terminal.output-limit", passed, "the start was cut between characters", failure, answer)
-    await terminal.call("release", "terminal.output-limit")
+    fixture.judge(rule, passed, "the start was cut between characters", failure, answer)
+    await terminal.call("release", rule)
     await fixture.finish_turn(turn)
 
 
@@ -455,6 +414,7 @@ async def output_limit(fixture: ClientFixture) -> None:
     "terminal",
 )
 async def terminal_param_types(fixture: ClientFixture) -> None:
+    rule = "terminal.create-invalid-params"
     turn = await terminal_turn(fixture)
     client = turn.client
     created = fixture.folder / "made.txt"
@@ -473,16 +433,12 @@ async def terminal_param_types(fixture: ClientFixture) -> None:
         {"outputByteLimit": "1"},
         {"outputByteLimit": -1},
     ):
-        answer = await client.call(
-            "terminal/create", {**base, **invalid}, rule="terminal.create-invalid-params"
-        )
+        answer = await client.call("terminal/create", {**base, **invalid}, rule=rule)
         passed = answer.code == -32602 and not created.exists()
         if passed or not _is_refusal(fixture, answer) or valid.ok:
             failure = f"{invalid} gave {answer.summary}; expected -32602"
-            fixture.judge("terminal.create-invalid-params", passed, f"{invalid} gave -32602", failure, answer)
+            fixture.judge(rule, passed, f"{invalid} gave -32602", failure, answer)
         created.unlink(missing_ok=True)
     if not valid.ok:
-        fixture.add_skipped_part(
-            "terminal.create-invalid-params", "the other values were not tested: it refuses every terminal"
-        )
+        fixture.add_skipped_part(rule, "the other values were not tested: it refuses every terminal")
     await fixture.finish_turn(turn)
