@@ -301,7 +301,7 @@ def _prepare_file(path: str, fd: int) -> bytes:
             last_byte = os.read(fd, 1)
         if head.strip() and not head.startswith((b'{"accordTrace":', b'{"run":')):
             raise UsageError(f"{path} exists and is not a trace; use another file")
-        if stat.S_IMODE(status.st_mode) & 0o077:
+        if sys.platform != "win32" and stat.S_IMODE(status.st_mode) & 0o077:
             os.fchmod(fd, 0o600)
         return b"" if last_byte == b"\n" else b"\n"
     raise UsageError(f"cannot make the trace {path} private; use a file of yours")

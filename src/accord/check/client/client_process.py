@@ -200,7 +200,8 @@ class ClientProcessLauncher:
         cwd = None if has_placeholder(self.template, "{folder}") else task.folder
         environment = {**self._env, "ACCORD_HOME": str(task.home), **task.environment}
         try:
-            started = _start_client(command, cwd, environment, terminal=task.terminal)
+            terminal = task.terminal and hasattr(os, "openpty")  # Windows has no pseudo-terminals
+            started = _start_client(command, cwd, environment, terminal=terminal)
         except BaseException:
             await listener.aclose()
             raise

@@ -42,7 +42,7 @@ class Output(Protocol):
         ...
 
 
-_POLL_MILLISECONDS: Final = 60_000
+_WAIT_SECONDS: Final = 60.0
 
 
 class OutputStream:
@@ -99,9 +99,7 @@ class OutputStream:
             try:
                 remaining = remaining[os.write(file, remaining) :]
             except BlockingIOError:
-                poll = select.poll()
-                poll.register(file, select.POLLOUT)
-                poll.poll(_POLL_MILLISECONDS)
+                select.select((), (file,), (), _WAIT_SECONDS)
 
     def _redirect_to_null(self) -> None:
         """Redirect the stream to the null device, so that later writes and the flush at exit do not fail."""

@@ -8,6 +8,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -302,7 +303,8 @@ def _copy(source: Folder, name: str, target: Folder, new_name: str) -> None:
     ):
         try:
             shutil.copyfileobj(reader, writer, _CHUNK_BYTES)
-            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(descriptor).st_mode))
+            if sys.platform != "win32":
+                os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(descriptor).st_mode))
         except BaseException:
             target.remove(new_name)
             raise

@@ -66,7 +66,7 @@ class KilledInTurn(HostileAgent):
 
     def prompt(self, request: Json) -> None:
         self.update("tool_call", toolCallId="c1", title="Think hard", kind="think", status="in_progress")
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class DiesAsking(HostileAgent):

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -212,7 +213,7 @@ class HostileAgent:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
-            signal.pause()
+            time.sleep(3600)
 
     def _postpone(self, message: Json) -> None:
         if message.get("method") == "session/cancel":
