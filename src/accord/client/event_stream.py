@@ -179,6 +179,11 @@ class EventStream(Generic[E]):
         self._closed = False
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def has_events(self) -> bool:
+        """Whether the next event is already there."""
+        return self._queue is not None and self._queue.has_events
+
     def __aiter__(self) -> "EventStream[E]":
         return self
 

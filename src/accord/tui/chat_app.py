@@ -23,7 +23,7 @@ from accord.safe_text import clean_line
 from accord.tui.actions import ACTIONS
 from accord.tui.chat_settings import AUTO_THEME, DARK, LIGHT, ChatSettings
 from accord.tui.chat_types import ChatStart
-from accord.tui.prompt.prompt_editor import Editor, recognize_alt_enter
+from accord.tui.prompt_box import Editor, recognize_alt_enter
 from accord.tui.session_tabs import MainScreen, SessionAttention, SessionTabs, TabBar, recognize_alt_digits
 from accord.tui.session_view import SessionView
 from accord.tui.transcript.transcript_view import TranscriptView

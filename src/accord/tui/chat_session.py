@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from accord.client import (
     AgentCommand,
     AgentEnded,
+    ClientEvent,
     ClientFeatures,
     ClientHandlers,
     ClientOptions,
@@ -20,6 +21,7 @@ from accord.client import (
     RemoteAgent,
 )
 from accord.client.client_options import ClientReport
+from accord.client.event_stream import EventStream
 from accord.client.remote_agent import PendingAgent
 from accord.clock import Clock, OwnedTasks
 from accord.errors import AccordError, AuthRequired, StoreError, UsageError
@@ -265,8 +267,10 @@ class ChatSession:
         self._signing_in = False
         self._recorder: Recorder | None = None
         self._tasks = OwnedTasks()
-        self._turn_shown = asyncio.Condition()
-        self._last_shown: TurnEnded | None = None
+        self._events: EventStream[ClientEvent] | None = None
+        """The events of the session, in turns and between them. They are queued only here."""
+        self._shown = asyncio.Event()
+        self._last_end: TurnEnded | None = None
 
     # -- commands --
 
@@ -380,7 +384,8 @@ class ChatSession:
             self._recorder.begin(session)
         self.session = session
         self._display.opened(session, choice.agent)
-        self._spawn(self._follow(session))
+        self._events = session.events()
+        self._spawn(self._follow(self._events))
         self._set_phase("ready")
         self.advance()
 
@@ -411,15 +416,13 @@ class ChatSession:
     async def _turn(self, session: ClientSession, draft: Draft) -> None:
         assert self.agent is not None
         folders = (self._start.cwd, *self._start.add_dir)
-        ended: TurnEnded | None = None
+        self._last_end = None
         error: AccordError | None = None
         try:
             blocks = await asyncio.to_thread(
                 prompt_blocks, draft, folders, self.agent.capabilities, self._warn_from_thread
             )
-            async for event in session.prompt(blocks):
-                if isinstance(event, TurnEnded):
-                    ended = event
+            await session.ask(blocks)  # `_follow` shows the events
         except AuthRequired as failure:
             error = failure
             if await self._sign_in(self.agent, failure):
@@ -427,8 +430,8 @@ class ChatSession:
                 self._queue.prepend(draft)
         except AccordError as failure:
             error = failure
-        if ended is not None:
-            await self._wait_until_shown(ended)
+        await self._wait_until_shown()
+        ended = self._last_end
         if error is not None or (ended is not None and ended.stop_reason == "cancelled"):
             self._pause_queue()
         if error is not None:
@@ -439,10 +442,11 @@ class ChatSession:
         self._display.turn_ended(ended, error)
         self.advance()
 
-    async def _wait_until_shown(self, ended: TurnEnded) -> None:
-        """Wait until `_follow` has shown the end of the turn."""
-        async with self._turn_shown:
-            await self._turn_shown.wait_for(lambda: self._last_shown is ended)
+    async def _wait_until_shown(self) -> None:
+        """Wait until `_follow` has shown the end of the turn. A turn that could not start has none."""
+        while self._last_end is None and self._events is not None and self._events.has_events:
+            self._shown.clear()
+            await self._shown.wait()
 
     def _warn(self, text: str) -> None:
         self._display.note(text, "warn")
@@ -454,23 +458,23 @@ class ChatSession:
         self._queue.paused = len(self._queue) > 0
         self._display.queue_changed()
 
-    async def _follow(self, session: ClientSession) -> None:
+    async def _follow(self, events: EventStream[ClientEvent]) -> None:
         count = 0
-        async for event in session.events():
+        async for event in events:
             if self._recorder is not None and self._recorder.recording is not None:
                 self._recorder.recording.append(event)
             if isinstance(event, AgentEnded):
                 self._set_phase("dead")
             elif isinstance(event, TurnCancelling) and self.phase == "running":
                 self._set_phase("cancelling")
+            elif isinstance(event, TurnEnded):
+                self._last_end = event
             self._display.event_received(event)
             count += 1
             if count % _YIELD_AFTER == 0:
                 await asyncio.sleep(0)
-            if isinstance(event, TurnEnded):
-                async with self._turn_shown:
-                    self._last_shown = event
-                    self._turn_shown.notify_all()
+            if self._last_end is not None or not events.has_events:
+                self._shown.set()
 
     async def _restart(self, agent: RemoteAgent) -> None:
         self._set_phase("connecting")

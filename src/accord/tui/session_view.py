@@ -15,10 +15,8 @@ from textual.message import Message
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
-from accord.tui.prompt.prompt_box import PromptBox
-from accord.tui.prompt.prompt_editor import Editor
-from accord.tui.prompt.prompt_queue import PromptQueue
-from accord.tui.session_panels import PlanPanel, Status, StatusLine, TitleLine, shorten_home
+from accord.tui.prompt_box import Editor, PromptBox
+from accord.tui.session_panels import PlanPanel, PromptQueue, Status, StatusLine, TitleLine, shorten_home
 from accord.tui.shell_command import ShellCommands, ShellItem
 from accord.tui.theme import app_of, palette_of
 from accord.tui.transcript.transcript_layout import NoteItem

@@ -1,1 +1,0 @@
-"""The prompt box: editor, history, completion, attachments and the queue of prompts."""

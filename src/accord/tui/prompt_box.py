@@ -1,0 +1,489 @@
+"""The prompt box: editor, history, completion popup, attachments and hint.
+
+Loaded before the first paint: keep the client out.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from textual import on
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.containers import Vertical
+from textual.keys import Keys
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from accord.paths import data_dir
+from accord.private_files import private_file, private_folder
+from accord.safe_text import clean_line
+from accord.tui.chat_types import Attachment, Draft
+from accord.tui.completion import (
+    Completion,
+    CompletionPopup,
+    CompletionQuery,
+    best_completions,
+    completion_query,
+    format_mention,
+    list_files,
+)
+from accord.tui.theme import set_border
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.worker import Worker
+
+    from accord.schema import AvailableCommand
+
+
+MAX_PROMPTS: Final = 500
+_MAX_PROMPT: Final = 20_000
+_MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+
+
+class PromptHistory:
+    """Earlier prompts of a folder, stored in a file. The current text comes after the latest."""
+
+    def __init__(self, cwd: str) -> None:
+        key = hashlib.sha256(os.path.realpath(cwd).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        self._path = data_dir() / "prompts" / f"{key}.jsonl"
+        self._texts: list[str] | None = None
+        self._index = 0
+        self._draft = ""
+
+    @property
+    def texts(self) -> list[str]:
+        """All prompts, oldest first."""
+        if self._texts is None:
+            self._texts = _read(self._path)
+            self._index = len(self._texts)
+        return self._texts
+
+    @property
+    def browsing(self) -> bool:
+        """Whether an earlier prompt is shown."""
+        return self._index < len(self.texts)
+
+    def add(self, text: str) -> None:
+        """Add a sent prompt."""
+        texts = self.texts
+        if text.strip() and len(text) <= _MAX_PROMPT and (not texts or texts[-1] != text):
+            texts.append(text)
+            self._write(text)
+        del texts[:-MAX_PROMPTS]
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the current text."""
+        self._index = len(self.texts)
+        self._draft = ""
+
+    def older(self, current: str) -> str | None:
+        """Return the previous prompt; None at the start."""
+        texts = self.texts
+        if self._index == 0 or not texts:
+            return None
+        if self._index == len(texts):
+            self._draft = current
+        self._index -= 1
+        return texts[self._index]
+
+    def newer(self) -> str | None:
+        """Return the next prompt, finally the current text; None at the end."""
+        texts = self.texts
+        if self._index >= len(texts):
+            return None
+        self._index += 1
+        return self._draft if self._index == len(texts) else texts[self._index]
+
+    def _write(self, text: str) -> None:
+        try:
+            private_folder(self._path.parent)
+            private_file(self._path)
+            if self._path.stat().st_size > _MAX_FILE_BYTES:
+                recent = "".join(json.dumps(prompt) + "\n" for prompt in self.texts[-MAX_PROMPTS // 2 :])
+                self._path.write_text(recent, encoding="utf-8")
+                return
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(text) + "\n")
+        except OSError:
+            pass  # the history is optional
+
+
+def _read(path: Path) -> list[str]:
+    texts: list[str] = []
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES * 2:
+            return []
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-MAX_PROMPTS:]:
+            try:
+                text = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(text, str):
+                texts.append(text)
+    except OSError:
+        pass
+    return texts
+
+
+_MAX_PATHS_TEXT: Final = 4_000
+_MAX_PATHS: Final = 20
+
+
+def dropped_paths(text: str) -> list[str]:
+    """Return the paths of existing files if a pasted text contains nothing else.
+
+    Terminals drop paths quoted, escaped or as file URLs.
+    """
+    text = text.strip()
+    if not text or len(text) > _MAX_PATHS_TEXT or "\0" in text:
+        return []
+    if _is_file(text):
+        return [_path(text)]
+    lines = text.splitlines()
+    words = [line.strip() for line in lines if line.strip()] if len(lines) > 1 else _words(text)
+    if not 0 < len(words) <= _MAX_PATHS or not all(map(_is_file, words)):
+        return []
+    return list(dict.fromkeys(map(_path, words)))
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _path(word: str) -> str:
+    if word.startswith("file://"):
+        word = unquote(urlsplit(word).path)
+    return os.path.expanduser(word)
+
+
+def _is_file(word: str) -> bool:
+    path = _path(word)
+    try:
+        return os.path.isabs(path) and os.path.isfile(path)
+    except (OSError, ValueError):
+        return False
+
+
+NEWLINE_KEYS: Final = frozenset(("shift+enter", "alt+enter", "ctrl+j", "ctrl+enter"))
+
+
+def recognize_alt_enter() -> None:
+    """Recognize Alt+Enter in terminals that send Escape and Return for it."""
+    sequences = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
+    sequences.setdefault("\x1b\r", (Keys.ControlJ,))
+
+
+class Editor(TextArea):
+    """The text area of the prompt. Enter sends; up and down browse the history."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    Editor {
+        height: auto; max-height: 12; min-height: 1; padding: 0; border: none; background: transparent;
+        scrollbar-size-vertical: 1;
+    }
+    Editor:focus { border: none; background: transparent; }
+    """
+
+    class HelpRequested(Message):
+        """A question mark was typed into the empty prompt."""
+
+    class Typed(Message):
+        """A key was pressed."""
+
+    def __init__(self, box: "PromptBox") -> None:
+        super().__init__(
+            compact=True,
+            show_line_numbers=False,
+            soft_wrap=True,
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+        )
+        self._box = box
+
+    async def _on_key(self, event: "events.Key") -> None:
+        self.post_message(self.Typed())
+        key = event.key
+        if key in NEWLINE_KEYS:
+            self._consume(event)
+            self.insert("\n")
+        elif self._box.popup.open and key in ("up", "down", "tab", "enter", "escape"):
+            self._consume(event)
+            self._box.popup_key(key)
+        elif key == "question_mark" and not self.text:
+            self._consume(event)
+            self.post_message(self.HelpRequested())
+        elif key == "enter":
+            self._consume(event)
+            if self._ends_with_backslash():
+                self.action_delete_left()
+                self.insert("\n")
+            else:
+                self._box.send()
+        elif key == "up" and self.cursor_at_first_line and not event.is_printable:
+            self._show_history(event, self._box.history.older(self.text))
+        elif key == "down" and self.cursor_at_last_line:
+            self._show_history(event, self._box.history.newer())
+        elif key == "backspace" and self.cursor_at_start_of_text and not self.selected_text:
+            self._consume(event)
+            self._box.remove_last_attachment()
+        else:
+            await super()._on_key(event)
+
+    async def _on_paste(self, event: "events.Paste") -> None:
+        paths = dropped_paths(event.text)
+        if paths:
+            self._consume(event)
+            self._box.attach(*(Attachment(os.path.basename(path), path) for path in paths))
+            return
+        event.text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        await super()._on_paste(event)
+        self._consume(event)
+
+    def write(self, text: str) -> None:
+        """Replace the text and move the cursor to its end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    def _consume(self, event: "events.Key | events.Paste") -> None:
+        event.stop()
+        event.prevent_default()
+
+    def _ends_with_backslash(self) -> bool:
+        row, column = self.cursor_location
+        return self.selection.is_empty and column > 0 and self.document[row][:column].endswith("\\")
+
+    def _show_history(self, event: "events.Key", text: str | None) -> None:
+        if text is None:
+            return
+        self._consume(event)
+        self.write(text)
+
+
+PLACEHOLDER: Final = "What should the agent do?   / commands   @ files   ! shell"
+_REREAD_AFTER: Final = 20
+"""Number of file completions after which the list of files is read again."""
+
+
+class PromptBox(Vertical):
+    """The editor and everything around it."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    PromptBox { height: auto; max-height: 60%; }
+    PromptBox > #frame {
+        height: auto; border: round $foreground 25%; padding: 0 1; margin: 0;
+        border-title-color: $text-muted; border-subtitle-color: $text-muted; background: $background;
+    }
+    PromptBox > #frame:focus-within { border: round $primary; }
+    PromptBox.shell > #frame { border: round $warning; }
+    PromptBox #attachments { height: auto; display: none; color: $text-muted; }
+    PromptBox #attachments.some { display: block; }
+    """
+
+    class Submitted(Message):
+        """The user sent a prompt."""
+
+        def __init__(self, draft: Draft) -> None:
+            super().__init__()
+            self.draft = draft
+
+    class ShellCommand(Message):
+        """The user entered a `!command`."""
+
+        def __init__(self, command: str) -> None:
+            super().__init__()
+            self.command = command
+
+    def __init__(self, cwd: str, commands: "Callable[[], Sequence[AvailableCommand]]") -> None:
+        super().__init__()
+        self.history: PromptHistory = PromptHistory(cwd)
+        self.attachments: list[Attachment] = []
+        self._cwd = cwd
+        self._commands = commands
+        self._files: list[str] | None = None
+        self._completions_used = 0
+        self._file_worker: Worker[None] | None = None
+        self.popup: CompletionPopup = CompletionPopup()
+        self.editor: Editor = Editor(self)
+        self.editor.placeholder = PLACEHOLDER
+
+    def compose(self) -> "ComposeResult":
+        yield self.popup
+        with Vertical(id="frame"):
+            yield Static(id="attachments", markup=False)
+            yield self.editor
+
+    # -- contents --
+
+    @property
+    def draft(self) -> Draft:
+        """The current contents."""
+        return Draft(self.editor.text, list(self.attachments))
+
+    def append(self, draft: Draft) -> None:
+        """Append a draft to the contents."""
+        before = self.editor.text
+        self.editor.write(f"{before.rstrip()}\n{draft.text}" if before.strip() else draft.text)
+        self.attach(*draft.attachments)
+        self.editor.focus()
+
+    def attach(self, *attachments: Attachment) -> None:
+        """Add attachments."""
+        known = {(attachment.path, attachment.text) for attachment in self.attachments}
+        self.attachments += [
+            attachment for attachment in attachments if (attachment.path, attachment.text) not in known
+        ]
+        self._update_attachments()
+
+    def remove_last_attachment(self) -> None:
+        """Remove the attachment that was added last, if any."""
+        del self.attachments[-1:]
+        self._update_attachments()
+
+    def clear(self) -> None:
+        """Clear the prompt; the text stays in the history."""
+        self.history.add(self.editor.text)
+        self.editor.write("")
+        self._remove_attachments()
+        self.popup.show([])
+
+    def _remove_attachments(self) -> None:
+        self.attachments = []
+        self._update_attachments()
+
+    def _update_attachments(self) -> None:
+        names = self.query_one("#attachments", Static)
+        names.update("  ".join(f"⊕ {clean_line(attachment.name)}" for attachment in self.attachments))
+        names.set_class(bool(self.attachments), "some")
+
+    def set_hint(self, text: str) -> None:
+        """Show a hint on the border."""
+        set_border(self.query_one("#frame", Vertical), subtitle=text)
+
+    # -- sending --
+
+    def send(self) -> None:
+        """Clear the prompt and post its contents. Keys that follow belong to the next prompt."""
+        draft = self.draft
+        self.editor.write("")
+        self.history.add(draft.text)
+        self._remove_attachments()
+        command = draft.text.strip()
+        if command.startswith("!") and command[1:].strip():
+            self.post_message(self.ShellCommand(command[1:].strip()))
+        else:
+            self.post_message(self.Submitted(draft))
+
+    # -- completion --
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        self.set_class(self.editor.text.lstrip().startswith("!"), "shell")
+        self._update_completions()
+
+    @on(TextArea.SelectionChanged)
+    def _moved(self) -> None:
+        if self.popup.open:
+            self._update_completions()
+
+    def _update_completions(self) -> None:
+        """Show completions for the word at the cursor."""
+        editor = self.editor
+        row, column = editor.cursor_location
+        query = (
+            completion_query(editor.document[row], column, first=row == 0)
+            if editor.selection.is_empty
+            else None
+        )
+        if query is None or self.history.browsing:
+            self.popup.show([])
+            self._show_argument_hint(editor.text)
+        elif query.kind == "command":
+            self.popup.show(self._matching_commands(query.text))
+        else:
+            self._complete_files(query)
+
+    def _matching_commands(self, query: str) -> list[Completion]:
+        commands = {command.name: command for command in self._commands()}
+        return [
+            Completion(f"/{name} ", f"/{name}", commands[name].description)
+            for name in best_completions(commands, query)
+        ]
+
+    def _show_argument_hint(self, text: str) -> None:
+        """Show which arguments a command takes."""
+        name, space, arguments = text.partition(" ")
+        hint = ""
+        if name.startswith("/") and space and not arguments.strip():
+            hint = next(
+                (_argument_hint(command) for command in self._commands() if command.name == name[1:]), ""
+            )
+        self.set_hint(hint)
+
+    def _complete_files(self, query: CompletionQuery) -> None:
+        if self._files is None or self._completions_used > _REREAD_AFTER:
+            self._completions_used = 0
+            if self._file_worker is None or self._file_worker.is_finished:
+                self._file_worker = self.run_worker(self._read_files, thread=True, exit_on_error=False)
+        paths = best_completions(self._files or (), query.text)
+        self.popup.show([Completion(f"{format_mention(path)} ", path) for path in paths])
+
+    def _read_files(self) -> None:
+        files = list_files(self._cwd)
+
+        def set_files() -> None:
+            first, self._files = self._files is None, files
+            if first:
+                self._update_completions()
+
+        if self.is_attached:
+            self.call_later(set_files)
+
+    @on(CompletionPopup.Chosen)
+    def _clicked(self, event: CompletionPopup.Chosen) -> None:
+        event.stop()
+        self.popup.selected = event.index
+        self._complete()
+        self.editor.focus()
+
+    def popup_key(self, key: str) -> None:
+        """Handle a key while completions are shown. Enter on a complete command sends it."""
+        completion = self.popup.current
+        if key in ("up", "down"):
+            self.popup.move(-1 if key == "up" else 1)
+        elif key == "escape":
+            self.popup.show([])
+        elif key == "enter" and completion is not None and self.editor.text.strip() == completion.label:
+            self.popup.show([])
+            self.send()
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        completion, editor = self.popup.current, self.editor
+        row, column = editor.cursor_location
+        query = completion_query(editor.document[row], column, first=row == 0)
+        if completion is None or query is None:
+            return
+        self._completions_used += 1
+        value = completion.value
+        if value.endswith("/ "):
+            value = value[:-1]  # a folder: let the user continue
+        editor.replace(value, (row, query.start), (row, column))
+        if not value.endswith("/"):
+            self.popup.show([])
+        self._show_argument_hint(editor.text)
+
+
+def _argument_hint(command: "AvailableCommand") -> str:
+    return command.input.hint if command.input and hasattr(command.input, "hint") else ""
