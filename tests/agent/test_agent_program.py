@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from accord.testing.raw_peer import schema_violations
+from accord.wire.envelope import id_key
 
 PROGRAM = Path(__file__).parent / "programs" / "echo_agent.py"
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -48,7 +49,7 @@ class Program:
 
     def write(self, *messages: dict[str, Any]) -> None:
         for message in messages:
-            self._asked[message["id"]] = message["method"]
+            self._asked[id_key(message["id"])] = message["method"]
             self.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def read(self) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.testing.raw_peer import schema_violations
+from accord.wire.envelope import id_key
 
 CREDENTIALS = ("_API_KEY", "_BASE_URL", "_MODEL")
 
@@ -45,7 +46,7 @@ class AgentProcess:
     def start_request(self, method: str, **params: Any) -> int:
         """Send a request and return its id."""
         request_id = len(self._methods)
-        self._methods[request_id] = method
+        self._methods[id_key(request_id)] = method
         self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         return request_id
 

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from tests.requirements import need_official_schemas
 
 from accord.testing.raw_peer import schema_violations
+from accord.wire.envelope import id_key
 
 Side = Literal["agent", "client"]
 Edition = Literal["schema", "schema.unstable"]
@@ -65,7 +66,7 @@ class WireRecord:
 
     def breaches(self, side: Side) -> list[str]:
         """Violations of Accord's strict schema in the messages of a side."""
-        asked = self.asked_of(side)
+        asked = {id_key(id): method for id, method in self.asked_of(side).items()}
         return [
             f"{json.dumps(message)[:300]}: {fault}"
             for message in self.sent_by(side)
@@ -74,7 +75,7 @@ class WireRecord:
 
     def unofficial(self, side: Side, *, edition: Edition = "schema") -> list[str]:
         """Violations of the official JSON Schema in the messages of a side."""
-        asked = self.asked_of(side)
+        asked = {id_key(id): method for id, method in self.asked_of(side).items()}
         return [
             f"{json.dumps(message)[:300]}: {fault[:300]}"
             for message in self.sent_by(side)

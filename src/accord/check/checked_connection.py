@@ -15,7 +15,7 @@ from accord.clock import Clock, within
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import Evidence, WireLine, count_values, read_wire_line
-from accord.wire.envelope import Message, id_key
+from accord.wire.envelope import Message, RpcCore, id_key
 from accord.wire.transport import Frame, TransportEnd
 
 Reply: TypeAlias = Message | None
@@ -151,10 +151,9 @@ class CheckedConnection(ABC):
         self.timeouts = timeouts
         self.clock = clock
         self.lines: list[WireLine] = []
-        self.end: TransportEnd | None = None
         self.flood: str = ""
         """A description of the flood, once a limit was reached; nothing more is read then."""
-        self._request_ids: set[str] = set()
+        self._core = RpcCore[WireLine]()  # calls stay open: every answer is judged, also after the end
         self._ids = count(1)
         self._arrival: asyncio.Future[None] | None = None
         self._line_count = self._byte_count = self._value_count = 0
@@ -181,6 +180,11 @@ class CheckedConnection(ABC):
         """The last line of stderr, or empty."""
         return ""
 
+    @property
+    def end(self) -> TransportEnd | None:
+        """Why the connection to the peer has ended; None while it is open."""
+        return self._core.end
+
     # -- received frames
 
     def frames(self, frames: list[Frame]) -> None:
@@ -200,7 +204,7 @@ class CheckedConnection(ABC):
 
     def ended(self, end: TransportEnd) -> None:
         """Called by the transport when the connection to the peer has ended."""
-        self.end = end
+        self._core.end = end
         self._wake()
 
     def _check_limits(self, line: WireLine) -> None:
@@ -229,8 +233,10 @@ class CheckedConnection(ABC):
         data = message.encode("utf-8", "surrogatepass") if isinstance(message, str) else message
         line = self._record_line(self.own_side, data)
         if line.is_request:
-            self._request_ids.add(id_key(line.id))
-        self._request_ids.update(id_key(item["id"]) for item in line.batch if "id" in item)
+            self._core.expect_response(id_key(line.id), line)
+        for item in line.batch:
+            if "id" in item:
+                self._core.expect_response(id_key(item["id"]), line)
         self.transmit(data)
         return line
 
@@ -288,7 +294,7 @@ class CheckedConnection(ABC):
                 return line.sender == self.peer_side and line.may_answer
             if line.id is None:
                 return self._answers_without_id(line, request)
-            return id_key(line.id) == answer_key or id_key(line.id) not in self._request_ids
+            return id_key(line.id) == answer_key or id_key(line.id) not in self._core.calls
 
         line = await self.wait_for_line(is_answer_line, since=request.number, timeout=timeout)
         if line is None or line.skip_reason:

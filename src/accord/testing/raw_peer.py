@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from accord.schema.codec import parse_json
@@ -11,7 +11,7 @@ from accord.schema.methods import notification, request
 from accord.schema.validation import violations
 from accord.trace.tap import TappedTransport
 from accord.trace.trace_format import Side, parse_message
-from accord.wire.envelope import Message
+from accord.wire.envelope import Message, RpcCore, id_key
 from accord.wire.memory_transport import MemoryTransport, memory_pair
 from accord.wire.transport import Frame, Transport, TransportEnd
 
@@ -26,14 +26,18 @@ class RawPeer:
     def __init__(self, transport: Transport, *, validate: Side | None = None) -> None:
         """`validate` is the side at the other end; its messages are validated against the schema."""
         self.received: list[Message] = []
-        self.end: TransportEnd | None = None
         self._transport = transport
         self._validated_side: Side | None = validate
-        self._request_methods: dict[Any, str] = {}
+        self._core = RpcCore[str]()  # the methods of the requests, which stay open for further answers
         self._next_index = 0
         self._next_id = 0
         self._arrival = asyncio.Event()
         transport.start(self)
+
+    @property
+    def end(self) -> TransportEnd | None:
+        """Why the connection has ended; None while it is open."""
+        return self._core.end
 
     def frames(self, frames: list[Frame]) -> None:
         """Called by the transport with received frames."""
@@ -45,14 +49,14 @@ class RawPeer:
 
     def ended(self, end: TransportEnd) -> None:
         """Called by the transport when the other side has closed it."""
-        self.end = end
+        self._core.end = end
         self._arrival.set()
 
     def send(self, message: Message | bytes | str) -> None:
         """Send a message unchanged; a string or bytes need not be a valid message."""
         if isinstance(message, dict):
             if "method" in message and "id" in message:
-                self._request_methods[_hashable(message["id"])] = message["method"]
+                self._core.expect_response(id_key(message["id"]), message["method"])
             message = json.dumps(message)
         self._transport.send(message.encode() if isinstance(message, str) else message)
 
@@ -125,7 +129,7 @@ class RawPeer:
             raise WireFault(f"no `jsonrpc: 2.0`: {message}")
         if self._validated_side is None:
             return
-        found = schema_violations(message, self._validated_side, self._request_methods)
+        found = schema_violations(message, self._validated_side, self._core.calls)
         if found:
             raise WireFault(f"{json.dumps(message)[:400]} violates the schema: {'; '.join(found)}")
 
@@ -134,10 +138,10 @@ class RawPeer:
         await self._transport.aclose()
 
 
-def schema_violations(message: Message, sender: Side, methods: dict[Any, str]) -> list[str]:
+def schema_violations(message: Message, sender: Side, methods: Mapping[Any, str]) -> list[str]:
     """The schema violations in one message of this side.
 
-    `methods` maps the ids of the other side's requests to their methods.
+    `methods` maps the ids of the other side's requests, as `id_key`, to their methods.
     """
     other: Side = "client" if sender == "agent" else "agent"
     name = message.get("method")
@@ -151,7 +155,7 @@ def schema_violations(message: Message, sender: Side, methods: dict[Any, str]) -
         error = message["error"]
         well_formed = isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
         return [] if well_formed and "result" not in message else ["malformed error answer"]
-    entry = request(sender, methods.get(_hashable(message.get("id")), ""))
+    entry = request(sender, methods.get(id_key(message.get("id")), ""))
     if entry is None or entry.result is None:
         return []
     return [str(item) for item in violations(entry.result, message.get("result"))]
@@ -161,10 +165,6 @@ def raw_pair(*, validate: Side | None = None) -> tuple[MemoryTransport, RawPeer]
     """A transport for the side under test, and a `RawPeer` at its other end."""
     ours, theirs = memory_pair()
     return ours, RawPeer(theirs, validate=validate)
-
-
-def _hashable(id: Any) -> Any:
-    return id if isinstance(id, (str, int, float, type(None))) else repr(id)
 
 
 class WireLog:
@@ -212,7 +212,7 @@ class WireLog:
         methods: dict[Any, str] = {}
         for sender, message in self.messages:
             if sender == other and "method" in message and "id" in message:
-                methods[message["id"]] = message["method"]
+                methods[id_key(message["id"])] = message["method"]
             elif sender == side:
                 found = schema_violations(message, side, methods)
                 if found:
@@ -224,11 +224,11 @@ class WireLog:
         for side, other in sides:
             ids = [message["id"] for message in self.sent_by(side) if "method" in message and "id" in message]
             answers = Counter(
-                repr(message.get("id")) for message in self.sent_by(other) if "method" not in message
+                id_key(message.get("id")) for message in self.sent_by(other) if "method" not in message
             )
             for id in ids:
-                if answers[repr(id)] != 1:
-                    raise WireFault(f"the {side}'s request {id!r} has {answers[repr(id)]} answers")
+                if answers[id_key(id)] != 1:
+                    raise WireFault(f"the {side}'s request {id!r} has {answers[id_key(id)]} answers")
 
 
 class _LogSink:

@@ -17,7 +17,7 @@ from accord.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 from accord.trace.replay_comparison import RecordedScript, ReplayMapping, SessionScript, differences
 from accord.trace.trace_format import parse_message
 from accord.trace.trace_steps import TraceStep, at
-from accord.wire.envelope import id_key
+from accord.wire.envelope import RpcCore, id_key
 from accord.wire.transport import Frame, Transport, TransportEnd
 
 IGNORED_MEMBERS: Final = ("_meta", "clientInfo")
@@ -62,6 +62,7 @@ class ReplayedAgent:
         self._mapping = ReplayMapping()
         self._received: dict[TraceStep, Any] = {}  # recorded client steps, with the ids the client uses now
         self._sent: set[TraceStep] = set()
+        self._core = RpcCore[TraceStep]()
         self._timers: dict[str, Timer] = {}
         self._finished = asyncio.Event()
 
@@ -124,26 +125,15 @@ class ReplayedAgent:
         self._advance(session_script)
 
     def _receive_response(self, message: dict[str, Any]) -> None:
-        for session_script in self._script.sessions.values():
-            for step in session_script.steps:
-                request = step.request
-                if (
-                    request is None
-                    or step.side != "client"
-                    or request not in self._sent
-                    or step in self._received
-                ):
-                    continue
-                if id_key(request.id) == id_key(message.get("id")):
-                    self._received[step] = None
-                    self._compare_response(step, message)
-                    self._advance(session_script)
-                    return
-        if any(
-            step.kind == "request" and id_key(step.id) == id_key(message.get("id")) for step in self._sent
-        ):
-            return  # the recording has this request, without a response
-        self._report_deviation(f"answered {message.get('id')!r}, which was not requested")
+        key = id_key(message.get("id"))
+        request = self._core.close_call(key)
+        if request is None:
+            if not any(step.kind == "request" and id_key(step.id) == key for step in self._sent):
+                self._report_deviation(f"answered {message.get('id')!r}, which was not requested")
+        elif (answer := request.answer) is not None:  # otherwise the recording has no response
+            self._received[answer] = None
+            self._compare_response(answer, message)
+            self._advance(self._script.sessions[answer.session])
 
     def _find_recorded_call(
         self, method: str, is_request: bool, session: str, params: Any
@@ -294,6 +284,8 @@ class ReplayedAgent:
 
     def _send_step(self, step: TraceStep, id: Any) -> None:
         self._sent.add(step)
+        if step.kind == "request":
+            self._core.expect_response(id_key(step.id), step)
         self.report.played = len(self._sent)
         if step.message is None:
             self._transport.send(step.entry.data)

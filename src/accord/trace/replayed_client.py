@@ -24,7 +24,7 @@ from accord.trace.replay_comparison import (
 )
 from accord.trace.trace_format import parse_message
 from accord.trace.trace_steps import TraceStep, at, listed
-from accord.wire.envelope import id_key
+from accord.wire.envelope import RpcCore, id_key
 from accord.wire.transport import Frame, Transport, TransportEnd
 
 IGNORED_MEMBERS: Final = ("_meta", "agentInfo", "used", "cost", "usage")
@@ -76,9 +76,7 @@ class ReplayedClient:
             for step in script.steps:
                 if isinstance(folder := at(step.params, "cwd"), str) and step.side == "client":
                     self._mapping.moved_folders.setdefault(folder.rstrip("/"), cwd)
-        self._calls_by_id = {
-            id_key(step.id): step for step in script.steps if step.kind == "request" and step.side == "client"
-        }
+        self._core = RpcCore[TraceStep]()
         self._responses: dict[str, dict[str, Any]] = {}
         self._messages: dict[str, SessionMessages] = {}
         self._used_requests: set[TraceStep] = set()
@@ -89,7 +87,6 @@ class ReplayedClient:
         ] = {}  # responses that follow later messages of the client
         self._stray_messages: list[str] = []
         self._changed = asyncio.Event()
-        self._end: TransportEnd | None = None
 
     async def play(self, on_call: Callable[[ReplayedCall], None]) -> list[ReplayedCall]:
         """Play the whole script; `on_call` gets every finished call. Raises Crashed and RequestTimeout."""
@@ -130,7 +127,7 @@ class ReplayedClient:
 
     def ended(self, end: TransportEnd) -> None:
         """Note that the agent disconnected."""
-        self._end = end
+        self._core.close(end)
         self._changed.set()
 
     def _receive(self, message: dict[str, Any]) -> None:
@@ -144,7 +141,7 @@ class ReplayedClient:
             self._answer_as_recorded(method, message)
         elif isinstance(method, str):
             messages.updates.append({"sessionUpdate": method, "params": params})
-        elif (key := id_key(message.get("id"))) in self._responses or key not in self._calls_by_id:
+        elif self._core.close_call(key := id_key(message.get("id"))) is None:
             self._note_stray_message(f"a response to {message.get('id')!r}, which is not a pending request")
         else:
             self._responses[key] = message
@@ -205,6 +202,8 @@ class ReplayedClient:
             self._messages[self._mapping.current.get(("sessionId", step.session), step.session)] = (
                 SessionMessages()
             )
+        if step.kind == "request":
+            self._core.expect_response(id_key(step.id), step)
         message = self._mapping.to_current(step.message)
         self._transport.send(step.entry.data if message is step.message else msgspec.json.encode(message))
 
@@ -294,8 +293,8 @@ class ReplayedClient:
 
     async def _wait_until(self, done: Callable[[], bool], method: str) -> None:
         while not done():
-            if self._end is not None:
-                raise self._end.error(f"the agent ended during {method}: {self._end.reason}", Crashed)
+            if (end := self._core.end) is not None:
+                raise end.error(f"the agent ended during {method}: {end.reason}", Crashed)
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
             try:

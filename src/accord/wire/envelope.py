@@ -290,7 +290,7 @@ class RpcCore(Generic[C]):
         return id
 
     def expect_response(self, id: RequestId, call: C) -> None:
-        """Keep a call with an id of the caller's choice."""
+        """Keep a call with an id of the caller's choice, for example the `id_key` of any JSON value."""
         self.calls[id] = call
 
     def close_call(self, id: RequestId) -> C | None:
