@@ -52,10 +52,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(_HOME, ignore_errors=True))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Half as many test processes again as processors: a test often waits for a program or for a file."""
-    processors = os.cpu_count() or 1
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Half as many test processes again as processors: a test often waits for a program."""
+    processors = yield
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return processors
     return processors + max(1, processors // 2)
 
 
