@@ -10,11 +10,21 @@ from tests.cli.run.run_harness import RunHarness
 from tests.interop.agent_server import AgentServer, run_agent_server
 from tests.interop.conversation import NOTES, SCRIPT
 
+SERVERS = [("python", "ws"), ("python", "http"), ("typescript", "ws"), ("typescript", "http")]
 
-@pytest.fixture(
-    params=[("python", "ws"), ("python", "http"), ("typescript", "ws"), ("typescript", "http")], ids="-".join
-)
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[AgentServer]:
+
+@pytest.fixture(params=SERVERS, ids="-".join, scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[AgentServer]:
+    peer, carrier = request.param
+    with run_agent_server(peer, carrier, tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+@pytest.fixture(params=SERVERS, ids="-".join)
+def mortal_server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[AgentServer]:
+    """A server for one test, which may end it."""
     peer, carrier = request.param
     with run_agent_server(peer, carrier, tmp_path) as found:
         yield found
@@ -42,8 +52,10 @@ def test_permissions_files_and_settings_work_as_with_a_local_agent(
     assert ran.code == 2
 
 
-def test_a_server_that_dies_during_a_turn_exits_with_3(harness: RunHarness, server: AgentServer) -> None:
-    ran = harness.run("crash", "--url", server.url)
+def test_a_server_that_dies_during_a_turn_exits_with_3(
+    harness: RunHarness, mortal_server: AgentServer
+) -> None:
+    ran = harness.run("crash", "--url", mortal_server.url)
     assert ran.code == 3
     assert "the connection to the agent is lost; reconnecting" in ran.err
     assert "Traceback" not in ran.err
