@@ -58,7 +58,7 @@ def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> se
     return found
 
 
-def _rule_number(name: object) -> object:
+def _rule_number(name: Any) -> Any:
     rule = RULES.by_slug.get(name) if isinstance(name, str) else None
     return name if rule is None else rule.id
 
