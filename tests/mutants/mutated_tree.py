@@ -16,7 +16,18 @@ from pathlib import Path
 
 from tests.mutants.mutations import ROOT, Mutant
 
-_COPIED = ("src", "tests", "docs", "examples", "benchmarks", "packages", "web/src")
+_COPIED = (
+    "src",
+    "tests",
+    "docs",
+    "examples",
+    "benchmarks",
+    "packages",
+    "tools",
+    "share",
+    ".github",
+    "web/src",
+)
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", ".hypothesis")
 _PR_SET_CHILD_SUBREAPER = 36
 
