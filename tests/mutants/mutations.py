@@ -39,6 +39,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "agent/session_options.py",
         "agent/turn.py",
         "client/agent_handle.py",
+        "client/agent_lifecycle.py",
         "client/client_options.py",
         "client/event_stream.py",
         "client/prompt_turn.py",

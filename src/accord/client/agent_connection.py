@@ -5,25 +5,21 @@ open call gets an error that says how the agent ended. Calls and content that th
 refused before anything is sent.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Raw
 
+from accord.client.agent_lifecycle import PROTOCOL_VERSION, Handshake
 from accord.client.client_options import ClientOptions, Deadlines, bounded, observe
 from accord.errors import (
     AuthRequired,
-    BadAnswer,
     ConnectionClosed,
     Crashed,
-    HandshakeFailed,
     Killed,
-    NeverStarted,
     NotOffered,
     RequestTimeout,
-    RpcError,
     UsageError,
 )
 from accord.schema import (
@@ -54,18 +50,11 @@ from accord.wire.transport import Transport, TransportEnd
 
 T = TypeVar("T")
 
-PROTOCOL_VERSION: Final = 1
-
-_NOISE_LINES: Final = 5
-_NOISE_WIDTH: Final = 200
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSetup:
     """What a connection needs from the agent's handle."""
 
-    name: str
-    """The agent's name in errors."""
     options: ClientOptions
     reader: MessageReader
     """Reads the agent's messages. It outlives restarts, so that a dialect is reported once."""
@@ -79,14 +68,12 @@ class ConnectionSetup:
 class InitializedConnection:
     """A connection for calls to the agent. `initialize` must succeed before any other call."""
 
-    def __init__(self, transport: Transport, setup: ConnectionSetup) -> None:
+    def __init__(self, transport: Transport, setup: ConnectionSetup, handshake: Handshake) -> None:
         self.options: ClientOptions = setup.options
         self.closing: bool = False
         """Whether the client closed the connection itself."""
-        self._transport = transport
         self._setup = setup
-        self._noise: deque[str] = deque(maxlen=_NOISE_LINES)
-        self._initialize_response: InitializeResponse | None = None
+        self._handshake = handshake
         self._result_readers: dict[str, Callable[[Raw], Any]] = {}
         self._limit = self.options.limits.request
         self._deadlines = Deadlines(self.options.clock, self._limit, setup.waiting_for_user)
@@ -107,8 +94,8 @@ class InitializedConnection:
     @property
     def initialize_response(self) -> InitializeResponse:
         """The agent's response to `initialize`."""
-        assert self._initialize_response is not None, "initialize was answered"
-        return self._initialize_response
+        assert self._handshake.response is not None, "initialize was answered"
+        return self._handshake.response
 
     @property
     def capabilities(self) -> AgentCapabilities:
@@ -120,49 +107,21 @@ class InitializedConnection:
         """The sign-in methods of the agent."""
         return tuple(self.initialize_response.auth_methods or ())
 
-    # -- initialize ------------------------------------------------------------------------------------------
-
-    async def initialize(self, capabilities: ClientCapabilities) -> None:
-        """Call `initialize`. Raises HandshakeFailed if it fails or the versions do not match."""
+    def initialize(self, capabilities: ClientCapabilities) -> Awaitable[InitializeResponse]:
+        """Start the connection and call `initialize`."""
         self.rpc.start()
         params = InitializeRequest(PROTOCOL_VERSION, capabilities, self.options.info)
-        read = self.reader.result_reader(_method("initialize"))
-        try:
-            response: InitializeResponse = await self.rpc.request("initialize", params, read=read)
-        except (RpcError, BadAnswer) as error:
-            raise self._handshake_failed(f"initialize failed: {error}") from error
-        if response.protocol_version != PROTOCOL_VERSION:
-            raise self._handshake_failed(
-                f"the agent speaks protocol version {response.protocol_version}, "
-                f"this client speaks {PROTOCOL_VERSION}"
-            )
-        self._initialize_response = response
+        return self.rpc.request("initialize", params, read=self.reader.result_reader(_method("initialize")))
 
     @property
     def reader(self) -> MessageReader:
         """Reads the agent's messages."""
         return self._setup.reader
 
-    def startup_expired(self) -> Exception:
-        """The error for an expired start-up limit."""
-        limit = self.options.limits.startup or 0.0
-        reason = f"initialize was not answered within {limit:g} s"
-        if self._noise:
-            return self._handshake_failed(reason)
-        stderr = getattr(self._transport, "stderr", "").rstrip()
-        hint = f"; its last stderr lines:\n{stderr}" if stderr else "; is this an ACP agent?"
-        return RequestTimeout(f"{self._setup.name}: {reason}{hint}")
-
-    def _handshake_failed(self, reason: str, end: TransportEnd | None = None) -> HandshakeFailed:
-        if not reason.startswith(f"{self._setup.name}: "):
-            reason = f"{self._setup.name}: {reason}"
-        if self._noise:
-            reason += "; it printed this instead of protocol messages:"
-            reason += "".join(f"\n  {line}" for line in self._noise)
-        if end is None:
-            stderr: str = getattr(self._transport, "stderr", "")
-            return HandshakeFailed(reason, stderr=stderr)
-        return end.error(reason, HandshakeFailed)
+    @property
+    def end(self) -> TransportEnd | None:
+        """How the connection ended; None while it is up."""
+        return self.rpc.end
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -237,11 +196,6 @@ class InitializedConnection:
         """The error for a call that was open when the connection ended, or was made later."""
         if self.closing:
             return connection_closed(method, end)
-        if self._initialize_response is None:
-            if not end.connected:
-                return NeverStarted(end.reason)
-            comma = "," if end.exit_code is None and end.signal is None else ""
-            return self._handshake_failed(f"{end.reason}{comma} before initialize was answered", end)
         return end.error(f"{method} was not answered: {end.reason}", _kind_of(end))
 
     def end_error(self, end: TransportEnd) -> ConnectionClosed:
@@ -252,8 +206,8 @@ class InitializedConnection:
         self._setup.on_end(self, end)
 
     def _observe(self, report: ConnectionReport) -> None:
-        if self._initialize_response is None and report.kind in ("noise", "invalid"):
-            self._noise.append(report.frame[:_NOISE_WIDTH].decode(errors="replace"))
+        if report.kind in ("noise", "invalid"):
+            self._handshake.add_noise(report.frame)
         observe(self.options, report)
 
 

@@ -4,28 +4,21 @@ It holds everything that outlives a single process: the sessions, the handlers, 
 them.
 """
 
-import asyncio
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, TypeAlias
 
 from accord.client.agent_connection import ConnectionSetup, InitializedConnection
+from accord.client.agent_lifecycle import AgentLifecycle, Handshake
 from accord.client.agent_requests import AgentRequestRoutes
 from accord.client.client_events import AgentEnded, AgentEvent, AgentRestarted
-from accord.client.client_options import (
-    ClientOptions,
-    DialectReport,
-    Restarts,
-    bounded,
-    ignore_failure,
-    log_failure,
-    observe,
-)
+from accord.client.client_options import ClientOptions, DialectReport, log_failure, observe
 from accord.client.elicitation_forms import ElicitationRequests
 from accord.client.event_stream import EventQueue, UnreadCounter
 from accord.client.handlers import AgentCommand, ClientHandlers, client_capabilities
 from accord.client.session_core import SessionCore, SessionSetup
 from accord.client.session_registry import SessionRegistry, reattach
-from accord.clock import OwnedTasks
-from accord.errors import AccordError, ConnectionClosed, HandshakeFailed, RequestTimeout, UsageError
+from accord.errors import AccordError, ConnectionClosed, UsageError
+from accord.schema import InitializeResponse
 from accord.schema.message_reader import MessageReader
 from accord.wire.calls import ConnectionReport
 from accord.wire.remote.address import RemoteLauncher
@@ -38,14 +31,22 @@ AgentSource: TypeAlias = AgentCommand | RemoteLauncher | Transport
 """A program or an address, which can be connected again, or a transport, which cannot."""
 
 
-class AgentHandle:
+class AgentHandle(AgentLifecycle[InitializedConnection]):
     """One agent, from `start` to `aclose`."""
 
     agent: "RemoteAgent"
     """The public object of this agent; it sets itself."""
 
     def __init__(self, source: AgentSource, handlers: ClientHandlers, options: ClientOptions) -> None:
+        can_restart = isinstance(source, AgentCommand | RemoteLauncher)
+        super().__init__(
+            options.clock,
+            options.limits.startup,
+            restart=options.restart if can_restart else None,
+            grace=options.buffers.grace,
+        )
         self.source: AgentSource = source
+        self._start_verb = "reached" if self.remote else "started"
         self.handlers: ClientHandlers = handlers
         self.options: ClientOptions = options
         self.user_requests: int = 0
@@ -56,14 +57,7 @@ class AgentHandle:
             strict=options.strict, report=self._report_dialect, active_session=self.sessions.active
         )
         self._routes = AgentRequestRoutes(self, self._reader)
-        self._restarts = Restarts(options.restart, options.clock)
-        self._restarting: asyncio.Task[Any] | None = None
-        self._connection: InitializedConnection | None = None
-        self._restart_error: AccordError | None = None  # of the latest restart, if it failed
         self._ended: AgentEnded | None = None  # the latest unexpected end, until the agent runs again
-        self._closing = False
-        self.tasks: OwnedTasks = OwnedTasks(options.clock, options.buffers.grace, ignore_failure)
-        """Tasks that end with this agent at the latest."""
         self._queues: tuple[EventQueue[AgentEvent], ...] = ()
 
     @property
@@ -75,10 +69,8 @@ class AgentHandle:
     @property
     def name(self) -> str:
         """The name that the agent reports, or the name of the program."""
-        info = None if self._connection is None else self._connection.initialize_response.agent_info
-        if info:
-            return info.title or info.name
-        return self._program
+        info = self._initialize_response.agent_info if self._initialize_response else None
+        return (info.title or info.name) if info else self._program
 
     @property
     def remote(self) -> bool:
@@ -89,37 +81,17 @@ class AgentHandle:
     def _program(self) -> str:
         return str(self.source) if isinstance(self.source, AgentCommand | RemoteLauncher) else "the agent"
 
-    async def start(self) -> None:
-        """Start the agent for the first time."""
-        self._connection = await self._connect()
-
-    async def ready(self) -> InitializedConnection:
-        """The connection to call on. Waits for a restart that is in progress."""
-        while self._restarting is not None and not self._restarting.done():
-            await asyncio.wait([self._restarting])
-        if self._closing:
-            raise UsageError("the connection to the agent is closed")
-        if self._restart_error is not None:
-            raise self._restart_error.with_traceback(None)
-        return self.connection
-
     async def restart(self) -> None:
         """Start the program or connect again, and reopen the sessions."""
         if not isinstance(self.source, AgentCommand | RemoteLauncher):
             raise UsageError(
                 "an agent that was connected by a transport cannot be restarted; use connect() instead"
             )
-        if self._restarting is None or self._restarting.done():
-            self._restarting = self.tasks.start(self._restart())
-        await asyncio.shield(self._restarting)
+        await super().restart()
 
     async def aclose(self) -> None:
         """End the agent and everything that belongs to it. Bounded; can be called twice."""
-        self._closing = True
-        if self._restarting is not None:
-            self._restarting.cancel()
-        if self._connection is not None:
-            await self._connection.aclose()
+        await self.stop(for_good=True)
         for session in self.sessions:
             await session.end("the client closed the connection")
         await self.tasks.end()
@@ -127,34 +99,6 @@ class AgentHandle:
             queue.close()
 
     # -- connections and restarts ----------------------------------------------------------------------------
-
-    async def _connect(self) -> InitializedConnection:
-        connections: list[InitializedConnection] = []
-
-        async def connect() -> InitializedConnection:
-            connection = InitializedConnection(await self._open_transport(), self._connection_setup())
-            connections.append(connection)
-            self.sessions.unread.attach(connection.rpc)
-            can_rerun = isinstance(self.source, AgentCommand)
-            await connection.initialize(
-                client_capabilities(self.handlers, self.options.features, can_rerun=can_rerun)
-            )
-            return connection
-
-        def expired() -> Exception:
-            if connections:
-                return connections[0].startup_expired()
-            action = "reached" if self.remote else "started"
-            return RequestTimeout(
-                f"{self._program} could not be {action} within {self.options.limits.startup:g} s"
-            )
-
-        try:
-            return await bounded(connect(), expired, self.options.clock, self.options.limits.startup)
-        except BaseException:
-            for connection in connections:
-                await connection.aclose()
-            raise
 
     async def _open_transport(self) -> Transport:
         transport = self.source
@@ -168,9 +112,8 @@ class AgentHandle:
             await transport.aclose()
             raise
 
-    def _connection_setup(self) -> ConnectionSetup:
-        return ConnectionSetup(
-            name=self._program,
+    def _make_connection(self, transport: Transport, handshake: Handshake) -> InitializedConnection:
+        setup = ConnectionSetup(
             options=self.options,
             reader=self._reader,
             requests=self._routes.requests,
@@ -178,51 +121,39 @@ class AgentHandle:
             waiting_for_user=lambda: self.user_requests > 0,
             on_end=self._connection_ended,
         )
+        connection = InitializedConnection(transport, setup, handshake)
+        self.sessions.unread.attach(connection.rpc)
+        return connection
+
+    def _initialize(self, connection: InitializedConnection) -> Awaitable[InitializeResponse]:
+        can_rerun = isinstance(self.source, AgentCommand)
+        return connection.initialize(
+            client_capabilities(self.handlers, self.options.features, can_rerun=can_rerun)
+        )
+
+    def _stopped_error(self) -> AccordError:
+        return UsageError("the connection to the agent is closed")
 
     def _connection_ended(self, connection: InitializedConnection, end: TransportEnd) -> None:
-        if connection is not self._connection or connection.closing:
-            return
+        if not connection.closing:
+            self.connection_ended(connection, end)
+
+    def _process_ended(self, connection: InitializedConnection, end: TransportEnd) -> None:
         self._agent_ended(connection.end_error(end))
         connection.rpc.cancel_requests()
         self.elicitations.cancel_all()
-        if self._restarting is not None and not self._restarting.done():
-            return  # it died again while its sessions were reopened; that attempt fails by itself
-        pause = (
-            self._restarts.next_pause() if isinstance(self.source, AgentCommand | RemoteLauncher) else None
-        )
-        if pause is not None:
-            self._restarting = self.tasks.start(self._restart_after(pause))
 
-    async def _restart_after(self, pause: float | None) -> None:
-        while pause is not None:
-            await self.options.clock.sleep(pause)
-            try:
-                await self._restart()
-            except AccordError as error:
-                if not isinstance(error, ConnectionClosed):
-                    error = HandshakeFailed(f"not restarted: {error}")
-                self._agent_ended(error)
-                pause = self._restarts.next_pause()
-            else:
-                return
+    def _restart_failed(self, error: ConnectionClosed) -> None:
+        self._agent_ended(error)
 
-    async def _restart(self) -> None:
-        try:
-            await self._reconnect()
-        except AccordError as error:
-            self._restart_error = error
-            raise
-        self._restart_error = None
-
-    async def _reconnect(self) -> None:
-        await self.connection.aclose()
+    async def _before_restart(self) -> None:
         for session in self.sessions:
             if session.parent is not None:
                 await session.end("its parent's agent was restarted")
-        self._connection = connection = await self._connect()
+
+    async def _restarted(self, connection: InitializedConnection, count: int) -> None:
         self._ended = None
-        self._restarts.count += 1
-        event = AgentRestarted(self._restarts.count)
+        event = AgentRestarted(count)
         for session in self.sessions:
             session.listeners.put(event)
         self.put_event(event)
@@ -248,7 +179,7 @@ class AgentHandle:
         queue: EventQueue[AgentEvent] = EventQueue(UnreadCounter())
         if self._ended is not None:
             queue.put(self._ended, 0)
-        if self._closing:
+        if self._stopped_for_good:
             queue.close()
         self._queues += (queue,)
         return queue

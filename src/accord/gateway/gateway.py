@@ -288,15 +288,8 @@ class Gateway:
     def _stop_idle(self) -> None:
         """Stop agents that have been unused for too long, and forget unused sessions."""
         self._idle_timer = self.clock.call_later(_IDLE_CHECK_SECONDS, self._stop_idle)
-        now = self.clock.now()
         for agent in self.agents.values():
-            upstream = agent.upstream
-            if (
-                upstream is None
-                or now - agent.last_used < self._idle_seconds
-                or upstream.open_calls
-                or agent.running_turns
-            ):
+            if not agent.is_idle(self._idle_seconds):
                 continue
             sessions = [session for session in self.sessions.of(agent) if session.open_at_agent]
             is_busy = any(session.pending_requests or session.running_turns for session in sessions)

@@ -3,26 +3,24 @@
 Keeps the answer to `initialize`, so that the capabilities are known while the program does not run.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from logging import getLogger
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Raw
 
 from accord import __version__
-from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.client.agent_lifecycle import PROTOCOL_VERSION, AgentLifecycle, Handshake
+from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import (
     AccordError,
     AuthRequired,
-    BadAnswer,
     ConnectionClosed,
     HandshakeFailed,
     NeverStarted,
     RequestCancelled,
-    RequestTimeout,
     RpcError,
 )
 from accord.gateway.access.resource_limits import LimitLease
@@ -52,7 +50,6 @@ from accord.wire.envelope import RequestId
 from accord.wire.transport import Transport, TransportEnd
 
 LOG = getLogger("accord.gateway")
-PROTOCOL_VERSION: Final = 1
 
 CLIENT_CAPABILITIES: Final = ClientCapabilities(
     fs=FileSystemCapabilities(read_text_file=True, write_text_file=True),
@@ -65,7 +62,6 @@ CLIENT_CAPABILITIES: Final = ClientCapabilities(
     elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()),
 )
 """What the gateway announces to agents. It serves files and terminals itself; clients show the rest."""
-AgentState: TypeAlias = Literal["stopped", "starting", "ready", "failed"]
 
 StartAgent: TypeAlias = Callable[[Callable[[str], None]], Awaitable[Transport]]
 """Starts the program. The callback gets each line of its stderr. Raises NeverStarted."""
@@ -102,29 +98,22 @@ class HostedAgentListener(Protocol):
     def lease_process(self, agent: "HostedAgent") -> LimitLease: ...
 
 
-class HostedAgent:
+class HostedAgent(AgentLifecycle[Upstream]):
     """An agent by its name, whether or not its program runs."""
+
+    own_name = "the gateway"
 
     def __init__(
         self, source: AgentSource, listener: HostedAgentListener, clock: Clock = SYSTEM_CLOCK
     ) -> None:
+        super().__init__(clock, source.startup)
         self.source: AgentSource = source
         self.name: str = source.name
-        self.state: AgentState = "stopped"
-        self.reason: str = ""
-        """Why the last start failed; "" otherwise."""
-        self.start_count: int = 0
         self.last_used: float = clock.now()
         """On the gateway's clock."""
         self.on_update: partial[None] = partial(listener.on_update, self)
         self._listener = listener
-        self._clock = clock
         self._reader = MessageReader(report=self._log_dialect, active_session=self._active_session)
-        self._upstream: Upstream | None = None
-        self._initialize_response: InitializeResponse | None = None
-        self._starting: asyncio.Task[Upstream] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._stopped_for_good = False
         self._lease: LimitLease | None = None
         self._gave_hints = False
         self.running_turns: dict[str, int] = {}
@@ -133,7 +122,20 @@ class HostedAgent:
     @property
     def upstream(self) -> Upstream | None:
         """The connection to the running program; None unless it is initialized and not stopping."""
-        return self._upstream if self.state == "ready" and self._stopping is None else None
+        return self._connection if self.state == "ready" and self._stopping is None else None
+
+    @property
+    def reason(self) -> str:
+        """Why the last start failed; "" otherwise."""
+        if self.state != "failed":
+            return ""
+        return "the start was cancelled" if self.start_error is None else str(self.start_error)
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether the program runs and has had nothing to do for so long."""
+        upstream = self.upstream
+        unused = self.clock.now() - self.last_used >= seconds
+        return upstream is not None and unused and not upstream.open_calls and not self.running_turns
 
     @property
     def initialize_response(self) -> InitializeResponse:
@@ -164,92 +166,56 @@ class HostedAgent:
 
         Raises ConnectionClosed and its subclasses, RequestTimeout, UsageError.
         """
-        self.last_used = self._clock.now()
-        while self._stopping is not None:
-            await asyncio.wait((self._stopping,))
-        if self._stopped_for_good:
-            raise ConnectionClosed(f"cannot start {self.name}: the gateway is stopping")
-        if self.state == "ready" and self._upstream is not None:
-            return self._upstream
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.get_running_loop().create_task(self._start())
-        return await asyncio.shield(self._starting)
+        self.last_used = self.clock.now()
+        return await super().ensure_started()
 
-    async def stop(self, *, for_good: bool = False) -> None:
-        """Stop the program, in bounded time. It restarts on the next use, unless `for_good`."""
-        self._stopped_for_good = self._stopped_for_good or for_good
-        if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._run_stop())
-        await asyncio.shield(self._stopping)
+    # -- the life cycle
 
-    async def _run_stop(self) -> None:
-        try:
-            await self._stop_program()
-        finally:
-            self._stopping = None
-
-    async def _stop_program(self) -> None:
-        if self._starting is not None and not self._starting.done():
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
-        upstream = self._upstream
-        if upstream is not None:
-            await upstream.aclose()
-
-    async def _start(self) -> Upstream:
+    async def start(self) -> Upstream:
         lease = self._listener.lease_process(self)
-        self.state, self.reason = "starting", ""
-        self.start_count += 1
         try:
-            upstream = await self._initialize(await self.source.start(self._log_stderr))
-            if upstream.end is not None:  # it ended right after `initialize`
-                raise HandshakeFailed(f"{self.name}: {upstream.end.reason}")
+            upstream = await super().start()
         except BaseException as error:
             lease.release()
-            self.state = "failed"
-            self.reason = str(error) if isinstance(error, AccordError) else "the start was cancelled"
             LOG.warning("agent %s: %s", self.name, self.reason)
             if isinstance(error, AccordError) and not isinstance(error, NeverStarted):
                 self._log_hints()
             raise
-        self.state, self._lease = "ready", lease
+        self._lease = lease
         LOG.info("agent %s is ready", self.name)
         return upstream
 
-    async def _initialize(self, transport: Transport) -> Upstream:
-        upstream = self._upstream = Upstream(transport, self, self._reader)
-        upstream.start()
+    @property
+    def _program(self) -> str:
+        return self.name
+
+    def _stopped_error(self) -> AccordError:
+        return ConnectionClosed(f"cannot start {self.name}: the gateway is stopping")
+
+    async def _open_transport(self) -> Transport:
+        return await self.source.start(self._log_stderr)
+
+    def _make_connection(self, transport: Transport, handshake: Handshake) -> Upstream:
+        return Upstream(transport, self, self._reader)
+
+    async def _initialize(self, connection: Upstream) -> InitializeResponse:
+        connection.start()
         info = Implementation("accord-gateway", __version__, title="Accord gateway")
-        response_task = asyncio.ensure_future(
-            upstream.request("initialize", InitializeRequest(PROTOCOL_VERSION, CLIENT_CAPABILITIES, info))
-        )
-        try:
-            if not await within(self._clock, self.source.startup, response_task):
-                raise RequestTimeout(
-                    f"{self.name}: no answer to initialize in {self.source.startup:g} s; is it an ACP agent?"
-                )
-            initialize_response: InitializeResponse = response_task.result()
-            if initialize_response.protocol_version != PROTOCOL_VERSION:
-                raise HandshakeFailed(
-                    f"{self.name} speaks protocol version {initialize_response.protocol_version}, "
-                    f"the gateway speaks {PROTOCOL_VERSION}"
-                )
-        except (RpcError, BadAnswer) as error:
-            await upstream.aclose()
-            raise HandshakeFailed(f"{self.name}: initialize failed: {error}") from None
-        except ConnectionClosed as error:
-            raise HandshakeFailed(
-                f"{self.name}: {error.args[0]}",
-                exit_code=error.exit_code,
-                signal=error.signal,
-                stderr=error.stderr,
-            ) from None
-        except BaseException:
-            response_task.cancel()
-            await upstream.aclose()
-            raise
-        self._initialize_response = initialize_response
+        params = InitializeRequest(PROTOCOL_VERSION, CLIENT_CAPABILITIES, info)
+        return await connection.request("initialize", params)
+
+    async def _connect(self) -> Upstream:
+        upstream = await super()._connect()
+        if upstream.end is not None:  # it ended right after `initialize`
+            raise upstream.end.error(f"{self.name}: {upstream.end.reason}", HandshakeFailed)
         return upstream
+
+    def _process_ended(self, connection: Upstream, end: TransportEnd) -> None:
+        self.running_turns.clear()
+        if self._lease is not None:
+            self._lease.release()
+        LOG.info("agent %s: %s", self.name, end.reason)
+        self._listener.on_agent_end(self, end)
 
     # -- events of the connection
 
@@ -260,20 +226,11 @@ class HostedAgent:
         self._listener.on_notification(self, method, params, frame)
 
     def on_batch_end(self) -> None:
-        self.last_used = self._clock.now()
+        self.last_used = self.clock.now()
         self._listener.on_batch_end()
 
     def on_end(self, upstream: Upstream, end: TransportEnd) -> None:
-        if upstream is not self._upstream:
-            return
-        self._upstream = None
-        self.running_turns.clear()
-        if self.state == "ready":
-            self.state = "stopped"
-            if self._lease is not None:
-                self._lease.release()
-            LOG.info("agent %s: %s", self.name, end.reason)
-            self._listener.on_agent_end(self, end)
+        self.connection_ended(upstream, end)
 
     def on_failure(self, method: str, error: RpcError) -> None:
         if isinstance(error, AuthRequired):

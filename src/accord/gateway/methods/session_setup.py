@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from msgspec import UNSET, structs
 
+from accord.client.agent_lifecycle import PROTOCOL_VERSION
 from accord.errors import (
     AccordError,
     InvalidRequest,
@@ -24,7 +25,7 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.gateway_client import rpc_error
-from accord.gateway.hosted_agent import PROTOCOL_VERSION, HostedAgent
+from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.methods.session_list import require_listed
 from accord.gateway.methods.session_restore import (
