@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOME_VARIABLE: Final = "ACCORD_HOME"
+CONFIG_NAMES: Final = ("config.toml", "config.json")
+"""The names of the coding agent's config file."""
 
 
 def config_dir() -> "Path":

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from tests.cli.agent_process import environment
 
-from accord.cli.agent_command import MODES, _parser
+from accord.cli.agent_command import _parser
 from accord.coder.context import compaction, system_prompt, user_prompt
 from accord.coder.models.credentials import credentials_file
 from accord.coder.models.rehearsal_model import parse_steps
 from accord.coder.permissions.permission_settings import permission_settings
 from accord.coder.user_config import KEYS, ModelFacts, load_config, load_models_config
 from accord.paths import config_dir, data_dir
+from accord.policy import MODES
 from accord.policy.audit_log import DecisionLog
 from accord.policy.trust_store import TrustStore
 from accord.store import store_path

@@ -65,6 +65,7 @@ ALWAYS: tuple[tuple[str, str, str], ...] = (
     ("agent/tool_call_scope.py", "ToolCallScope.finish", 'self.status == "pending"'),
     ("agent/tool_call_scope.py", "ToolCallScope._close", 'self.status == "pending"'),
     ("client/client_options.py", "Restarts.next_pause", "policy is None"),
+    ("client/session_registry.py", "_load", "session.replaying"),
     ("wire/envelope.py", "*", "not frame.isascii() and not is_utf8(frame)"),
     ("agent/turn.py", "Turn.set_mode", "await self._core.drain()"),
     ("store/sqlite_store.py", "SqliteStore.close", "self._release(*self._open_sessions)"),

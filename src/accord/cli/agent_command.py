@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     from accord.cli.command_parser import Parser
 
-MODES: Final[tuple[str, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
-"""The names of the policy's modes."""
-PROVIDERS: Final[tuple[str, ...]] = (
-    "anthropic",
-    "openai",
-    "openai-chat",
-    "openai-responses",
-    "google",
-    "gemini",
-)
-"""Providers that need no look into the config."""
-
-_PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox")
 _TERMINAL_HINT: Final = (
     "accord agent: waiting for an ACP client on stdin. `accord agents setup EDITOR` configures an editor, "
     "`accord chat` starts a chat, `accord agent --help` lists the options. Ctrl-D ends the agent."
@@ -62,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         _check_mode(mode)
         store, log = _store_path(options.store), _log_path(options.log)
     _check_config()
-    _check_model(model or os.environ.get("ACCORD_MODEL"))
+    _check_model(model)
 
     if sys.stdin is not None and sys.stdin.isatty():  # a user started it by hand
         print(_TERMINAL_HINT, file=sys.stderr, flush=True)
@@ -75,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> "Parser":
     from accord.cli.command_parser import Parser
+    from accord.policy.mode_names import MODES
 
     parser = Parser(
         "accord agent", "Run the coding agent. It speaks ACP on stdin and stdout; editors start it."
@@ -127,41 +115,36 @@ def _check_not_empty(**values: str | None) -> None:
 
 
 def _check_mode(mode: str | None) -> None:
+    from accord.policy.mode_names import MODES
+
     if mode is not None and mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}; use one of: {', '.join(MODES)}")
 
 
 def _check_config() -> None:
-    if any(os.path.exists(os.path.join(_config_folder(), name)) for name in ("config.toml", "config.json")):
-        from accord.coder.user_config import load_config
+    from accord.paths import CONFIG_NAMES, config_folder
+
+    if any(os.path.exists(os.path.join(config_folder(), name)) for name in CONFIG_NAMES):
+        from accord.coder.user_config import PERMISSION_KEYS, load_config
 
         config = load_config()
-        if config.file is not None and any(key in config.mapping for key in _PERMISSION_KEYS):
+        if config.file is not None and any(key in config.mapping for key in PERMISSION_KEYS):
             from accord.coder.permissions.permission_settings import permission_settings
 
             permission_settings(config.mapping, config.file)
 
 
-def _config_folder() -> str:
-    """Return the config folder, without importing `accord.paths` on Linux."""
-    if home := os.environ.get("ACCORD_HOME"):
-        return os.path.join(os.path.expanduser(home), "config")
-    if sys.platform == "linux":
-        base = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")
-        return os.path.join(base, "accord")
-    from accord.paths import config_dir
-
-    return str(config_dir())
-
-
 def _check_model(text: str | None) -> None:
-    if text is None or not text.strip() or text.strip() == "rehearsal":
+    from accord.coder.models.model_name import MODEL_VARIABLE, PROVIDER_KINDS, REHEARSAL, normalize_provider
+
+    text = text or os.environ.get(MODEL_VARIABLE)
+    if text is None or not text.strip() or text.strip() == REHEARSAL:
         return
-    provider, _, name = text.strip().lower().replace("/", ":").partition(":")
-    if not (name and provider in PROVIDERS):
+    provider, _, name = text.replace("/", ":").partition(":")
+    if not (name.strip() and normalize_provider(provider) in PROVIDER_KINDS):
         from accord.coder.models import ModelRegistry
 
-        if ModelRegistry().find(text).provider == "rehearsal":
+        if ModelRegistry().find(text).provider == REHEARSAL:
             return
     from accord.extras import require
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from accord.coder.user_config import Kind
+from accord.coder.models.model_name import Kind
 from accord.errors import MissingExtra
 
 if TYPE_CHECKING:

@@ -8,19 +8,17 @@ The file holds no API keys.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from accord.coder.models.model import Effort
+from accord.coder.models.model_name import Kind
 from accord.errors import BadSettings
-from accord.paths import config_dir
+from accord.paths import CONFIG_NAMES, config_dir
 
-FILE_NAMES: Final = ("config.toml", "config.json")
-
-Kind: TypeAlias = Literal["openai-responses", "openai-chat", "anthropic", "google"]
 """The API of a model server."""
 
 _Price: TypeAlias = Annotated[float, Meta(ge=0)]
@@ -170,11 +168,12 @@ _KEY_NAMES: Final = ("key", "api_key", "apiKey", "token")
 _NO_KEYS_HERE: Final = "keys do not belong here: set {NAME}_API_KEY, or use `accord agent --login NAME`"
 
 
+PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox")
 KEYS: Final = (
-    "model", "effort", "endpoints", "models", "requests",  # accord.coder.models
-    "mode", "permissions", "permission_seconds", "sandbox",  # accord.coder.permissions
-    "turn", "web", "mcp",
-)  # fmt: skip
+    *("model", "effort", "endpoints", "models", "requests"),
+    *PERMISSION_KEYS,
+    *("turn", "web", "mcp"),
+)
 
 
 class TurnConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -218,7 +217,7 @@ class Config(Struct, frozen=True):
 def config_file(folder: Path | None = None) -> Path | None:
     """The user's config file, if there is one. Raises ConfigError if there are two."""
     folder = folder or config_dir()
-    files = [file for name in FILE_NAMES if (file := folder / name).is_symlink() or file.exists()]
+    files = [file for name in CONFIG_NAMES if (file := folder / name).is_symlink() or file.exists()]
     if len(files) > 1:
         raise ConfigError(files[1], "", f"there is also {files[0].name}: keep one of them")
     return files[0] if files else None

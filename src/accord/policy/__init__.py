@@ -12,10 +12,10 @@ from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from accord.policy.audit_log import AuditFailed, DecisionLog, redacted
+    from accord.policy.mode_names import MODES, Mode
     from accord.policy.policy import Policy
     from accord.policy.request import (
         MODE_DESCRIPTIONS,
-        MODES,
         ActionRequest,
         Category,
         Decision,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Grant,
         Grants,
         GrantScope,
-        Mode,
         ResolvedPath,
         SessionDirectories,
         category_of,
@@ -70,10 +69,11 @@ __getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.policy.audit_log": "AuditFailed DecisionLog redacted",
+        "accord.policy.mode_names": "MODES Mode",
         "accord.policy.policy": "Policy",
         "accord.policy.request": (
             "ResolvedPath SessionDirectories Grant GrantScope Grants ActionRequest Category "
-            "Decision Effect MODE_DESCRIPTIONS MODES Mode category_of host_of"
+            "Decision Effect MODE_DESCRIPTIONS category_of host_of"
         ),
         "accord.policy.rules": "BadRules PermissionDefault Rule Rules read_permissions",
         "accord.policy.secret_files": "is_secret",

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from accord.errors import UsageError
 from accord.paths import config_dir, data_dir
+from accord.policy.mode_names import Mode
 from accord.schema.content import ToolKind
 
 _MAX_PATH_LENGTH: Final = 4096
@@ -142,10 +143,8 @@ class Grants:
 
 
 Category = Literal["read-only", "write", "execute", "external"]
-Mode = Literal["read-only", "ask", "workspace-write", "full-access", "plan"]
 Effect = Literal["allow", "ask", "deny"]
 
-MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
 MODE_DESCRIPTIONS: Final[dict[Mode, str]] = {
     "read-only": (
         "Reads in the session's folders. Nothing is changed, nothing is run that could change something."

@@ -23,7 +23,8 @@ from accord.coder.model_history import UserMessage, note_message
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.turn.tool_runner import ToolRunner
 from accord.paths import config_dir
-from accord.policy.request import MODE_DESCRIPTIONS, Mode
+from accord.policy.mode_names import Mode
+from accord.policy.request import MODE_DESCRIPTIONS
 from accord.safe_text import one_line
 from accord.schema.content import TextContent
 from accord.schema.session_requests import SystemPrompt

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from accord.coder.models.credentials import Secret, find_key, key_variables, provider_variable
-from accord.coder.user_config import ConfigError, EndpointConfig, Kind, ModelsConfig, address_error
+from accord.coder.models.model_name import PROVIDER_KINDS, Kind
+from accord.coder.user_config import ConfigError, EndpointConfig, ModelsConfig, address_error
 
 DEFAULT_MODELS: Final[dict[str, str]] = {
     "anthropic": "claude-sonnet-5-5",
@@ -19,13 +20,6 @@ DEFAULT_MODELS: Final[dict[str, str]] = {
 }
 """The built-in providers, in the order in which a key is looked up, and the default model of each."""
 
-_KINDS: Final[dict[str, Kind]] = {
-    "openai": "openai-responses",
-    "openai-responses": "openai-responses",
-    "openai-chat": "openai-chat",
-    "anthropic": "anthropic",
-    "google": "google",
-}
 _OPENAI_HOST: Final = "api.openai.com"
 _EXTRA_ADDRESS_VARIABLES: Final[dict[str, tuple[str, ...]]] = {"google": ("GOOGLE_GEMINI_BASE_URL",)}
 
@@ -73,7 +67,7 @@ class Endpoints:
     def is_provider(self, name: str) -> bool:
         """Return whether a server of this name is defined."""
         return (
-            name in _KINDS
+            name in PROVIDER_KINDS
             or name in self._config.endpoints
             or provider_variable(name, "BASE_URL") in self._environment
         )
@@ -91,7 +85,7 @@ class Endpoints:
         family = family_of(name)
         config = self._config.endpoints.get(name) or self._config.endpoints.get(family) or EndpointConfig()
         base_url = self._address(family) or config.base_url
-        kind = _KINDS.get(name) or config.kind or "openai-chat"
+        kind = PROVIDER_KINDS.get(name) or config.kind or "openai-chat"
         if name == "openai" and base_url is not None and not _is_openai(base_url):
             kind = config.kind or "openai-chat"
         needs_key = config.needs_key

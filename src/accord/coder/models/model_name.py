@@ -5,12 +5,23 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+MODEL_VARIABLE: Final = "ACCORD_MODEL"
 REHEARSAL: Final = "rehearsal"
 """The built-in model, and its provider."""
 REHEARSAL_CONTEXT: Final = 100_000
 """The size of its context window, in tokens."""
+Kind: TypeAlias = Literal["openai-responses", "openai-chat", "anthropic", "google"]
+"""The wire format of a provider."""
+PROVIDER_KINDS: Final[dict[str, Kind]] = {
+    "openai": "openai-responses",
+    "openai-responses": "openai-responses",
+    "openai-chat": "openai-chat",
+    "anthropic": "anthropic",
+    "google": "google",
+}
+"""The providers that need no entry in the config."""
 _PROVIDER_ALIASES: Final = {"gemini": "google"}
 
 

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -17,20 +17,21 @@ from accord.coder.models.credentials import provider_variable
 from accord.coder.models.endpoints import Endpoint, Endpoints, family_of
 from accord.coder.models.model import Model, ModelError
 from accord.coder.models.model_name import (
+    MODEL_VARIABLE,
     REHEARSAL,
     REHEARSAL_CONTEXT,
+    Kind,
     ModelName,
     guess_vision,
     normalize_provider,
     parse_model_name,
 )
 from accord.coder.models.remote_model import ModelConnections, RemoteModel
-from accord.coder.user_config import Kind, ModelFacts, ModelsConfig, load_models_config
+from accord.coder.user_config import ModelFacts, ModelsConfig, load_models_config
 from accord.errors import MissingExtra, UsageError
 
 _log = logging.getLogger(__name__)
 
-MODEL_VARIABLE: Final = "ACCORD_MODEL"
 
 ChoiceSource: TypeAlias = Literal["flag", "environment", "config", "credentials", "rehearsal"]
 

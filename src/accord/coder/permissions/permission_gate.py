@@ -18,8 +18,9 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.tools.tool import CallSubject, PreparedCall, Tool, ToolFailure
 from accord.errors import AccordError
 from accord.policy.audit_log import DecisionLog, redacted
+from accord.policy.mode_names import Mode
 from accord.policy.policy import Policy
-from accord.policy.request import ActionRequest, Category, Decision, Grants, Mode, SessionDirectories
+from accord.policy.request import ActionRequest, Category, Decision, Grants, SessionDirectories
 from accord.policy.secret_files import is_secret
 from accord.policy.user_answer import UserAnswer, options_for, read_answer, remember
 from accord.safe_text import one_line

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.coder.user_config import ConfigError, convert
-from accord.policy.request import MODES, Mode
+from accord.policy.mode_names import MODES, Mode
 from accord.policy.rules import Rules, read_permissions
 
 QUESTION_SECONDS: Final = 600.0

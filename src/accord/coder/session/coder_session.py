@@ -15,7 +15,7 @@ from accord.coder.model_history import HISTORY_RECORD, Message, ModelHistory, ap
 from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.errors import StoreError
-from accord.policy.request import MODES, Mode
+from accord.policy.mode_names import MODES, Mode
 from accord.schema.content import Usage as TurnUsage
 from accord.schema.updates import Cost, PlanEntry, UsageUpdate
 from accord.store.journal import Journal

@@ -41,7 +41,7 @@ from accord.store.session_summary import SessionSummary
 
 if TYPE_CHECKING:
     from accord.coder.resources import CoderResources
-    from accord.policy.request import Mode
+    from accord.policy.mode_names import Mode
 
 
 _DRAIN_INTERVAL: Final = 64

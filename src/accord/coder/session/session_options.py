@@ -10,7 +10,8 @@ from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import AvailableModel, UnknownModel, missing_key
 from accord.coder.session.coder_session import CoderSession
 from accord.errors import AuthRequired, InvalidParams
-from accord.policy.request import MODE_DESCRIPTIONS, MODES, Mode
+from accord.policy.mode_names import MODES, Mode
+from accord.policy.request import MODE_DESCRIPTIONS
 from accord.schema.session_requests import (
     SessionConfigOption,
     SessionConfigSelect,

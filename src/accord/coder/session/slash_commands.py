@@ -15,7 +15,8 @@ from accord.coder.context.user_prompt import parts_of
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import Tool
 from accord.errors import AccordError, RpcError
-from accord.policy.request import MODE_DESCRIPTIONS, MODES, Mode
+from accord.policy.mode_names import MODES, Mode
+from accord.policy.request import MODE_DESCRIPTIONS
 from accord.safe_text import one_line
 from accord.schema.content import ContentBlock, TextContent
 from accord.schema.session_requests import SessionConfigSelect, SessionConfigSelectOption

@@ -1,0 +1,6 @@
+"""The names of the modes. Imports nothing else, because `accord agent` checks its arguments with it."""
+
+from typing import Final, Literal, TypeAlias
+
+Mode: TypeAlias = Literal["read-only", "ask", "workspace-write", "full-access", "plan"]
+MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
