@@ -50,7 +50,7 @@ def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> se
     valid = set(known)
     for item in items:
         for one in item.iter_markers(mark):
-            named = [_rule_number(name) if mark == "rule" else name for name in one.args]
+            named: list[Any] = [_rule_number(name) if mark == "rule" else name for name in one.args]
             unknown = [number for number in named if type(number) is not int or number not in valid]
             if unknown or not named:
                 raise pytest.UsageError(f"{item.nodeid}: no such number in @pytest.mark.{mark}{one.args}")
