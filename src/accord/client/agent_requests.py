@@ -45,7 +45,8 @@ from accord.schema.message_reader import MessageReader
 from accord.schema.methods import AGENTAO_ASK_USER, Method, notification, request
 from accord.wire.calls import IncomingCall, Route
 from accord.workspace.terminals import ExitStatus
-from accord.workspace.workspace import Workspace
+from accord.workspace.text_files import TextFiles
+from accord.workspace.workspace import LocalWorkspace, Workspace
 
 if TYPE_CHECKING:
     from accord.client.agent_handle import AgentHandle
@@ -90,11 +91,13 @@ class AgentRequestRoutes:
     def _add_workspace_routes(self) -> None:
         handlers = self._handle.handlers
         if offers(handlers, "read"):
-            self._add_turn_request("fs/read_text_file", read_text_file)
+            self._add_workspace_request(
+                "fs/read_text_file", read_text_file, in_turn=True, run_now=read_text_file_now
+            )
         if offers(handlers, "write"):
-            self._add_turn_request("fs/write_text_file", write_text_file, changes=True)
+            self._add_workspace_request("fs/write_text_file", write_text_file, in_turn=True, changes=True)
         if offers(handlers, "terminal"):
-            self._add_turn_request("terminal/create", create_terminal, changes=True)
+            self._add_workspace_request("terminal/create", create_terminal, in_turn=True, changes=True)
             self._add_workspace_request("terminal/output", terminal_output)
             self._add_workspace_request("terminal/wait_for_exit", wait_for_exit)
             self._add_workspace_request("terminal/kill", kill_terminal)
@@ -136,23 +139,36 @@ class AgentRequestRoutes:
     def _elicitation_lane(self, params: Any) -> Hashable | None:
         return None if isinstance(params, Unknown) or not params.session_id else self._lane(params)
 
-    def _add_workspace_request(self, name: str, run: WorkspaceMethod) -> None:
-        def serve(params: Any, _call: IncomingCall) -> Awaitable[Any]:
-            return _count_request(self._handle.sessions.get(params.session_id), run, params)
+    def _add_workspace_request(
+        self,
+        name: str,
+        run: WorkspaceMethod,
+        *,
+        in_turn: bool = False,
+        changes: bool = False,
+        run_now: Callable[["SessionCore", Any], Any] | None = None,
+    ) -> None:
+        """Add a workspace method. `in_turn`: its requests end with the turn; `changes`: they write or start.
 
-        self._add_request(name, serve, self._lane)
+        `run_now` may return the response at once, or None.
+        """
 
-    def _add_turn_request(self, name: str, run: WorkspaceMethod, *, changes: bool = False) -> None:
-        """Add a workspace method whose requests end with the turn."""
-
-        def serve(params: Any, _call: IncomingCall) -> Awaitable[Any]:
+        def serve(params: Any, call: IncomingCall) -> Any:
             session = self._handle.sessions.get(params.session_id)
-            request = session.turn_requests.admit(changes=changes)
+            if run_now is not None:
+                session.turn_requests.check()
+                response = run_now(session, params)
+                if response is not None:
+                    return response
+            request = session.turn_requests.admit(changes=changes) if in_turn else None
+            session.open_requests += 1
+            call.after_answer(session.request_answered)
 
-            def run_request(session: "SessionCore", params: Any) -> Awaitable[Any]:
-                return request.run(lambda: run(session, params))
+            async def work() -> Any:
+                with logged_failures("the workspace"):
+                    return await run(session, params)
 
-            return _count_request(session, run_request, params)
+            return work() if request is None else request.serve(call, work)
 
         self._add_request(name, serve, self._lane)
 
@@ -233,15 +249,6 @@ class AgentRequestRoutes:
         if sessions and all(session.turn_requests.stopped for session in sessions):
             raise RequestCancelled("not done: the turn was stopped")
         return serve()
-
-
-async def _count_request(session: "SessionCore", run: WorkspaceMethod, params: Any) -> Any:
-    session.open_requests += 1
-    try:
-        with logged_failures("the workspace"):
-            return await run(session, params)
-    finally:
-        session.open_requests -= 1
 
 
 def _require_method(method: Method | None) -> Method:
@@ -335,6 +342,16 @@ class SessionWorkspace:
         workspace, self._workspace = self._workspace, None
         if workspace is not None:
             await workspace.aclose()
+
+
+def read_text_file_now(session: WorkspaceOwner, params: ReadTextFileRequest) -> ReadTextFileResponse | None:
+    """`fs/read_text_file` without waiting. None unless the workspace is the default one and can do that."""
+    with logged_failures("the workspace"):
+        workspace = session.workspace.use()
+        if type(workspace) is not LocalWorkspace or type(workspace.files) is not TextFiles:
+            return None
+        text = workspace.files.read_now(params.path, _or_none(params.line), _or_none(params.limit))
+    return None if text is None else ReadTextFileResponse(text)
 
 
 async def read_text_file(session: WorkspaceOwner, params: ReadTextFileRequest) -> ReadTextFileResponse:

@@ -181,6 +181,10 @@ class SessionCore:
             return self.parent.roots.child(None, None)
         return self.parent.roots.child(announced.cwd, announced.additional_directories)
 
+    def request_answered(self) -> None:
+        """Count a request of the agent as answered."""
+        self.open_requests -= 1
+
     def uses_server(self, server_id: str) -> bool:
         """Whether the session was opened with this MCP server of the client."""
         return any(

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from accord.client.client_options import ignore_failure
 from accord.clock import OwnedTasks
 from accord.errors import RequestCancelled
+from accord.wire.calls import IncomingCall
 from accord.workspace.roots import CURRENT_STOP, StopSignal
 
 T = TypeVar("T")
@@ -28,22 +29,32 @@ class TurnRequest:
         self._owner = owner
         self._changes = changes
         self._signal = StopSignal()
-        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_stop: Callable[[], object] | None = None
+
+    def serve(self, call: IncomingCall, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """Serve the request in the task of its call. When it is stopped, the call is answered at once."""
+        self._on_stop = lambda: call.stop(call, RequestCancelled(_STOPPED))
+        call.after_answer(lambda: self._owner.forget(self))
+        return self._work(work)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Serve the request. Raises RequestCancelled at once when it is stopped, and cancels the work.
+        """Serve the request in a task. Raises RequestCancelled at once when it is stopped.
 
         A change that was done before the stop is reported, so that the agent can end its command.
         """
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_stop = lambda: stopped.done() or stopped.set_result(None)
+        if self._signal.is_set():
+            self._on_stop()
         task = self._owner.tasks.start(self._work(work))
         try:
             try:
-                await asyncio.wait((task, self._stopped), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                if not self._stopped.done():
+                if not stopped.done():
                     raise
                 # The agent has seen `session/cancel` and withdraws its request; it still gets the answer.
-            if task.cancelled() or (self._stopped.done() and not (self._changes and task.done())):
+            if task.cancelled() or (stopped.done() and not (self._changes and task.done())):
                 raise RequestCancelled(_STOPPED)
             return task.result()
         finally:
@@ -51,7 +62,7 @@ class TurnRequest:
             self._owner.forget(self)
 
     async def _work(self, work: Callable[[], Awaitable[T]]) -> T:
-        if self._stopped.done():
+        if self._signal.is_set():
             raise RequestCancelled(_STOPPED)
         CURRENT_STOP.set(self._signal)
         return await work()
@@ -64,8 +75,8 @@ class TurnRequest:
     def stop(self) -> None:
         """Stop it. When this returns, nothing more is written or started for it."""
         self._signal.set()
-        if not self._stopped.done():
-            self._stopped.set_result(None)
+        if self._on_stop is not None:
+            self._on_stop()
 
 
 class TurnRequests:
@@ -107,11 +118,15 @@ class TurnRequests:
         `changes`: it writes a file or starts a command. `permission`: it asks whether the agent may do
         something itself.
         """
-        if self.refuses(acts=changes or permission):
-            raise RequestCancelled(_STOPPED)
+        self.check(acts=changes or permission)
         request = TurnRequest(self, changes)
         self._open.add(request)
         return request
+
+    def check(self, *, acts: bool = False) -> None:
+        """Raise RequestCancelled for a request that is refused now."""
+        if self.refuses(acts=acts):
+            raise RequestCancelled(_STOPPED)
 
     def forget(self, request: TurnRequest) -> None:
         """Remove a request that was answered."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol
 
 from msgspec import Raw, Struct
 
+from accord.errors import RpcError
 from accord.wire.envelope import FaultKind, RequestId
 from accord.wire.transport import Transport
 
@@ -16,7 +17,7 @@ from accord.wire.transport import Transport
 class IncomingCall:
     """One incoming request until its response is sent."""
 
-    __slots__ = ("_after", "cancelled", "id", "method", "size", "started", "task")
+    __slots__ = ("_after", "cancelled", "id", "method", "size", "started", "stop", "stop_error", "task")
 
     def __init__(self, id: RequestId, method: str, size: int) -> None:
         self.id: RequestId = id
@@ -25,6 +26,9 @@ class IncomingCall:
         self.started: bool = False
         self.cancelled: bool = False
         self.task: asyncio.Task[None] | None = None
+        self.stop: Callable[[IncomingCall, RpcError], None]
+        """Set by the dispatcher: cancels the handler and answers with an error, whatever the handler does."""
+        self.stop_error: RpcError | None = None
         self._after: list[Callable[[], None]] = []
 
     def after_answer(self, callback: Callable[[], None]) -> None:

@@ -69,6 +69,7 @@ class RequestDispatcher:
         """Handle a request now, or after what its session has unfinished."""
         self._calls[call.id] = call
         self._unanswered.add(call)
+        call.stop = self.stop
         if self._aborted:
             call.cancelled = True
         key = route.key(params)
@@ -94,6 +95,15 @@ class RequestDispatcher:
             return
         if call is not None:
             self._cancel_call(call)
+
+    def stop(self, call: IncomingCall, error: RpcError) -> None:
+        """Cancel the handler of a request, and answer with an error in the next iteration of the event loop.
+
+        The handler cannot change or delay the answer.
+        """
+        call.stop_error = error
+        self._tasks.loop.call_soon(self._send_answer, call, b"")
+        self._cancel_call(call)
 
     async def finish(self) -> None:
         """Wait for the running requests; cancel those that take too long."""
@@ -173,6 +183,10 @@ class RequestDispatcher:
         return encode_failure(call.id, to_rpc_error(error))
 
     def _send_answer(self, call: IncomingCall, frame: bytes) -> None:
+        if call.stop_error is not None:
+            if call not in self._unanswered:
+                return
+            frame = encode_failure(call.id, call.stop_error)
         if self._calls.get(call.id) is call:
             del self._calls[call.id]
         self._unanswered.discard(call)

@@ -1,9 +1,9 @@
 """Reads and writes file descriptors without blocking, on the event loop.
 
-Reads take at most 64 KiB. The first frame of a loop iteration is written at once, so that a response does not
-wait; all later frames of that iteration leave in one write. Bytes that the descriptor does not accept stay
-queued, and senders can wait for them. `pipe_threads.py` implements the same contracts for descriptors that
-the event loop cannot watch.
+Reads take at most 64 KiB. A frame is written at once, so that a response does not wait. Frames that follow
+within microseconds leave in one write at the end of the loop iteration. Bytes that the descriptor does not
+accept stay queued, and senders can wait for them. `pipe_threads.py` implements the same contracts for
+descriptors that the event loop cannot watch.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -13,6 +13,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Final, Protocol
 
 READ_SIZE: Final = 64 * 1024
@@ -23,6 +24,9 @@ HIGH_WATER: Final = 256 * 1024
 
 _MAX_JOINED: Final = 64 * 1024
 """Flush early once this many bytes are queued. Longer frames are written without copying."""
+_JOIN_SECONDS: Final = 20e-6
+"""A frame that follows another so soon is queued. Later ones are not, so that a call in sequence needs no
+further loop iteration."""
 _MAX_BUFFERS: Final = 64
 """How many buffers one writev gets."""
 
@@ -205,7 +209,8 @@ class LoopWriter:
         self._queued_frames: list[bytes] = []  # whole frames, not joined yet
         self._queued_bytes = 0
         self._buffers: deque[bytes | memoryview] = deque()  # joined frames, partly written
-        self._must_queue = True  # until the end of this loop iteration, or until the descriptor is writable
+        self._direct_from = float("inf")  # the monotonic time from which a frame is written at once
+        self._flush_scheduled = False
         self._awaiting_writable = False
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
@@ -213,6 +218,7 @@ class LoopWriter:
         self._loop = asyncio.get_running_loop()
         os.set_blocking(self._fd, False)
         self._iteration_ended()
+        self._direct_from = 0.0
 
     @property
     def unsent(self) -> int:
@@ -227,14 +233,18 @@ class LoopWriter:
             return
         size = len(frame) + 1
         backlog.size += size
-        if self._must_queue or self._loop is None:
+        if self._queued_frames or self._buffers or (now := monotonic()) < self._direct_from:
             self._queued_frames.append(frame)
             self._queued_bytes += size
-            if self._queued_bytes >= _MAX_JOINED and not self._awaiting_writable and self._loop is not None:
+            if self._loop is None or self._awaiting_writable:
+                return
+            if self._queued_bytes >= _MAX_JOINED:
                 self._flush()
+            elif not self._flush_scheduled:
+                self._flush_scheduled = True
+                self._loop.call_soon(self._iteration_ended)
             return
-        self._must_queue = True
-        self._loop.call_soon(self._iteration_ended)
+        self._direct_from = now + _JOIN_SECONDS
         if size > _MAX_JOINED:
             self._queued_frames.append(frame)
             self._flush()
@@ -263,10 +273,9 @@ class LoopWriter:
         _close_descriptor(self._fd, self._was_blocking)
 
     def _iteration_ended(self) -> None:
-        if not self._awaiting_writable:
-            self._must_queue = False
-            if self._queued_frames:
-                self._flush()
+        self._flush_scheduled = False
+        if self._queued_frames and not self._awaiting_writable:
+            self._flush()
 
     def _flush(self) -> None:
         while self._queued_frames or self._buffers:
@@ -285,7 +294,6 @@ class LoopWriter:
             self._remove_written(count)
         if self._awaiting_writable and not self._backlog.closed:
             self._awaiting_writable = False
-            self._must_queue = False
             if self._loop is not None:
                 self._loop.remove_writer(self._fd)
 
@@ -322,7 +330,6 @@ class LoopWriter:
     def _wait_until_writable(self) -> None:
         if not self._awaiting_writable and self._loop is not None:
             self._awaiting_writable = True
-            self._must_queue = True
             self._loop.add_writer(self._fd, self._flush)
 
     def _fail(self, error: OSError) -> None:

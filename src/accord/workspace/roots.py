@@ -2,9 +2,9 @@
 
 Also open folders and the atomic file writer.
 
-`Roots.resolve` follows links and refuses a path outside the roots. `Roots.with_parent_folder` does the same,
-then opens folder by folder without following links, so that a link created after the check cannot lead
-outside.
+`Roots.resolve` follows links and refuses a path outside the roots. `Roots.with_parent_folder` opens folder by
+folder without following links, so that a link created after the check cannot lead outside. A path with links
+is resolved first.
 
 The roots do not restrict hard links to files elsewhere, nor what a started command does.
 """
@@ -43,26 +43,34 @@ class Folder:
     without folder descriptors (Windows) use full paths, without that guarantee.
     """
 
-    def __init__(self, path: Path, within: "Folder | None" = None) -> None:
+    def __init__(self, path: "AnyPath", within: "Folder | None" = None) -> None:
         """Open `path`, which must be a folder and not a link. `within` is its parent, already open."""
-        self.path: Path = path
+        self._path: str = os.fspath(path)
         self._descriptor: int | None = None
         if _HAS_FOLDER_DESCRIPTORS:
-            name, parent = (path, None) if within is None else (path.name, within._descriptor)
-            self._descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+            name = path if within is None else os.path.basename(path)
+            self._descriptor = os.open(
+                name, _FOLDER_FLAGS, dir_fd=None if within is None else within._descriptor
+            )
         elif not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path)
+
+    @property
+    def path(self) -> Path:
+        """Where the folder is."""
+        return Path(self._path)
 
     def open_folder(self, name: str, *, create: "StopSignal | None" = None) -> "Folder":
         """Open a folder inside this one. With `create`, create it if it is missing, unless that is set."""
+        path = os.path.join(self._path, name)
         try:
-            return Folder(self.path / name, self)
+            return Folder(path, self)
         except FileNotFoundError:
             if create is None:
                 raise
         with create.step(), suppress(FileExistsError):
             os.mkdir(self._name_or_path(name), dir_fd=self._descriptor)
-        return Folder(self.path / name, self)
+        return Folder(path, self)
 
     def stat(self, name: str) -> os.stat_result:
         """Return the status of a name; of a link, not of its target."""
@@ -136,7 +144,7 @@ class Folder:
             os.close(descriptor)
 
     def _name_or_path(self, name: str) -> str:
-        return name if _HAS_FOLDER_DESCRIPTORS else str(self.path / name)
+        return name if _HAS_FOLDER_DESCRIPTORS else os.path.join(self._path, name)
 
     def __enter__(self) -> Self:
         return self
@@ -165,6 +173,8 @@ _MAX_NAME_BYTES: Final = 255
 _MAX_PATH_BYTES: Final = 4096
 # How often a path is resolved again when its folders change meanwhile.
 _ATTEMPTS: Final = 8
+_RESOLVED_AGAIN: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""Opening a path fails with one of these if it has links, or if it is too long to be resolved."""
 
 
 class OutsideRoots(InvalidParams):
@@ -178,6 +188,7 @@ class Roots:
         self.cwd: Path = _real_path(cwd)
         self.additional: tuple[Path, ...] = tuple(_real_path(folder) for folder in additional)
         self.folders: tuple[Path, ...] = tuple(dict.fromkeys((self.cwd, *self.additional)))
+        self._outermost_first = sorted(map(str, self.folders), key=len)
 
     def child(self, cwd: AnyPath | None = None, additional: Sequence[AnyPath] | None = None) -> "Roots":
         """Return the roots of a child session.
@@ -208,26 +219,44 @@ class Roots:
         With `create`, missing folders are created while the signal is not set. If a folder of the path or
         the name itself (`action` raises ELOOP) has become a link, the path is resolved again. Raises OSError.
         """
-        if os.fspath(path).endswith(("/", os.sep)):
+        text = os.fspath(path)
+        if text.endswith(("/", os.sep)):
             raise InvalidParams(f"{quote_value(path)} names a folder, not a file")
+        # Most paths have no links and need not be resolved: a link is found when it is opened.
+        place = self._place(text) if _HAS_FOLDER_DESCRIPTORS and text.isascii() else None
         for attempt in range(_ATTEMPTS):
-            target = self.resolve(path)
-            if target in self.folders:
+            if place is None:
+                text = str(self.resolve(path))
+                place = self._place(text)
+            if place is None or text in self._outermost_first:
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            root, folders, name = place
             try:
-                with self._open(target.parent, create) as folder:
-                    return action(folder, target.name)
+                with self._open(root, folders, create) as folder:
+                    return action(folder, name)
             except OSError as error:
-                if error.errno not in (errno.ELOOP, errno.ENOTDIR) or attempt == _ATTEMPTS - 1:
+                if error.errno not in _RESOLVED_AGAIN or attempt == _ATTEMPTS - 1:
                     raise
+                place = None
         raise AssertionError("the last attempt returns or raises")
 
-    def _open(self, target: Path, create: "StopSignal | None") -> Folder:
-        """Open the folder `target`, starting at the outermost root that contains it."""
-        containing = [root for root in self.folders if target.is_relative_to(root)]
-        root = min(containing, key=lambda root: len(root.parts))
+    def _place(self, path: str) -> tuple[str, list[str], str] | None:
+        """Split a path into the outermost root that contains it, folders and name.
+
+        None for a path outside the roots, and for one that is not in its simplest form.
+        """
+        for root in self._outermost_first:
+            below = path.removeprefix(root if root.endswith(os.sep) else root + os.sep)
+            if len(below) < len(path):
+                *folders, name = names = below.split(os.sep)
+                simple = not ("" in names or "." in names or ".." in names or "\0" in below)
+                return (root, folders, name) if simple else None
+        return None
+
+    @staticmethod
+    def _open(root: str, folders: list[str], create: "StopSignal | None") -> Folder:
         folder = Folder(root)
-        for name in target.relative_to(root).parts:
+        for name in folders:
             with folder:
                 folder = folder.open_folder(name, create=create)
         return folder

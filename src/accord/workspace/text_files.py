@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -26,6 +27,8 @@ from accord.workspace.roots import (
 )
 
 _CHUNK: Final = 256 * 1024
+_FAST_READ: Final = 0.005
+"""For at most so many seconds a read may block the event loop."""
 
 
 class TextTooLong(Exception):
@@ -103,6 +106,10 @@ class PathQueue:
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
+    def uses(self, path: str) -> bool:
+        """Return whether a call on this path has not ended."""
+        return path in self._locks
+
     @asynccontextmanager
     async def slot(self, path: str) -> "AsyncGenerator[PathSlot]":
         """Wait for earlier calls on this path. Later calls wait for this one."""
@@ -150,6 +157,7 @@ class PathSlot:
         self._running.add_done_callback(finished)
 
 
+_NO_STOP: Final = StopSignal()  # never set
 DEFAULT_MAX_BYTES: Final = 50 * 1024 * 1024
 # Errors that the caller can fix. All others are errors of this machine.
 _CALLER_ERRORS: Final = frozenset(
@@ -201,6 +209,7 @@ class TextFiles:
         self._missing_is_empty = missing_is_empty
         self._check_write = check_write
         self._queue = PathQueue()
+        self._fast_folder: str | None = None  # where the last read was fast
 
     async def read_text(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, or `limit` lines from `line` on (the first is 1, 0 means 1, "" after the
@@ -208,14 +217,32 @@ class TextFiles:
 
         Raises OutsideRoots, NotFound, or InvalidParams if the file is unreadable, too large or not UTF-8.
         """
-        check_count("line", line)
-        check_count("limit", limit)
+        text = self.read_now(path, line, limit)
+        if text is not None:
+            return text
         async with self._queue.slot(str(path)) as slot:
             if self._buffers is not None:
                 text = self._buffers.read(await slot.run(lambda _: self.roots.resolve(path)))
                 if text is not None:
                     return lines_of(text, line, limit)
-            return await slot.run(lambda stop: self._read(path, line, limit, stop))
+            text = await slot.run(lambda stop: self._read(path, line, limit, stop))
+            assert text is not None, "only an inline read returns None"
+            return text
+
+    def read_now(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str | None:
+        """Do the same on the event loop, without a thread. None if that could take long.
+
+        A small file is read so if the last read in its folder was fast and no other call uses the path.
+        """
+        check_count("line", line)
+        check_count("limit", limit)
+        if os.path.dirname(path) != self._fast_folder or self._queue.uses(str(path)):
+            return None
+        if self._buffers is not None:
+            text = self._buffers.read(self.roots.resolve(path))
+            if text is not None:
+                return lines_of(text, line, limit)
+        return self._read(path, line, limit, CURRENT_STOP.get() or _NO_STOP, inline=True)
 
     async def write_text(self, path: AnyPath, content: str) -> None:
         """Replace the whole text of a file. Creates missing folders.
@@ -233,7 +260,11 @@ class TextFiles:
                     return
             await slot.run(lambda stop: self._write(path, data, stop))
 
-    def _read(self, path: AnyPath, line: int | None, limit: int | None, stop: StopSignal) -> str:
+    def _read(
+        self, path: AnyPath, line: int | None, limit: int | None, stop: StopSignal, *, inline: bool = False
+    ) -> str | None:
+        """Read a file. `inline`: on the event loop; a large file is left alone and gives None."""
+        began = perf_counter()
         try:
             descriptor = self.roots.with_parent_folder(path, Folder.open_file)
         except FileNotFoundError:
@@ -243,7 +274,10 @@ class TextFiles:
         except OSError as error:
             raise _disk_error("read", path, error) from None
         try:
-            if line is None and limit is None and os.fstat(descriptor).st_size > self._max_bytes:
+            size = os.fstat(descriptor).st_size
+            if inline and size > _CHUNK:
+                return None
+            if line is None and limit is None and size > self._max_bytes:
                 raise TextTooLong
             data = read_lines(descriptor, line, limit, self._max_bytes, stop)
             return data.decode()
@@ -261,6 +295,8 @@ class TextFiles:
             raise _disk_error("read", path, error) from None
         finally:
             os.close(descriptor)
+            is_fast = perf_counter() - began < _FAST_READ
+            self._fast_folder = os.path.dirname(path) if is_fast else None
 
     def _write(self, path: AnyPath, data: bytes, stop: StopSignal) -> None:
         def write(folder: Folder, name: str) -> None:
