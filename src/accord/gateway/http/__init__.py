@@ -3,7 +3,7 @@ files.
 
 From the socket inwards: `http_server` detects the protocol; `http1`, `http2` and `websocket_server` speak
 it; `http_routes` passes a request to its endpoint (`acp_endpoint`, the API or the page);
-`resumable_connection` and `frame_stream` number and keep the frames for a client.
+`resumable_connection` numbers and keeps the frames for a client.
 """
 
 from accord.gateway.http.http_server import HttpServer, serve_http

@@ -14,7 +14,6 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
-from accord.gateway.http.frame_stream import FrameStream
 from accord.gateway.http.http_exchange import (
     Headers,
     HttpExchange,
@@ -26,6 +25,7 @@ from accord.gateway.http.http_exchange import (
 from accord.gateway.http.resumable_connection import (
     NORMAL,
     POLICY,
+    FrameStream,
     HttpStreamConnection,
     WebSocketClientConnection,
 )
