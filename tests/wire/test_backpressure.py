@@ -101,7 +101,7 @@ async def test_below_the_bound_responses_arrive_while_a_handler_is_slow() -> Non
 
 async def test_a_call_made_during_a_large_backlog_gets_its_response() -> None:
     connection, wire = connected(limits=make_limits(inbound=1000))
-    connection.hold(3500)  # a single message may exceed the bound by far
+    connection.pressure.hold(3500)  # a single message may exceed the bound by far
     assert wire.paused
     pending = asyncio.create_task(connection.request("ask", {}, read=bytes))
     await settle()
@@ -112,26 +112,26 @@ async def test_a_call_made_during_a_large_backlog_gets_its_response() -> None:
 
 async def test_held_bytes_count_until_they_are_released() -> None:
     connection, wire = connected(limits=make_limits(inbound=1000))
-    connection.hold(900)
+    connection.pressure.hold(900)
     assert not wire.paused
-    connection.hold(200)
+    connection.pressure.hold(200)
     assert wire.paused
-    connection.release(700)
+    connection.pressure.release(700)
     assert not wire.paused
-    connection.release(400)
+    connection.pressure.release(400)
     await connection.aclose()
 
 
 async def test_reading_continues_while_a_caller_waits_for_a_response() -> None:
     connection, wire = connected(limits=make_limits(inbound=1000))
-    connection.hold(1500)
+    connection.pressure.hold(1500)
     assert wire.paused
     pending = asyncio.create_task(connection.request("ask", {}, read=lambda raw: bytes(raw)))
     await settle()
     assert not wire.paused
     wire.deliver(b'{"jsonrpc":"2.0","id":1,"result":7}')
     assert await pending == b"7"
-    connection.hold(1)
+    connection.pressure.hold(1)
     assert wire.paused
     await connection.aclose()
 
@@ -142,9 +142,9 @@ async def test_a_streaming_call_does_not_lift_the_bound() -> None:
         connection.request("prompt", {}, read=lambda raw: bytes(raw), streaming=True)
     )
     await settle()
-    connection.hold(1500)
+    connection.pressure.hold(1500)
     assert wire.paused
-    connection.release(1500)
+    connection.pressure.release(1500)
     wire.deliver(b'{"jsonrpc":"2.0","id":1,"result":7}')
     await pending
     await connection.aclose()

@@ -160,7 +160,7 @@ class InitializedConnection:
                 self.options.clock,
                 seconds,
                 activity=lambda: self.rpc.reads,
-                suspended=lambda: self.rpc.paused or suspended(),
+                suspended=lambda: self.rpc.pressure.paused or suspended(),
             )
         )
 

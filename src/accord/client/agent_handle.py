@@ -122,7 +122,7 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
             on_end=self._connection_ended,
         )
         connection = InitializedConnection(transport, setup, handshake)
-        self.sessions.unread.attach(connection.rpc)
+        self.sessions.unread.attach(connection.rpc.pressure)
         return connection
 
     def _initialize(self, connection: InitializedConnection) -> Awaitable[InitializeResponse]:

@@ -25,10 +25,8 @@ _KEPT_BYTES: Final = 1024 * 1024
 class UnreadReceiver(Protocol):
     """The part of a connection that counts unread bytes."""
 
-    @property
-    def frame_size(self) -> int:
-        """The size of the message that is being handled."""
-        ...
+    frame_size: int
+    """The size of the message that is being handled."""
 
     def hold(self, size: int) -> None:
         """Count bytes as unread."""
@@ -72,40 +70,33 @@ class EventQueue(Generic[E]):
     A closed queue still yields what it holds.
     """
 
-    __slots__ = ("_closed", "_counter", "_events", "_reported", "_unread", "_waiter")
+    __slots__ = ("_closed", "_counter", "_waiter", "events", "reported", "unread")
 
     def __init__(self, counter: UnreadCounter) -> None:
         self._counter = counter
-        self._events: deque[tuple[E, int]] = deque()
-        self._unread = 0
-        self._reported = 0
+        self.events: deque[tuple[E, int]] = deque()
+        """The events with their sizes; `EventStream` takes them out."""
+        self.unread: int = 0
+        """The number of bytes in the queue."""
+        self.reported: int = 0
+        """How many of them the connection knows."""
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
-
-    @property
-    def unread(self) -> int:
-        """The number of bytes in the queue."""
-        return self._unread
-
-    @property
-    def has_events(self) -> bool:
-        """Whether `pop` can be called."""
-        return bool(self._events)
 
     def put(self, event: E, size: int) -> None:
         """Add an event of `size` bytes; does nothing once the queue is closed."""
         if self._closed:
             return
-        self._events.append((event, size))
-        self._unread = unread = self._unread + size
-        if unread - self._reported >= _REPORT_STEP:
-            self._report()
+        self.events.append((event, size))
+        self.unread = unread = self.unread + size
+        if unread - self.reported >= _REPORT_STEP:
+            self.report()
         if self._waiter is not None:
             self._wake()
 
     async def wait(self) -> bool:
         """Wait for an event; False once the queue is closed and empty."""
-        while not self._events:
+        while not self.events:
             if self._closed:
                 return False
             self._waiter = waiter = asyncio.get_running_loop().create_future()
@@ -115,14 +106,6 @@ class EventQueue(Generic[E]):
                 self._waiter = None
         return True
 
-    def pop(self) -> E:
-        """Remove and return the next event. The queue must not be empty."""
-        event, size = self._events.popleft()
-        self._unread = unread = self._unread - size
-        if self._reported - unread >= _REPORT_STEP:
-            self._report()
-        return event
-
     def close(self) -> None:
         """End the queue after the events that it holds."""
         self._closed = True
@@ -131,14 +114,15 @@ class EventQueue(Generic[E]):
     def discard(self) -> None:
         """Close the queue, discard unread events and release their back-pressure."""
         self._closed = True
-        self._events.clear()
-        self._unread = 0
-        self._report()
+        self.events.clear()
+        self.unread = 0
+        self.report()
         self._wake()
 
-    def _report(self) -> None:
-        difference = self._unread - self._reported
-        self._reported = self._unread
+    def report(self) -> None:
+        """Tell the connection how many bytes are unread."""
+        difference = self.unread - self.reported
+        self.reported = self.unread
         if difference > 0:
             self._counter.hold(difference)
         elif difference < 0:
@@ -182,16 +166,20 @@ class EventStream(Generic[E]):
     @property
     def has_events(self) -> bool:
         """Whether the next event is already there."""
-        return self._queue is not None and self._queue.has_events
+        return self._queue is not None and bool(self._queue.events)
 
     def __aiter__(self) -> "EventStream[E]":
         return self
 
     async def __anext__(self) -> E:
         queue = self._queue
-        if queue is None or not queue.has_events:
+        if queue is None or not queue.events:
             queue = await self._wait_for_event()
-        return queue.pop()
+        event, size = queue.events.popleft()
+        queue.unread = unread = queue.unread - size
+        if queue.reported - unread >= _REPORT_STEP:
+            queue.report()
+        return event
 
     async def aclose(self) -> None:
         """Leave the iteration."""

@@ -168,7 +168,7 @@ class PromptTurn:
             limit,
             expired,
             activity=lambda: rpc.reads,
-            suspended=lambda: rpc.paused or suspended(),
+            suspended=lambda: rpc.pressure.paused or suspended(),
         )
 
     def _silence_expired(self) -> None:

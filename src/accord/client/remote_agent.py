@@ -183,7 +183,7 @@ class RemoteAgent:
     @property
     def reading_paused(self) -> bool:
         """Whether the client reads nothing from the agent now, because too many events are unread."""
-        return self._handle.connection.rpc.paused
+        return self._handle.connection.rpc.pressure.paused
 
     def events(self) -> EventStream[AgentEvent]:
         """Iterate over new events of the agent itself, such as its end or a restart.

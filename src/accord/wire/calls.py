@@ -53,7 +53,7 @@ class Route(Struct, frozen=True):
     of it; it handles a notification from its parameters alone. `read` decodes the parameters, `key` returns
     the session they belong to. An `urgent` notification overtakes slow handlers of its session, but no
     earlier request that has not started. `read_frame` decodes a whole line of a very frequent notification in
-    one pass, or returns None to use the normal path.
+    one pass, or returns None to use the normal path; then `run` must be a plain function.
     """
 
     run: Callable[..., Any]
@@ -102,6 +102,8 @@ class BackPressure:
     def __init__(self, transport: Transport, limits: ConnectionLimits) -> None:
         self.awaited: int = 0
         """How many callers wait for a response itself, not for the notifications before it."""
+        self.frame_size: int = 0
+        """The size of the notification that is being handled."""
         self._transport = transport
         self._limits = limits
         self._unhandled = 0
@@ -110,7 +112,7 @@ class BackPressure:
 
     @property
     def paused(self) -> bool:
-        """Whether reading is paused."""
+        """Whether reading is paused; silence then says nothing about the peer."""
         return self._paused
 
     def hold(self, size: int) -> None:

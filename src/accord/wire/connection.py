@@ -128,14 +128,14 @@ class Connection:
         self._suspend_at = 0.0  # when `drain` suspends next, in seconds of the monotonic clock; 0: always
         self._lanes = Lanes()
         self._core = RpcCore[PendingCall[Any]](strict=strict, answer_invalid=answer_invalid)
-        self._pressure = BackPressure(transport, self._limits)
+        self.pressure: BackPressure = BackPressure(transport, self._limits)
         self._tasks = ConnectionTasks(clock, self._limits.grace)
         report_failure = partial(self._report, "failed")
         self._request_dispatcher = RequestDispatcher(
-            transport.send, self._lanes, self._tasks, self._pressure, report_failure
+            transport.send, self._lanes, self._tasks, self.pressure, report_failure
         )
         self._notification_dispatcher = NotificationDispatcher(
-            self._lanes, self._tasks, self._pressure, report_failure
+            self._lanes, self._tasks, self.pressure, report_failure
         )
         # The one notification that is decoded in a single pass, and how its lines begin.
         self._fast_route: tuple[bytes, Route | None] = (b"", None)
@@ -187,8 +187,8 @@ class Connection:
             self._core.close_call(id)
             raise unsendable_error(method, error) from None
         self._transport.send(frame)
-        self._pressure.awaited += not streaming
-        self._pressure.call_sent()
+        self.pressure.awaited += not streaming
+        self.pressure.call_sent()
         if handler is not None:
             handler.awaits_call()
         try:
@@ -200,7 +200,7 @@ class Connection:
                 self.notify(CANCEL_REQUEST, {"requestId": id})
             raise
         finally:
-            self._pressure.awaited -= not streaming
+            self.pressure.awaited -= not streaming
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON."""
@@ -209,11 +209,6 @@ class Connection:
         except ENCODE_ERRORS as error:
             raise unsendable_error(method, error) from None
         self._transport.send(frame)
-
-    @property
-    def frame_size(self) -> int:
-        """The size of the notification that is being handled."""
-        return self._notification_dispatcher.frame_size
 
     @property
     def unsent(self) -> int:
@@ -252,19 +247,6 @@ class Connection:
         if self.end is not None and not self.end.can_send:
             raise self.end.error(f"the message was not sent: {self.end.reason}")
 
-    @property
-    def paused(self) -> bool:
-        """Whether reading is paused; silence then says nothing about the peer."""
-        return self._pressure.paused
-
-    def hold(self, size: int) -> None:
-        """Count received bytes that the application has not read; at the limit, reading pauses."""
-        self._pressure.hold(size)
-
-    def release(self, size: int) -> None:
-        """Stop counting bytes that the application has read."""
-        self._pressure.release(size)
-
     # -- receiving --------------------------------------------------------------------------------
 
     def frames(self, frames: list[Frame]) -> None:
@@ -272,12 +254,21 @@ class Connection:
         self.reads += 1
         receive = self._core.receive
         prefix, fast_route = self._fast_route
+        busy = self._lanes.busy
         for frame in frames:
             if fast_route is not None and isinstance(frame, bytes) and frame.startswith(prefix):
                 assert fast_route.read_frame is not None
                 params = fast_route.read_frame(frame)
-                if params is not None:
+                if params is not None and busy:
                     self._notification_dispatcher.dispatch(fast_route, params, len(frame))
+                    continue
+                if params is not None:
+                    self.pressure.frame_size = len(frame)
+                    try:
+                        fast_route.run(params)
+                    except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+                        kind = type(error).__name__
+                        self._report("failed", f"a notification handler raised {kind}: {error}")
                     continue
             event = receive(frame)
             if isinstance(event, Envelope):
@@ -289,8 +280,8 @@ class Connection:
                 self._deliver(event.call, partial(event.call.set_response, event))
             else:
                 self._report_fault(event)
-        if self._pressure.pause_for_output():
-            self._tasks.run(self._pressure.drain())
+        if self.pressure.pause_for_output():
+            self._tasks.run(self.pressure.drain())
 
     def _handle_call(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method

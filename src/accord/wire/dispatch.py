@@ -207,8 +207,6 @@ class NotificationDispatcher:
     def __init__(
         self, lanes: Lanes, tasks: ConnectionTasks, pressure: BackPressure, report: Callable[[str], None]
     ) -> None:
-        self.frame_size: int = 0
-        """The size of the notification that is being handled."""
         self._lanes = lanes
         self._tasks = tasks
         self._pressure = pressure
@@ -233,7 +231,7 @@ class NotificationDispatcher:
 
     def _run_handler(self, route: Route, params: Any, size: int) -> None:
         """Run one handler. An asynchronous one blocks its lane until it is done."""
-        self.frame_size = size
+        self._pressure.frame_size = size
         try:
             result = route.run(params)
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
