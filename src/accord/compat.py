@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw
 
-from accord.errors import AccordError, ConnectionClosed, InternalError, InvalidParams, RpcError, UsageError
+from accord.errors import ConnectionClosed, InternalError, InvalidParams, RpcError, UsageError
 from accord.trace.tap import TappedTransport
 from accord.trace.trace_format import Side
 from accord.wire.calls import ConnectionReport, IncomingCall, Route
@@ -55,8 +55,11 @@ def install() -> None:
 def main(words: list[str]) -> None:
     """Run a Python program with the official SDK on Accord's connection."""
     if not words or words[0].startswith("-"):
-        raise UsageError("usage: python -m accord.compat PROGRAM.py [ARGUMENT ...]")
-    install()
+        sys.exit("accord.compat: usage: python -m accord.compat PROGRAM.py [ARGUMENT ...]")
+    try:
+        install()
+    except UsageError as error:
+        sys.exit(str(error))
     sys.argv = words
     runpy.run_path(words[0], run_name="__main__")
 
@@ -435,7 +438,4 @@ class MessageTransport(_TaskTransport):
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except AccordError as fault:
-        sys.exit(f"accord.compat: {fault}")
+    main(sys.argv[1:])
