@@ -1,14 +1,15 @@
 """What the fixtures of agents and clients share: folders, script, timeouts and the notes of one case."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from msgspec import Struct
 
 from accord.check.check_script import ScriptT
 from accord.check.checked_connection import CheckTimeouts
-from accord.check.findings import RuleNotes
+from accord.check.findings import HasEvidence, RuleId, RuleNotes
 from accord.clock import SYSTEM_CLOCK, Clock
 
 
@@ -21,6 +22,20 @@ class ProgramTraits(Struct, frozen=True):
     """Whether a client prints the agent's text."""
     exits_after_turn: bool = False
     """Whether a client exits at the end of the turn."""
+
+
+class NoteFunction(Protocol):
+    """Adds a note about a rule, with what shows it."""
+
+    def __call__(self, rule: RuleId, reason: str, *shown: HasEvidence) -> None: ...
+
+
+class JudgeFunction(Protocol):
+    """Notes a pass or a failure, each with its reason; returns `passed`."""
+
+    def __call__(
+        self, rule: RuleId, passed: bool, pass_reason: str, fail_reason: str, *shown: HasEvidence
+    ) -> bool: ...
 
 
 class CheckFixture(ABC, Generic[ScriptT]):
@@ -41,12 +56,12 @@ class CheckFixture(ABC, Generic[ScriptT]):
         self.notes = notes
         self.timeouts = timeouts
         self.clock = clock
-        self.judge = notes.judge
-        self.add_pass = notes.add_pass
-        self.add_fail = notes.add_fail
-        self.add_unjudged = notes.add_unjudged
-        self.add_not_shown = notes.add_not_shown
-        self.add_skipped_part = notes.add_skipped_part
+        self.judge: JudgeFunction = notes.judge
+        self.add_pass: NoteFunction = notes.add_pass
+        self.add_fail: NoteFunction = notes.add_fail
+        self.add_unjudged: NoteFunction = notes.add_unjudged
+        self.add_not_shown: Callable[[RuleId, str], None] = notes.add_not_shown
+        self.add_skipped_part: Callable[[RuleId, str], None] = notes.add_skipped_part
         self.root: Path = root.resolve()
         self.folder: Path = self.root / "project"
         self.home: Path = self.root / "home"

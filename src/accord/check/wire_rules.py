@@ -30,7 +30,7 @@ class ConnectionRecord:
         """The client capabilities as sent (any value), or `ABSENT`."""
         self.initialize_result = initialize_result
         """The result of `initialize`."""
-        self.judge = MessageJudge(self.side, passes=True)
+        self.judge: MessageJudge = MessageJudge(self.side, passes=True)
 
     @cached_property
     def sent(self) -> list[WireLine]:

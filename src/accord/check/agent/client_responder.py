@@ -6,7 +6,7 @@ Files are real files in the folder of the case. Terminals are simulated: no comm
 from pathlib import Path
 from typing import Any, Final, cast
 
-from accord.check.checked_connection import Reply, Responder, error_reply, result_reply
+from accord.check.checked_connection import Handler, Reply, Responder, error_reply, result_reply
 from accord.check.mcp_server_program import mcp_result
 from accord.trace.trace_steps import at, listed
 from accord.trace.wire_line import WireLine
@@ -75,7 +75,7 @@ class ClientResponder(Responder):
         self._terminals: dict[str, _Terminal] = {}
         self.pending_waits: list[tuple[WireLine, _Terminal]] = []
         """Pending `terminal/wait_for_exit` requests with their terminals."""
-        self.handlers = {
+        self.handlers: dict[str, Handler] = {
             "session/request_permission": allow,
             "fs/read_text_file": self._read,
             "fs/write_text_file": self._write,

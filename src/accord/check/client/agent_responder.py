@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import Any, Final
 
-from accord.check.checked_connection import Reply, Responder, remove_capabilities, result_reply
+from accord.check.checked_connection import Handler, Reply, Responder, remove_capabilities, result_reply
 from accord.check.findings import RuleId
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import WireLine
@@ -75,7 +75,7 @@ class AgentResponder(Responder):
         self.ignores_eof = False
         """Whether the agent keeps running when its input is closed."""
         self.options: list[dict[str, Any]] = deepcopy(OPTIONS)
-        self.handlers = {
+        self.handlers: dict[str, Handler] = {
             "initialize": lambda _: result_reply(self.initialize_result),
             "session/new": lambda _: result_reply({"sessionId": self.session, **self.session_result}),
             "session/load": self._reopen,
