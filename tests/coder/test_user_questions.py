@@ -150,9 +150,17 @@ async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> N
         assert await answers_read(client, id) == ["red"]
 
 
-@pytest.mark.parametrize("meta", [{AGENTAO_ASK_USER: False}, {"extensions": {AGENTAO_ASK_USER: False}}])
-async def test_client_that_disables_the_extension_is_not_asked(meta: dict[str, Any]) -> None:
-    async with connected_client(asking_agent(WHICH), capabilities={"_meta": meta}) as client:
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"clientCapabilities": {"_meta": {AGENTAO_ASK_USER: False}}},
+        {"clientCapabilities": {"_meta": {"extensions": {AGENTAO_ASK_USER: False}}}},
+        {"clientInfo": {"name": "editor", "version": "1", "_meta": {AGENTAO_ASK_USER: False}}},
+    ],
+)
+async def test_client_that_disables_the_extension_is_not_asked(members: dict[str, Any]) -> None:
+    async with connected_client(asking_agent(WHICH), initialize=False) as client:
+        await client.call("initialize", {"protocolVersion": 1, **members})
         assert await answers_read(client, client.prompt(await client.new_session())) == [None]
     assert AGENTAO_ASK_USER not in client.methods()
 

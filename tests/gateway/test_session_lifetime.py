@@ -313,6 +313,15 @@ async def test_an_idle_agent_is_stopped_and_restarted_when_needed(audit: AuditLo
         assert (await client.answer_to(turn))["result"]["stopReason"] == "end_turn"
 
 
+async def test_a_closed_gateway_starts_no_agent_again(audit: AuditLog, tmp_path: Path) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client = await harness.client()
+        await harness.gateway.aclose()
+        error = await client.error("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        assert "cannot start hand: the gateway is stopping" in error["message"]
+        assert len(harness.agents) == 1
+
+
 async def test_the_session_limit_is_reported_and_freed_by_close(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit, limits=GatewayLimits(sessions=1)) as harness:
         client = await harness.client()

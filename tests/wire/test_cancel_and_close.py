@@ -8,6 +8,9 @@ from tests.wire.connection_pair import ConnectionPair, make_limits
 
 from accord.errors import ConnectionClosed, RequestCancelled, UsageError
 from accord.testing.fake_clock import FakeClock
+from accord.testing.raw_peer import RawPeer
+from accord.wire.connection import Connection
+from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import TransportEnd
 
 
@@ -238,6 +241,13 @@ async def test_a_request_that_arrives_while_closing_never_starts() -> None:
     pair.peer.ask("busy")
     await pair.connection.aclose()
     assert busy.started == 0
+
+
+async def test_a_connection_can_be_closed_before_it_was_started() -> None:
+    ours, theirs = memory_pair()
+    peer = RawPeer(theirs)
+    await Connection(ours, requests={}, notifications={}).aclose()
+    await peer.wait_end()
 
 
 async def test_a_handler_may_close_its_own_connection() -> None:
