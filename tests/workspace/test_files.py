@@ -365,3 +365,51 @@ async def test_the_buffer_of_an_outside_file_is_not_available(roots: Roots, outs
     with pytest.raises(OutsideRoots):
         await files.write_text(outside / "secret.txt", "mine")
     assert editor.text == SECRET
+
+
+async def fast_files(folder: Path) -> TextFiles:
+    """Files whose last read in this folder was fast, so that small files are read without a thread."""
+    files = TextFiles(Roots(folder))
+    (folder / "first.txt").write_text("one\ntwo\n")
+    while files.read_now(folder / "first.txt") is None:
+        await files.read_text(folder / "first.txt")
+    return files
+
+
+async def test_a_small_file_is_read_without_a_thread_after_a_fast_read(tmp_path: Path) -> None:
+    files = await fast_files(tmp_path)
+    assert files.read_now(tmp_path / "first.txt", line=2) == "two\n"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("a")
+    assert files.read_now(tmp_path / "other" / "a.txt") is None, "nothing is known about this folder"
+
+
+async def test_a_large_file_is_left_to_a_thread(tmp_path: Path) -> None:
+    files = await fast_files(tmp_path)
+    text = "x" * (256 * 1024 + 1)
+    (tmp_path / "large.txt").write_text(text)
+    assert files.read_now(tmp_path / "large.txt") is None
+    assert await files.read_text(tmp_path / "large.txt") == text
+
+
+async def test_a_read_without_a_thread_keeps_to_the_roots_and_to_regular_files(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    files = await fast_files(root)
+    (root / "link.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(OutsideRoots):
+        files.read_now(root / "link.txt")
+    files = await fast_files(root)
+    os.mkfifo(root / "pipe")
+    with pytest.raises(InvalidParams):
+        files.read_now(root / "pipe")
+
+
+async def test_a_read_waits_for_an_earlier_write_of_the_file(tmp_path: Path) -> None:
+    files = await fast_files(tmp_path)
+    write = asyncio.ensure_future(files.write_text(tmp_path / "first.txt", "new"))
+    await asyncio.sleep(0)
+    assert files.read_now(tmp_path / "first.txt") is None
+    assert await files.read_text(tmp_path / "first.txt") == "new"
+    await write
