@@ -125,7 +125,7 @@ def test_reports_as_json_junit_and_html(
     assert sum(int(suite.get("failures", "0")) for suite in suites) == 1
     assert [
         case.get("name", "").split()[0] for suite in suites for case in suite.findall("testcase[failure]")
-    ] == [kind.rule]
+    ] == [kind.slug]
     html = page.read_text()
     assert html.startswith("<!doctype html>")
     assert '<details class="fail">' in html

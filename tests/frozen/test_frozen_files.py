@@ -207,4 +207,6 @@ def test_environment_variables_are_unchanged() -> None:
 
 
 def test_own_methods_are_unchanged() -> None:
-    assert constants("_accord/[a-z_/]+") == NAMES["methods"]
+    # When the names were frozen, these two were parts of longer byte strings.
+    others = {"_accord/terminal", "_accord/turn"}
+    assert constants("_accord/[a-z_/]+") == sorted({*NAMES["methods"], *others})

@@ -106,7 +106,7 @@ def official_faults(
     elif "error" in message:
         name, value = "Error", message["error"]
     else:
-        name, value = names.get((asked[message["id"]], sender, "Response")), message["result"]
+        name, value = names.get((asked[id_key(message["id"])], sender, "Response")), message["result"]
     if name is not None:
         for fault in official_type(name, edition).iter_errors(value):
             yield f"{name}: {fault.message}"
