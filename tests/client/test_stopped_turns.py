@@ -238,11 +238,15 @@ async def test_every_question_of_a_stopped_turn_is_closed(method: str, how: str,
 
 
 async def test_a_stopped_session_works_again_with_the_next_prompt(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("b")
+    read = {"sessionId": "s1", "path": str(tmp_path / "b.txt")}
     async with in_session(cwd=tmp_path, handlers=local(ScriptedUser())) as (session, peer):
         turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
+        assert await peer.result_of("fs/read_text_file", read) == {"content": "b"}
         session.cancel()
         await peer.next("session/cancel")
+        assert (await peer.error_of("fs/read_text_file", read))["code"] == -32800
         await peer.end_turn(prompt, "cancelled")
         await turn.end()
         params = {"sessionId": "s1", "path": str(tmp_path / "a.txt"), "content": "x"}
