@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import json
 import logging
+import os
 import runpy
 import sys
 from collections import deque
@@ -56,6 +57,8 @@ def main(words: list[str]) -> None:
     """Run a Python program with the official SDK on Accord's connection."""
     if not words or words[0].startswith("-"):
         sys.exit("accord.compat: usage: python -m accord.compat PROGRAM.py [ARGUMENT ...]")
+    if not os.path.isfile(words[0]):
+        sys.exit(f"accord.compat: cannot run {words[0]!r}: there is no such file")
     try:
         install()
     except UsageError as error:

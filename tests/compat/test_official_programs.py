@@ -60,6 +60,14 @@ def test_a_missing_program_is_one_line() -> None:
     assert done.stderr == "accord.compat: usage: python -m accord.compat PROGRAM.py [ARGUMENT ...]\n"
 
 
+def test_a_program_that_does_not_exist_is_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, *RUNNER, "missing.py"], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert done.returncode == 1
+    assert done.stderr == "accord.compat: cannot run 'missing.py': there is no such file\n"
+
+
 def test_without_the_sdk_the_error_names_the_package() -> None:
     program = "import sys; sys.modules['acp'] = None; import accord.compat; accord.compat.install()"
     done = subprocess.run(
