@@ -191,6 +191,26 @@ async def test_without_notice_support_a_notice_becomes_a_separate_message(capabi
     assert len({update["messageId"] for update in updates}) == 4
 
 
+async def answers_then_warns(turn: Turn) -> None:
+    sum(range(2_000_000))  # a long step, after which the next output lets the event loop run
+    await asyncio.gather(turn.say("Working"), turn.session.notice("Saved"))
+    await turn.say(" on it")
+
+
+async def warns_then_answers(turn: Turn) -> None:
+    sum(range(2_000_000))
+    await asyncio.gather(turn.session.notice("Saved"), turn.say("Working"))
+    await turn.say(" on it")
+
+
+@pytest.mark.rule("notice.text-as-fallback")
+@pytest.mark.parametrize("handler", [answers_then_warns, warns_then_answers])
+async def test_a_notice_of_another_task_is_never_part_of_the_answer(handler: Any) -> None:
+    updates = await updates_of(handler)
+    [notice] = [update for update in updates if "Saved" in update["content"]["text"]]
+    assert notice["messageId"] not in {update["messageId"] for update in updates if update is not notice}
+
+
 @pytest.mark.rule("notice.needs-capability", "notice.text-as-fallback")
 async def test_a_notice_can_be_sent_between_turns() -> None:
     async with connected_client(make_agent(silent), capabilities=EVERYTHING) as client:

@@ -172,9 +172,10 @@ class Turn:
 
         Blank lines surround it, because some clients join all messages of a turn.
         """
+        await self._connection.drain()
         before = "" if self._core.chunk_type is None else "\n\n"
         self._core.chunk_type = None
-        await self.say(f"{before}{text}\n\n")
+        self._say(f"{before}{text}\n\n")  # without a wait in between: another task may be sending an answer
         self._core.chunk_type = None
 
     async def update(self, update: SessionUpdate) -> None:
