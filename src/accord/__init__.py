@@ -54,14 +54,8 @@ if TYPE_CHECKING:
         TurnSilent,
         UsageError,
     )
-    from accord.frontend.policy_handler import (
-        by_policy,
-    )
-    from accord.policy import (
-        Policy,
-        Rule,
-        Rules,
-    )
+    from accord.frontend.policy_handler import by_policy
+    from accord.policy import Policy, Rule, Rules
     from accord.schema import (
         AgentMessageChunk,
         AgentThoughtChunk,
@@ -80,10 +74,7 @@ if TYPE_CHECKING:
         TurnEnded,
         TurnStarted,
     )
-    from accord.workspace import (
-        LocalWorkspace,
-        Workspace,
-    )
+    from accord.workspace import LocalWorkspace, Workspace
 
 __version__ = "0.1.0"
 

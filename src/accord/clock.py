@@ -18,7 +18,6 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Cancel it; does nothing if it already ran."""
-        ...
 
 
 class Clock(Protocol):

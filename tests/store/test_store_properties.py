@@ -8,12 +8,13 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.store.reference_store import ReferenceMemory, ReferenceStore
 from tests.store.store_contract import ManualClock, chunk
 
 from accord.errors import AccordError
 from accord.schema import SessionInfoUpdate, ToolCall, Unknown
 from accord.session import SessionOpened, TurnEnded, TurnStarted
-from accord.store import MemoryStore, SharedMemory, Store
+from accord.store import Store
 from accord.store.sqlite_store import SqliteStore
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -50,8 +51,8 @@ class TwoStores(RuleBasedStateMachine):
         self.closing = ExitStack()
         self.path = Path(self.closing.enter_context(tempfile.TemporaryDirectory())) / "s.db"
         self.clock = ManualClock()
-        self.shared = SharedMemory()
-        self.memory = MemoryStore(self.shared, now=self.clock.now)
+        self.shared = ReferenceMemory()
+        self.memory = ReferenceStore(self.shared, now=self.clock.now)
         self.file = SqliteStore(self.path, now=self.clock.now)
         self.names: set[str] = set()
 

@@ -133,11 +133,7 @@ def run_screen_chat(arguments: ChatArguments) -> int:
         return choose_agent(name, (), cwd, trust=arguments.trust, ask_trust=trusting)
 
     app = ChatApp(
-        start,
-        settings=settings,
-        dark=background.dark,
-        typed=background.typed,
-        choose_agent=choose_by_name,
+        start, settings=settings, dark=background.dark, typed=background.typed, choose_agent=choose_by_name
     )
     return app.run(mouse=settings.mouse) or 0
 

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from accord.cli.command_parser import Parser
 
-SCRIPTS: Final = {
-    "bash": "accord.bash",
-    "zsh": "_accord",
-    "fish": "accord.fish",
-    "powershell": "accord.ps1",
-}
+SCRIPTS: Final = {"bash": "accord.bash", "zsh": "_accord", "fish": "accord.fish", "powershell": "accord.ps1"}
 """Each shell with the file of its script in `accord/cli/completion`."""
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")

@@ -11,13 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from accord.cli.command_parser import (
-    Parser,
-    add_trust_option,
-    agent_folder,
-    existing_folder,
-    split_command,
-)
+from accord.cli.command_parser import Parser, add_trust_option, agent_folder, existing_folder, split_command
 from accord.errors import UsageError
 from accord.gateway.access.resource_limits import GatewayLimits
 from accord.paths import config_dir

@@ -228,11 +228,7 @@ async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
             yield StoredSessions(_recorded_name(options), records, _print_note)
             return
         agent = choose_agent(
-            options.agent,
-            options.command,
-            options.cwd,
-            trust=options.trust,
-            env=read_env(options.env),
+            options.agent, options.command, options.cwd, trust=options.trust, env=read_env(options.env)
         )
         try:
             async with open_stored_sessions(agent, options.cwd, records, _print_note) as stored:

@@ -369,8 +369,7 @@ def _replay_client(script: RecordedScript, command: list[str], options: object) 
     total = sum(bool(call.method) for call in calls)
     print(f"{total} calls, {total - sum(bool(call.method) for call in different)} answered as recorded")
     _write_report(
-        values["report"],
-        [{"method": call.method or None, "differences": call.differences} for call in calls],
+        values["report"], [{"method": call.method or None, "differences": call.differences} for call in calls]
     )
     return 1 if different else 0
 

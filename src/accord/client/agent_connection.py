@@ -126,12 +126,7 @@ class InitializedConnection:
     # -- calls -----------------------------------------------------------------------------------------------
 
     async def call(
-        self,
-        method: str,
-        params: Any,
-        *,
-        read: Callable[[Raw], T] | None = None,
-        key: Hashable | None = None,
+        self, method: str, params: Any, *, read: Callable[[Raw], T] | None = None, key: Hashable | None = None
     ) -> Any:
         """Make an ordinary call, with the time limit for requests."""
         work = self.rpc.request(method, params, read=read or self.result_reader(method), key=key)

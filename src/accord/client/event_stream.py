@@ -30,11 +30,9 @@ class UnreadReceiver(Protocol):
 
     def hold(self, size: int) -> None:
         """Count bytes as unread."""
-        ...
 
     def release(self, size: int) -> None:
         """Count bytes as read."""
-        ...
 
 
 class UnreadCounter:

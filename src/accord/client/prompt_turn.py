@@ -61,10 +61,7 @@ class PromptTurn:
     """A running turn of a session. `queue` receives its events if the caller iterates over them."""
 
     def __init__(
-        self,
-        session: "SessionCore",
-        connection: InitializedConnection,
-        queue: EventQueue[ClientEvent] | None,
+        self, session: "SessionCore", connection: InitializedConnection, queue: EventQueue[ClientEvent] | None
     ) -> None:
         self.queue: EventQueue[ClientEvent] | None = queue
         self.cancelling: bool = False

@@ -125,11 +125,7 @@ class SessionCore:
     """Everything the library does with one session: apply updates, run turns, serve requests, end it."""
 
     def __init__(
-        self,
-        handle: "AgentHandle",
-        session_id: str,
-        setup: SessionSetup,
-        parent: "SessionCore | None" = None,
+        self, handle: "AgentHandle", session_id: str, setup: SessionSetup, parent: "SessionCore | None" = None
     ) -> None:
         self.handle: AgentHandle = handle
         self.id: str = session_id
@@ -229,9 +225,7 @@ class SessionCore:
         return blocks
 
     async def start_turn(
-        self,
-        blocks: list[ContentBlock],
-        open_queue: Callable[[], EventQueue[ClientEvent]] | None = None,
+        self, blocks: list[ContentBlock], open_queue: Callable[[], EventQueue[ClientEvent]] | None = None
     ) -> PromptTurn:
         """Send a prompt, after the end of a canceled turn. `open_queue` makes the queue for its events."""
         if self.turn is not None and self.turn.cancelling:

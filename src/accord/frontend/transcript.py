@@ -154,13 +154,7 @@ def local_time(text: str | None) -> str:
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~])")
 _BACKTICKS: Final = re.compile(r"`+")
 _DETAILS_TAG: Final = re.compile(r"<(/?(?:details|summary))", re.IGNORECASE)
-_STATUS_SIGNS: Final = {
-    "pending": "○",
-    "in_progress": "●",
-    "completed": "✓",
-    "failed": "✗",
-    "cancelled": "⊘",
-}
+_STATUS_SIGNS: Final = {"pending": "○", "in_progress": "●", "completed": "✓", "failed": "✗", "cancelled": "⊘"}
 _MAX_DIFF_LINES: Final = 20_000
 
 

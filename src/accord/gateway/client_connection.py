@@ -101,11 +101,9 @@ class ConnectionHandler(Protocol):
 
     def on_frames(self, frames: list[IncomingFrame]) -> None:
         """Handle frames that arrived, in order. Never raises."""
-        ...
 
     def on_closed(self, reason: str) -> None:
         """Handle the end of the connection; called once."""
-        ...
 
 
 class ConnectionOpener(Protocol):

@@ -43,15 +43,7 @@ from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
 from accord.trace.redaction import redact_command
 from accord.wire.connection import CANCEL_REQUEST
-from accord.wire.envelope import (
-    ABSENT,
-    Fault,
-    Notification,
-    RequestId,
-    RpcCore,
-    Success,
-    encode_failure,
-)
+from accord.wire.envelope import ABSENT, Fault, Notification, RequestId, RpcCore, Success, encode_failure
 
 if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway

@@ -277,11 +277,7 @@ class LiveSessions:
         return [session for session in self._by_key.values() if session.agent is agent]
 
     def add(
-        self,
-        agent: HostedAgent,
-        session_id: str,
-        cwd: str,
-        additional_folders: tuple[str, ...] = (),
+        self, agent: HostedAgent, session_id: str, cwd: str, additional_folders: tuple[str, ...] = ()
     ) -> LiveSession:
         """Return the session, added if it is new. Raises InvalidRequest if it cannot be logged."""
         session = self._by_key.get((agent.name, session_id))

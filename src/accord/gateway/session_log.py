@@ -56,11 +56,7 @@ class SessionLogs:
         return SessionLogs(open_store(store_path(STORE_NAME)))
 
     def open_log(
-        self,
-        agent: str,
-        session_id: str,
-        cwd: str,
-        additional_folders: Iterable[str] = (),
+        self, agent: str, session_id: str, cwd: str, additional_folders: Iterable[str] = ()
     ) -> "SessionLog":
         """Return the log of a session, created if needed. Raises InvalidRequest if it cannot be written."""
         try:

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Final
 
 # `commondir` and `gitdir` lead git to another configuration, `info/attributes` names drivers for files.
-_STEERING_NAMES: Final = (
-    "hooks",
-    "config",
-    "config.worktree",
-    "commondir",
-    "gitdir",
-    "info/attributes",
-)
+_STEERING_NAMES: Final = ("hooks", "config", "config.worktree", "commondir", "gitdir", "info/attributes")
 # Settings that name a program, a folder with programs, or another configuration. An alias starts with `!`,
 # and settings such as `pager.log` have any name: every value with a slash may be a program.
 _NAMING: Final = re.compile(

@@ -244,13 +244,7 @@ METHODS: Final[tuple[Method, ...]] = (
         stable=False,
     ),
     _agent("auth/status", auth.AuthStatusRequest, auth.AuthStatusResponse, f"{_AUTH}.status", stable=False),
-    _agent(
-        "providers/list",
-        auth.ListProvidersRequest,
-        auth.ListProvidersResponse,
-        _PROVIDERS,
-        stable=False,
-    ),
+    _agent("providers/list", auth.ListProvidersRequest, auth.ListProvidersResponse, _PROVIDERS, stable=False),
     _agent("providers/set", auth.SetProviderRequest, auth.SetProviderResponse, _PROVIDERS, stable=False),
     _agent(
         "providers/disable",

@@ -85,10 +85,14 @@ class Leases:
         leases: dict[str, Lease] = {}
         for session_id, owner, pid, since in rows:
             if owner not in alive:
-                alive[owner] = is_owned(self._path(owner))
+                alive[owner] = self.is_alive(owner)
             if alive[owner]:
                 leases[session_id] = Lease(pid, since, owner == self._token)
         return leases
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether the owner of a lease still runs."""
+        return is_owned(self._path(owner))
 
     def release(self, connection: Connection, session_id: str) -> None:
         """Release the lease on a session if this store holds it."""
@@ -152,14 +156,20 @@ class SqliteStore:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         now: Callable[[], int] = now_micros,
     ) -> None:
-        self._database = Database(path, durable=durable, busy_seconds=busy_seconds)
-        self.path: Path = self._database.path
-        self.read_only: bool = self._database.read_only
+        database = Database(path, durable=durable, busy_seconds=busy_seconds)
+        self._attach(database, Leases(database.path), Checkpoints(database.path, checkpoint_pages), now)
+
+    def _attach(
+        self, database: Database, leases: Leases, checkpoints: Checkpoints, now: Callable[[], int]
+    ) -> None:
+        self._database = database
+        self.path: Path = database.path
+        self.read_only: bool = database.read_only
         """Whether the file cannot be written to, as on a read-only file system."""
         self._now = now
         self._batch = CommitBatch(self._write)
-        self._leases = Leases(self.path)
-        self._checkpoints = Checkpoints(self.path, checkpoint_pages)
+        self._leases = leases
+        self._checkpoints = checkpoints
         self._open_sessions: dict[str, _OpenSession] = {}
 
     # -- writing ---------------------------------------------------------------------------------------------

@@ -14,15 +14,12 @@ class FrameSink(Protocol):
 
     def add_frames(self, sender: Side, frames: Sequence[Frame]) -> None:
         """Receive frames of one side, in order."""
-        ...
 
     def ended(self, end: TransportEnd, sender: Side) -> None:
         """Receive the end: no more frames follow from this side."""
-        ...
 
     async def aclose(self) -> None:
         """Finish in bounded time. Called when the transport closes."""
-        ...
 
 
 class TappedTransport:

@@ -109,28 +109,21 @@ class SessionDisplay(Protocol):
 
     def phase_changed(self, phase: Phase) -> None:
         """The phase has changed."""
-        ...
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         """The session is open; its state contains its history."""
-        ...
 
     def event_received(self, event: "ClientEvent") -> None:
         """The session has produced an event."""
-        ...
 
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
         """Show a note to the user."""
-        ...
 
     def failed(self, error: "AccordError", details: str) -> None:
         """The agent or the session could not be opened; `details` say what to do."""
-        ...
 
     def turn_ended(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
         """A turn has ended or could not start; all its events have been shown."""
-        ...
 
     def queue_changed(self) -> None:
         """The queue of prompts has changed."""
-        ...

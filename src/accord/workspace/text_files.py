@@ -16,15 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from accord.errors import InternalError, InvalidParams, NotFound, RequestCancelled, RpcError
-from accord.workspace.roots import (
-    CURRENT_STOP,
-    AnyPath,
-    Folder,
-    Roots,
-    StopSignal,
-    quote_value,
-    replace_file,
-)
+from accord.workspace.roots import CURRENT_STOP, AnyPath, Folder, Roots, StopSignal, quote_value, replace_file
 
 _CHUNK: Final = 256 * 1024
 _FAST_READ: Final = 0.005

@@ -2,15 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.cli.output.terminal_screen import (
-    BOLD,
-    DIM,
-    PLAIN,
-    RED,
-    YELLOW,
-    Attributes,
-    Style,
-)
+from accord.cli.output.terminal_screen import BOLD, DIM, PLAIN, RED, YELLOW, Attributes, Style
 from accord.client.client_events import AgentEnded, AgentRestarted, SessionLost, SessionReattached
 from accord.frontend.display_text import block_text, duration_text, turn_status
 from accord.safe_text import clean_text, one_line

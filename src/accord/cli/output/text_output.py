@@ -57,19 +57,15 @@ class TextWriter(Protocol):
 
     def feed(self, text: str) -> None:
         """Write the next chunk, as the agent sent it."""
-        ...
 
     def flush_word(self) -> None:
         """Show held-back text, because no chunk arrived for a while."""
-        ...
 
     def end_line(self) -> None:
         """End the line, because other output follows before the next chunk."""
-        ...
 
     def end(self) -> None:
         """End the message and its last line."""
-        ...
 
 
 class MarkdownWriter:

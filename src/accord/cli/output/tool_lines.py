@@ -6,16 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accord.cli.output.terminal_screen import (
-    CYAN,
-    DIM,
-    GREEN,
-    PLAIN,
-    RED,
-    YELLOW,
-    Attributes,
-    Style,
-)
+from accord.cli.output.terminal_screen import CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Attributes, Style
 from accord.clock import Clock
 from accord.frontend.display_text import block_text, duration_text, location_text, short_path, tool_status
 from accord.safe_text import clean_line, clean_text, one_line

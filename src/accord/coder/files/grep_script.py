@@ -44,11 +44,7 @@ def _decode(data: bytes) -> str | None:
     """Return the text of a file; None if it is binary or too large."""
     if len(data) > _MAX_FILE_BYTES:
         return None
-    for bom, encoding in (
-        (b"\xff\xfe", "utf-16-le"),
-        (b"\xfe\xff", "utf-16-be"),
-        (b"\xef\xbb\xbf", "utf-8"),
-    ):
+    for bom, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8")):
         if data.startswith(bom):
             return data[len(bom) :].decode(encoding, "replace")
     return None if b"\0" in data else data.decode("utf-8", "replace")

@@ -215,12 +215,7 @@ def _result(message: ToolResult, sees_images: bool) -> dict[str, Any]:
         content = _content(message.parts, True)
     else:
         content = [{"type": "text", "text": result_text(message.parts, False)}]
-    return {
-        "type": "tool_result",
-        "tool_use_id": message.id,
-        "content": content,
-        "is_error": message.failed,
-    }
+    return {"type": "tool_result", "tool_use_id": message.id, "content": content, "is_error": message.failed}
 
 
 def _content(parts: Sequence[Part], sees_images: bool) -> list[dict[str, Any]]:

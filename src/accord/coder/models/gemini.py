@@ -79,10 +79,7 @@ class GeminiModel:
             return {**config, "thinkingBudget": budget}
         wanted = _LEVEL_BY_EFFORT.get(effort, 3)
         levels = next((some for prefix, some in _SOME_LEVELS if self._name.startswith(prefix)), _LEVELS)
-        return {
-            **config,
-            "thinkingLevel": min(levels, key=lambda level: abs(_LEVELS.index(level) - wanted)),
-        }
+        return {**config, "thinkingLevel": min(levels, key=lambda level: abs(_LEVELS.index(level) - wanted))}
 
 
 class GeminiFormat(WireFormat):

@@ -58,10 +58,7 @@ class OpenAIChatFormat(OpenAIFormat):
             "model": self.name,
             "stream": True,
             "stream_options": {"include_usage": True},
-            "messages": [
-                *self._system(asked.system),
-                *self._history(asked.messages, sees_images),
-            ],
+            "messages": [*self._system(asked.system), *self._history(asked.messages, sees_images)],
         }
         if asked.tools:
             body["tools"] = [self._tool(tool) for tool in asked.tools]

@@ -147,11 +147,7 @@ def _guard(line: str, folder: ResolvedFile, context: ToolContext) -> "GuardedLin
 
 
 def _prepare_launch(
-    line: str,
-    env: Mapping[str, str],
-    folder: ResolvedFile,
-    arguments: BashArguments,
-    context: ToolContext,
+    line: str, env: Mapping[str, str], folder: ResolvedFile, arguments: BashArguments, context: ToolContext
 ) -> CommandLaunch:
     own_env = {**_NO_INPUT_ENV, **env}
     argv = [_shell(context), "-c", line]

@@ -190,12 +190,7 @@ class _Launcher:
             file.write(_script(launch, self.args, self._taken))
 
     async def run(
-        self,
-        open_terminal: "OpenTerminal",
-        folder: str,
-        clock: Clock,
-        seconds: float,
-        show: ShowTerminal,
+        self, open_terminal: "OpenTerminal", folder: str, clock: Clock, seconds: float, show: ShowTerminal
     ) -> CommandResult | None:
         """Run it in a terminal. None if the client does not open one in time."""
         terminal = open_terminal(self.program, self.args, cwd=folder, output_byte_limit=_OUTPUT_BYTES)

@@ -21,8 +21,7 @@ from accord.schema.content import ToolCallContent, ToolCallLocation
 
 class DeleteFileArguments(ToolArguments):
     path: Annotated[
-        str,
-        Meta(min_length=1, description="The file or empty folder, absolute or from the working folder."),
+        str, Meta(min_length=1, description="The file or empty folder, absolute or from the working folder.")
     ]
 
 

@@ -11,14 +11,7 @@ from accord.coder.files.exact_disk import ResolvedFile, check_unchanged
 from accord.coder.files.file_search import BadPattern, FoundFile, GlobPattern, run_with_deadline, walk
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import (
-    BadArguments,
-    CallSubject,
-    PreparedCall,
-    Report,
-    ToolFailure,
-    ToolOutcome,
-)
+from accord.coder.tools.tool import BadArguments, CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallLocation, code_block

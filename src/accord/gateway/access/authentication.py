@@ -297,8 +297,7 @@ class Authenticator:
             is_own = self.origins.is_own(origin, authority, self._scheme(request))
             if not is_own and not self.origins.is_allowed(origin):
                 raise RequestRefused(
-                    403,
-                    "This origin is not allowed; start `accord serve` with --allow-origin to allow it.",
+                    403, "This origin is not allowed; start `accord serve` with --allow-origin to allow it."
                 )
         elif fetch_site in ("cross-site", "same-site") and not (allow_navigation and _is_navigation(request)):
             raise RequestRefused(403, "Requests from pages of other sites are not allowed.")
@@ -345,9 +344,7 @@ class Authenticator:
                 next((id for id in token_ids if id), None), "The login has ended; log in again."
             )
         raise RequestRefused(
-            401,
-            "Missing token; send it as Authorization: Bearer TOKEN.",
-            {"WWW-Authenticate": _CHALLENGE},
+            401, "Missing token; send it as Authorization: Bearer TOKEN.", {"WWW-Authenticate": _CHALLENGE}
         )
 
     def _valid_token(self, id: str | None, reason: str) -> Token:

@@ -85,9 +85,7 @@ class HttpRoutes:
                 "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
             )
             send_refusal(
-                server_state,
-                exchange,
-                RequestRefused(500, "Internal error; see the gateway's log."),
+                server_state, exchange, RequestRefused(500, "Internal error; see the gateway's log.")
             )
 
     def _route(self, exchange: HttpExchange) -> None:

@@ -134,7 +134,6 @@ class TimedConnection(Protocol):
 
     def tick(self, now: float) -> None:
         """Check the time limits, once a second."""
-        ...
 
 
 class ServerSocket(TimedConnection, Protocol):
@@ -142,11 +141,9 @@ class ServerSocket(TimedConnection, Protocol):
 
     def stop(self) -> None:
         """Close soon, in order, because the server stops."""
-        ...
 
     def abort(self) -> None:
         """Close at once."""
-        ...
 
 
 class HttpServerState:

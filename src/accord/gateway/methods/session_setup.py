@@ -106,11 +106,7 @@ def initialize_response(agent: HostedAgent, connection_id: str, rights: TokenRig
         gateway["readOnly"] = True
     if not rights.may_add_mcp_servers:
         gateway["mcpServers"] = False
-    extensions = {
-        **EXTENSIONS,
-        "resume": {"version": 1, "connectionId": connection_id},
-        "gateway": gateway,
-    }
+    extensions = {**EXTENSIONS, "resume": {"version": 1, "connectionId": connection_id}, "gateway": gateway}
     sessions = agent_capabilities.session_capabilities or SessionCapabilities()
     delete = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)
     capabilities: AgentCapabilities = structs.replace(

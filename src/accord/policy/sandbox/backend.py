@@ -82,9 +82,7 @@ UNCONFINED: Final = (
     SandboxFact("writes", False, "commands write wherever you can"),
     SandboxFact("steering", False, "commands change git hooks, editor settings and instructions for agents"),
     SandboxFact(
-        "secrets",
-        False,
-        "commands read whatever you can; only variables with credentials are removed",
+        "secrets", False, "commands read whatever you can; only variables with credentials are removed"
     ),
     SandboxFact("network", False, "commands reach the network"),
     SandboxFact("sockets", False, "commands reach your session's buses, key agents and container engines"),

@@ -74,12 +74,7 @@ class Bubblewrap:
         if self._signal_resetter is not None:
             if "=" in inner[0]:
                 inner = ["/bin/sh", "-c", 'exec "$@"', "sh", *inner]  # `env` would read it as a variable
-            inner = [
-                self._signal_resetter,
-                f"--default-signal={_SIGNALS.replace(' ', ',')}",
-                "--",
-                *inner,
-            ]
+            inner = [self._signal_resetter, f"--default-signal={_SIGNALS.replace(' ', ',')}", "--", *inner]
         start = (_IGNORE_SIGNALS if self._signal_resetter is not None else "") + _START_SCRIPT
         filter_file = command.private.write_file(self._filter(command.network))
         options = command.private.write_words(self._options(command))

@@ -31,14 +31,7 @@ class AnswersUnasked(HostileAgent):
     name = "answers-unasked"
 
     def prompt(self, request: Json) -> None:
-        for id in (
-            None,
-            99_999,
-            "no-such-id",
-            float(request["id"]) + 0.5,
-            True,
-            [request["id"]],
-        ):
+        for id in (None, 99_999, "no-such-id", float(request["id"]) + 0.5, True, [request["id"]]):
             self.send({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "refusal"}})
         self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
         self.say("That was not for you.")

@@ -72,8 +72,7 @@ class Dialects(HostileAgent):
         self.send_odd_requests()
         usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
         self.reply(
-            request,
-            {"sessionId": self.session, "stopReason": "tool_use", "content": "row 3", "usage": usage},
+            request, {"sessionId": self.session, "stopReason": "tool_use", "content": "row 3", "usage": usage}
         )
 
     def other(self, request: Json) -> None:
