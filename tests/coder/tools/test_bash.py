@@ -359,6 +359,27 @@ async def test_cancelling_the_turn_releases_the_client_terminal(project: Path) -
         assert result["stopReason"] == "cancelled"
 
 
+async def test_client_that_starts_a_cancelled_command_late_is_told_so(project: Path) -> None:
+    """The program is still there: some clients end when a program does not exist."""
+
+    async def handle_prompt(turn: Turn) -> None:
+        await ToolHarness(turn.session.cwd, terminal=turn.terminal).use("bash", command="touch made")
+
+    async with connected_client(make_agent(handle_prompt), capabilities=TERMINALS) as client:
+        session = await client.new_session(str(project))
+        turn = client.prompt(session)
+        created = await client.asked("terminal/create")
+        client.cancel(session)
+        _, result = await client.turn_of(turn)
+        assert result["stopReason"] == "cancelled"
+        late = await asyncio.create_subprocess_exec(
+            created["params"]["command"], *created["params"]["args"], stderr=asyncio.subprocess.PIPE
+        )
+        _, printed = await late.communicate()
+        assert (late.returncode, b"the command was withdrawn" in printed) == (125, True)
+        assert not (project / "made").exists()
+
+
 async def test_refused_client_terminal_is_not_bypassed(project: Path) -> None:
     outcomes: list[ToolOutcome] = []
 

@@ -213,7 +213,11 @@ class _Launcher:
         return result
 
     def close(self) -> bool:
-        """Return whether the command was started. If not, it will never be."""
+        """Return whether the command was started. If not, it will never be.
+
+        A launcher that was not started stays until the session ends: a client that opens its terminal late
+        gets a message instead of a missing program, which ends some clients.
+        """
         try:
             os.close(os.open(self._taken, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             started = False
@@ -221,9 +225,9 @@ class _Launcher:
             started = True
         except OSError:
             return False  # the folder is gone, and the launcher with it
-        os.unlink(self.program)
         if started:
-            os.unlink(self._taken)
+            for path in (self.program, self._taken):
+                os.unlink(path)
             os.rmdir(self._folder)
         return started
 
