@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 
 from accord.cli import agent_command
 
@@ -15,14 +16,7 @@ def refused(*words: str, home: Path, **more: str) -> str:
     inherited = {
         name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))
     }
-    run = subprocess.run(
-        [sys.executable, "-m", "accord.cli", "agent", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**inherited, "ACCORD_HOME": str(home), **more},
-    )
+    run = run_accord("agent", *words, env={**inherited, "ACCORD_HOME": str(home), **more})
     assert (run.returncode, run.stdout) == (2, ""), run.stderr
     assert run.stderr.count("\n") == 1
     assert run.stderr.startswith("accord agent: ")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.accord_command import run_accord
 from tests.cli.terminal import Terminal, in_terminal
 
 GATED = str(Path(__file__).parent / "agents" / "gated.py")
@@ -46,11 +46,7 @@ class LoginHarness:
 
     def accord(self, *words: str, code: int = 0) -> str:
         """Run a command without a terminal and return its stderr."""
-        ran = subprocess.run(
-            [sys.executable, "-m", "accord.cli", *words],
-            cwd=self.project, env=self.env, capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        ran = run_accord(*words, cwd=self.project, env=self.env)
         assert ran.returncode == code, ran.stderr
         assert "\x1b" not in ran.stderr
         return ran.stderr

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from tests.accord_command import run_accord
 from tests.cli.terminal import in_terminal
 
 from accord.frontend.known_agents import catalog
@@ -33,11 +34,7 @@ class AgentsHarness:
 
     def agents(self, *words: str, code: int = 0) -> str:
         """Run the command in the project. Return its output, or its one-line error."""
-        ran = subprocess.run(
-            [sys.executable, "-m", "accord.cli", "agents", *words],
-            cwd=self.project, env=self.env, capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        ran = run_accord("agents", *words, cwd=self.project, env=self.env)
         assert ran.returncode == code, ran.stderr
         if code == 0:
             self.stderr = ran.stderr

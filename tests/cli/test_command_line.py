@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.accord_command import run_accord
 
 from accord import __version__
 from accord.cli import COMMANDS
@@ -12,9 +13,7 @@ from accord.extras import EXTRAS, is_installed, require
 
 
 def accord(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "accord.cli", *words], capture_output=True, text=True, check=False
-    )
+    return run_accord(*words)
 
 
 def test_version_prints_one_line_with_python_and_extras() -> None:

@@ -3,11 +3,11 @@
 import json
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 from tests.cli.agent_process import environment
 from tests.cli.run.run_harness import RunHarness, odd_agent
 from tests.tui.chat import running_chat
@@ -32,11 +32,7 @@ def wrapped(behavior: str, *more: str) -> list[str]:
 
 
 def accord(harness: RunHarness, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "accord.cli", *words],
-        input=stdin, capture_output=True, text=True, check=False,
-        cwd=harness.cwd, env=environment(harness.home),
-    )  # fmt: skip
+    return run_accord(*words, stdin=stdin, cwd=harness.cwd, env=environment(harness.home))
 
 
 def assert_clean(*texts: str) -> None:

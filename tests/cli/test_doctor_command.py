@@ -1,11 +1,10 @@
 """`accord doctor` on the coding agent: config, models, keys, store and ripgrep, with advice for each."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 
 from accord.coder.models.credentials import save_key
 from accord.store import open_store
@@ -24,9 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def doctor(*, code: int = 0) -> dict[str, str]:
     """Return the report by the first word of its lines."""
-    run = subprocess.run(
-        [sys.executable, "-m", "accord.cli", "doctor"], capture_output=True, text=True, check=False
-    )
+    run = run_accord("doctor")
     assert (run.returncode, run.stderr) == (code, "")
     assert KEY not in run.stdout
     return {line.split()[0]: line.partition(" ")[2].strip() for line in run.stdout.splitlines()}

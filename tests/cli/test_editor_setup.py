@@ -3,11 +3,11 @@
 import json
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 
 from accord.cli.editor_setup import Machine
 from accord.frontend.agent_config.jsonc import parse
@@ -23,10 +23,7 @@ class SetupHarness:
         self.env = {"HOME": str(folder), "PATH": os.environ["PATH"], "ACCORD_HOME": str(folder / "accord")}
 
     def setup(self, *words: str, code: int = 0) -> str:
-        ran = subprocess.run(
-            [sys.executable, "-m", "accord.cli", "agents", "setup", *words],
-            env=self.env, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        ran = run_accord("agents", "setup", *words, env=self.env)
         assert ran.returncode == code, ran.stderr
         self.stderr = ran.stderr
         if code:

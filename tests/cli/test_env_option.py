@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 from tests.cli.agent_process import environment
 from tests.cli.run.run_harness import ODD_AGENT, RunHarness, odd_agent
 from tests.cli.serve.gateway_process import running_gateway
@@ -30,15 +31,7 @@ def accord(
     harness: RunHarness, *words: str, stdin: str = "", **env: str
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command of Accord without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "accord.cli", *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=harness.cwd,
-        env=environment(harness.home, **env),
-        check=False,
-    )
+    return run_accord(*words, stdin=stdin, cwd=harness.cwd, env=environment(harness.home, **env))
 
 
 @pytest.mark.parametrize("behavior", ["fails", "wants-auth", "wants-auth-later", "dies", "wrong-answer"])

@@ -4,10 +4,10 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 from tests.cli.terminal import in_terminal
 
 KEY = "sk-test-0123456789abcdef"
@@ -30,17 +30,10 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def accord_agent(
     *words: str, home: Path, stdin: bytes | None = b"", **more: str
 ) -> subprocess.CompletedProcess[str]:
-    run = subprocess.run(
-        [sys.executable, "-m", "accord.cli", "agent", *words],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        env=environment(home, **more),
-    )
-    output = run.stdout.decode(), run.stderr.decode()
-    assert "Traceback" not in output[1]
-    assert KEY not in output[0] + output[1]
-    return subprocess.CompletedProcess(run.args, run.returncode, *output)
+    run = run_accord("agent", *words, stdin=stdin, env=environment(home, **more))
+    assert "Traceback" not in run.stderr
+    assert KEY not in run.stdout + run.stderr
+    return run
 
 
 def file_of(home: Path) -> Path:

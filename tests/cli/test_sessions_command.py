@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.accord_command import run_accord
 from tests.cli.terminal import in_terminal
 
 from accord.frontend.recording import RecordedSessions
@@ -47,11 +47,7 @@ class SessionsHarness:
 
     def accord(self, *words: str, code: int = 0) -> str:
         """Run a command and return its stdout. Neither output stream may contain control characters."""
-        ran = subprocess.run(
-            [sys.executable, "-m", "accord.cli", *words],
-            cwd=self.project, env=self.env, capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        ran = run_accord(*words, cwd=self.project, env=self.env)
         self.stderr = ran.stderr
         assert ran.returncode == code, ran.stderr
         for text in (ran.stdout, ran.stderr):

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from tests.accord_command import run_accord
 from tests.patience import PATIENCE
 
 HERE = Path(__file__).parent
@@ -57,16 +58,7 @@ def accord(
     *words: str, home: Path, cwd: Path | None = None, typed: str = "", **more: str
 ) -> "subprocess.CompletedProcess[str]":
     """Run one `accord` command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "accord.cli", *words],
-        capture_output=True,
-        text=True,
-        input=typed,
-        cwd=cwd or home.parent,
-        env=environment(home, **more),
-        timeout=SECONDS,
-        check=False,
-    )
+    return run_accord(*words, stdin=typed, cwd=cwd or home.parent, env=environment(home, **more))
 
 
 # Masking

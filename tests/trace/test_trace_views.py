@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.accord_command import run_accord
 from tests.requirements import need_chromium
 from tests.trace.trace_files import TraceBuilder
 
@@ -22,7 +23,7 @@ TRACE = [sys.executable, "-m", "accord.cli", "trace"]
 
 
 def trace(*words: str | Path, **more: Any) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*TRACE, *map(str, words)], capture_output=True, text=True, check=False, **more)
+    return run_accord("trace", *words, **more)
 
 
 def turn() -> TraceBuilder:
@@ -460,7 +461,7 @@ def test_a_usage_error_is_one_line(words: list[str], sentence: str, tmp_path: Pa
     (tmp_path / "other").write_text("# Notes\n")
     (tmp_path / "newer").write_text('{"accordTrace":7,"run":"x","started":"y"}\n')
     env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}
-    run = trace(*(word.format(tmp=tmp_path) for word in words), env=env, stdin=subprocess.DEVNULL)
+    run = trace(*(word.format(tmp=tmp_path) for word in words), env=env)
     assert (run.returncode, run.stdout) == (2, "")
     assert sentence in run.stderr
     assert run.stderr.count("\n") == 1

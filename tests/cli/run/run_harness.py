@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.accord_command import run_accord
 from tests.cli.agent_process import environment
-from tests.patience import PATIENCE
 
 ODD_AGENT = str(Path(__file__).with_name("odd_agent.py"))
 
@@ -45,19 +44,8 @@ class RunHarness:
 
     def run(self, *words: str, stdin: str | bytes | None = None, **env: str) -> RunResult:
         """Run `accord run WORDS` to its end, without a terminal."""
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [sys.executable, "-m", "accord.cli", "run", *words],
-            input=data,
-            stdin=subprocess.DEVNULL if data is None else None,
-            capture_output=True,
-            cwd=self.cwd,
-            env=self.env(**env),
-            start_new_session=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return RunResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+        done = run_accord("run", *words, stdin=stdin, cwd=self.cwd, env=self.env(**env), new_session=True)
+        return RunResult(done.returncode, done.stdout, done.stderr)
 
     def env(self, **more: str) -> dict[str, str]:
         """Return an environment without the settings of the user who runs the tests."""

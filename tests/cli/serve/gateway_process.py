@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from tests.accord_command import run_accord
 from tests.cli.agent_process import environment
 from tests.patience import PATIENCE
 
@@ -104,15 +105,7 @@ def running_gateway(home: Path, *words: str, **more: str) -> Generator[GatewayPr
 
 def accord(home: Path, *words: str) -> tuple[int, str, str]:
     """Run any command to its end. Return the exit code, stdout and stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "accord.cli", *words],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env=environment(home),
-        cwd=_working_folder(home),
-        check=False,
-    )
+    done = run_accord(*words, env=environment(home), cwd=_working_folder(home))
     return done.returncode, done.stdout, done.stderr
 
 

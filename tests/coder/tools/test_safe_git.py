@@ -1,5 +1,6 @@
 """Git commands that run without a question start no program of the project and show no secret file."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ READING = (
 )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> GitProject:
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with a submodule, a stash, changed files, and a commit that says it is signed."""
-    library = tmp_path / "library"
+    folder = tmp_path_factory.mktemp("template")
+    library = folder / "library"
     library.mkdir()
-    (tmp_path / "project").mkdir()
-    made = GitProject(tmp_path / "project")
+    (folder / "project").mkdir()
+    made = GitProject(folder / "project")
     made.git("init", "-q", "-b", "main", ".", folder=library)
     made.git("commit", "-q", "--allow-empty", "-m", "library", folder=library)
     (library / "code.txt").write_text("text\n")
@@ -42,7 +44,14 @@ def project(tmp_path: Path) -> GitProject:
     (made.root / "commit").unlink()
     made.write("main.txt", "other text\n")
     made.write("lib/code.txt", "other text\n")
-    return made
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, template: Path) -> GitProject:
+    """A copy of the template."""
+    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return GitProject(tmp_path / "project")
 
 
 def plant(project: GitProject, what: str) -> None:
