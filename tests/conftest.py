@@ -1,5 +1,6 @@
 """Hooks of the whole test run: which protocol rules and dialect rows the collected tests prove."""
 
+import gc
 import os
 import shutil
 import signal
@@ -34,6 +35,12 @@ os.environ["HOME"] = _HOME
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Only the last picture of a scroll or a fade matters to a test; each one takes as long as a small test.
+os.environ["TEXTUAL_ANIMATIONS"] = "none"
+
+# To collect tests creates millions of objects and no garbage. `pytest_collection_finish` enables it again.
+gc.disable()
+
 # A background run ignores Ctrl-C and a run under `nohup` ignores a hang-up. Reset both, because every program
 # that a test starts would inherit that.
 for _name, _usual in (
@@ -54,16 +61,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Half as many test processes again as processors: a test often waits for a program."""
+    """Half as many test processes again as processors, at least two more: tests wait for programs."""
     processors = yield
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return processors
-    return processors + max(1, processors // 2)
+    return processors + max(2, processors // 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the tests with the longest time limits first, so that the run does not end with one of them."""
     items.sort(key=_extra_time, reverse=True)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector search only what the tests create."""
+    gc.freeze()
+    gc.enable()
 
 
 def _extra_time(item: pytest.Item) -> float:

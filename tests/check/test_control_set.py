@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.check.agent_conformance import CONFIRMED, PAGE, CheckedProgram, control_set, unconfirmed
+from tests.repetitions import ALL
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
 from accord.check.check_run import CheckOptions, check_agent
@@ -23,9 +24,16 @@ PROGRAMS = {
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("number", [1, 2, 3], ids=["guide", "example", "raw"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(1, id="guide"),
+        pytest.param(2, id="example", marks=pytest.mark.skipif(not ALL, reason="in `make test-long`")),
+        pytest.param(3, id="raw"),
+    ],
+)
 async def test_an_agent_that_keeps_every_rule_has_no_finding(number: int, tmp_path: Path) -> None:
-    """`accord agent`, the first of the set, is checked by test_accord_agent_breaks_no_rule."""
+    """`accord agent`, the first of the set, is checked by `make conform`."""
     checked = control_set(tmp_path)[number]
     script = read_script(checked.script, AgentCheckScript) if checked.script else None
     options = CheckOptions(script=script, timeouts=CheckTimeouts().scaled(5))

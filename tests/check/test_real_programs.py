@@ -8,6 +8,8 @@ import sys
 
 import pytest
 from tests.check.client_conformance import ONE_TURN, PEERS, PLACEHOLDERS
+from tests.check.proven_rules import AGENT_PROVEN, RUN_PROVEN
+from tests.repetitions import ALL
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
 from accord.check.check_run import AGENTS, CLIENTS, CheckOptions, check_agent, check_client
@@ -18,120 +20,8 @@ from accord.check.findings import RuleId
 from accord.schema.conformance_rules import RULES
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
-AGENT_WITHOUT_LOGIN = {
-    "auth.authenticate",
-    "auth.required-error",
-    "auth.logout-requires-login",
-    "option.boolean-needs-capability",
-    "plan.update-needs-capability",
-    "plan.fallback",
-}
-"""It needs no login, and has no boolean options and no plans with ids."""
-AGENT_NOT_OFFERED = {
-    *(
-        "provider.disabled-not-current",
-        "provider.required-stays",
-        "provider.unknown-disabled",
-        "provider.unknown-refused",
-        "provider.headers-secret",
-    ),
-    *(
-        "archive.needs-list",
-        "archive.hides",
-        "archive.cancels-turn",
-        "archive.idempotent",
-        "archive.unarchive-opens-nothing",
-        "archive.filter",
-        "archive.filter-invalid-refused",
-        "archive.member-in-list",
-    ),
-    *(
-        "status.changes-nothing",
-        "status.open-or-saved",
-        "status.unknown-session",
-        "title.stored",
-        "title.invalid-refused",
-        "title.not-overwritten",
-    ),
-    *(
-        "auth-status.changes-nothing",
-        "auth-status.members",
-        "auth-status.update-advertised",
-        "auth-status.update-only-changes",
-    ),
-    "mcp.declared-server",
-}
-"""Providers, archive, status, titles, auth status, MCP over ACP."""
-AGENT_UNSEEN = {
-    "extension.trace-context",
-    "cancel-request.agent-own-abort",
-    "auth.terminal-login-exits",
-    "session.list-page-size",
-    "session.roots-forbidden-refused",
-    "elicitation.no-secrets-without-url",
-    "elicitation.unique-id",
-    "elicitation.url",
-    "elicitation.own-completions",
-    "system-prompt.applied",
-    "system-prompt.precedence",
-    "mcp.result-counts",
-    "subagent.absolute-paths",
-}
-"""Behavior that it does not have, or that cannot be seen from outside.
-
-It lists no sessions without a prompt, so the pages of its list (124) are not seen.
-"""
-AGENT_MACHINE_DEPENDENT = {
-    "notice.members",
-    "notice.not-replayed",
-    "notice.optional",
-    "notice.needs-capability",
-    "notice.text-as-fallback",
-}
-"""Its notices are about the sandbox for commands, which differs between machines."""
-AGENT_PROVEN = [
-    rule
-    for rule in AGENTS.rules
-    if rule in RULES.by_slug
-    and rule not in AGENT_WITHOUT_LOGIN | AGENT_NOT_OFFERED | AGENT_UNSEEN | AGENT_MACHINE_DEPENDENT
-]
-
 RUN = (sys.executable, "-m", "accord.cli", "run", "{prompt}", "--", "{agent}")
-RUN_NOT_OFFERED = {
-    "file.unadvertised-method",
-    "elicitation.unadvertised-mode",
-    "notice.unadvertised",
-    "mcp.result-or-error",
-    "mcp.notification-of-active-request",
-    "mcp.malformed-refused",
-    "subagent.updates-accepted",
-    "subagent.inherited-roots",
-}
-"""It offers files, terminals and forms, wants notices, is no MCP server, and has no subagents."""
-RUN_NEVER_DOES = {
-    "extension.client-announced",
-    "auth.terminal-login",
-    "auth.logout-needs-capability",
-    "session.close-needs-capability",
-    "session.delete-needs-capability",
-    "fork.needs-capability",
-    "provider.needs-capability",
-    "archive.needs-capability",
-    "archive.filter-kept-in-pages",
-    "status.needs-capability",
-    "title.needs-capability",
-    "system-prompt.needs-capability",
-    "auth-status.needs-capability",
-}
-"""Extensions of its own, login at a terminal (`accord agents login` does that) and logout, close, delete,
-fork, providers, archive, status, titles, system prompts.
-"""
-RUN_PROVEN = [
-    rule
-    for rule in CLIENTS.rules
-    if rule in RULES.by_slug and rule not in RUN_NOT_OFFERED | RUN_NEVER_DOES | set(CLIENTS.untested)
-]
-
+conform = pytest.mark.skipif(not ALL, reason="`make conform` needs the same rules, with the command itself")
 NODE = shutil.which("node") or ""
 KEPT_BY_OFFICIAL_CLIENTS: list[RuleId] = [
     "framing.client-unknown-method",
@@ -146,6 +36,7 @@ KEPT_BY_OFFICIAL_CLIENTS: list[RuleId] = [
 ]
 
 
+@conform
 @pytest.mark.timeout(1800)
 @pytest.mark.rule(*AGENT_PROVEN)
 async def test_accord_agent_breaks_no_rule() -> None:
@@ -159,6 +50,7 @@ async def test_accord_agent_breaks_no_rule() -> None:
     assert {rule for rule in AGENTS.rules if rule not in RULES.by_slug} <= passed
 
 
+@conform
 @pytest.mark.timeout(1800)
 @pytest.mark.rule(*RUN_PROVEN)
 async def test_accord_run_breaks_no_rule() -> None:

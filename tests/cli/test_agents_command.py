@@ -29,7 +29,6 @@ class AgentsHarness:
             "ACCORD_HOME": str(self.home / "accord"),
             "HOME": str(self.home),
             "PATH": str(self.bin),
-            "PYTHONPATH": os.pathsep.join(sys.path),
         }
 
     def agents(self, *words: str, code: int = 0) -> str:

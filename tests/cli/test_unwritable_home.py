@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.accord_command import run_accord
 from tests.cli.agent_process import running_agent
 from tests.patience import PATIENCE
 
@@ -53,10 +54,11 @@ needs_mount = pytest.mark.skipif(
 
 def accord(home: Path, command: str, *, mount: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command with this home, in a name space of its own if something is mounted first."""
-    words = [PYTHON, "-m", "accord.cli", *command.split()]
-    if mount:
-        words = [*NAMESPACE, f'{mount.format(home=home)}; exec "$@"', "sh", *words]
     env = {**os.environ, "ACCORD_HOME": str(home), "ACCORD_MODEL": "rehearsal"}
+    if not mount:
+        return run_accord(*command.split(), env=env, cwd=home.parent, stdin="")
+    words = [PYTHON, "-m", "accord.cli", *command.split()]
+    words = [*NAMESPACE, f'{mount.format(home=home)}; exec "$@"', "sh", *words]
     return subprocess.run(
         words, env=env, cwd=home.parent, input="", capture_output=True, text=True, timeout=PATIENCE
     )

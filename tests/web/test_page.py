@@ -74,12 +74,6 @@ def test_unit_tests_pass() -> None:
     _run([node, "node_modules/vitest/vitest.mjs", "run"])
 
 
-@pytest.mark.timeout(900)
-def test_types_check() -> None:
-    node = _need_packages("typescript")
-    _run([node, "node_modules/typescript/bin/tsc", "--noEmit"])
-
-
 def test_lock_file_contains_no_download_addresses() -> None:
     assert '"resolved"' not in (WEB / "package-lock.json").read_text("utf-8")
 
