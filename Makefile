@@ -6,8 +6,8 @@ NODE_DIR := tests/node
 # The tests and the conformance check start many programs, which are twice as fast with compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve web node docs commands constraints screens clean
-.PHONY: test test-long mutants soak bench bench-coder bench-gateway bench-run bench-tui
+.PHONY: run serve web node official-examples docs commands constraints screens clean
+.PHONY: test test-long mutants soak interop bench bench-coder bench-gateway bench-run bench-tui
 .PHONY: check check-types check-lint check-imports check-public-types conform conform-agent conform-client
 .DEFAULT_GOAL := run
 
@@ -27,6 +27,14 @@ node: $(VENV)/dev.stamp
 	@if command -v npm >/dev/null; then \
 	  cd $(NODE_DIR) && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --silent --no-audit --no-fund; }; \
 	else echo "npm not found: tests that need Node are skipped"; fi
+
+# The examples of the official Python SDK, which only its source distribution has. The version is that of the tests.
+official-examples: $(VENV)/dev.stamp
+	@test -d $(VENV)/official-sdk/examples || { mkdir -p $(VENV)/official-sdk && \
+	  $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
+	    --dest $(VENV)/official-sdk "agent-client-protocol==$$($(BIN)/python -c 'from importlib.metadata import version; print(version("agent-client-protocol"))')" && \
+	  tar -xzf $(VENV)/official-sdk/*.tar.gz -C $(VENV)/official-sdk --strip-components=1; } || \
+	  echo "no package registry: tests that need the examples of the official SDK are skipped"
 
 # The main job, from nothing to a finished turn: the client, the coding agent and the model inside the package.
 run: $(VENV)/core.stamp
@@ -48,7 +56,7 @@ serve: $(VENV)/serve.stamp web
 	@$(BIN)/accord serve $(SERVE)
 
 # In some more processes than there are processors; `.venv/bin/python -m pytest tests/wire` runs a part in one.
-test: $(VENV)/dev.stamp node web
+test: $(VENV)/dev.stamp node web official-examples
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # All repetitions of the tests with random values, of which `make test` runs a part.
@@ -96,8 +104,9 @@ conform-client: $(VENV)/core.stamp
 	$(BIN)/accord check client --quiet --slow 3 --jobs 4 \
 	  --need "schema,framing,faults,$$($(BIN)/python -m tests.check.proven_rules client)" -- $(BIN)/accord run {prompt} -- {agent} | $(KEPT)
 
-# The pictures of docs/chat.md and docs/page.md.
+# The pictures of README.md, docs/chat.md and docs/page.md.
 screens: $(VENV)/dev.stamp web
+	$(BIN)/python -m tests.cli.demo_recording
 	$(BIN)/python -m tests.tui.screenshots
 	$(BIN)/python -m tests.web.screenshots
 
@@ -123,6 +132,10 @@ bench-run: $(VENV)/dev.stamp node
 # The terminal client: its first paint, a long session, keys during a flood, memory.
 bench-tui: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.tui
+
+# Real agents and clients beside Accord, with the scripted model server: writes the tables of docs/interop.md.
+interop: $(VENV)/dev.stamp official-examples
+	$(BIN)/python -m tests.real_programs
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md

@@ -44,6 +44,7 @@ def test_the_doctor_on_a_fresh_machine_creates_nothing(home: Path) -> None:
     assert report["google"] == "no key     set GOOGLE_API_KEY or run `accord agent --login google`"
     assert report["store"] == f"none       {home}/data/sessions.db; the first session creates it"
     assert report["ripgrep"].startswith(("found", "missing"))
+    assert report["next"].startswith("accord tour ")
     assert list(home.iterdir()) == []
 
 
@@ -60,11 +61,14 @@ def test_the_doctor_shows_where_keys_are_but_not_the_keys(
     assert report["google"] == "ready      key from GEMINI_API_KEY"
     assert report["here"] == "ready      needs no key at http://localhost:1234/v1"
     assert report["anthropic"].startswith("no key")
+    assert report["next"] == 'accord run "Explain this project"   # everything is ready'
 
 
 def test_a_model_without_its_key_is_reported(home: Path) -> None:
     configure(home, 'model = "anthropic:claude"\n')
-    assert doctor()["model"].startswith("no key     anthropic:claude: anthropic: no key found")
+    report = doctor()
+    assert report["model"].startswith("no key     anthropic:claude: anthropic: no key found")
+    assert report["next"].startswith("accord agent --login anthropic ")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +86,7 @@ def test_a_broken_config_is_reported_and_exits_with_1(home: Path, text: str, exp
     assert report["config"].startswith(f"BROKEN     {file}")
     assert expected in report["config"]
     assert report["model"].startswith("unknown")
+    assert report["next"].endswith("broken: config")
 
 
 def test_keys_that_others_can_read_exit_with_1(home: Path) -> None:
@@ -92,6 +97,8 @@ def test_keys_that_others_can_read_exit_with_1(home: Path) -> None:
 def test_an_invalid_store_exits_with_1(home: Path) -> None:
     open_store().close()
     path = home / "data" / "sessions.db"
-    assert doctor()["store"] == f"opens      {path}"
+    report = doctor()
+    assert report["store"] == f"opens      {path}"
+    assert report["next"].startswith("accord agent --login ")
     path.write_text("a text saved in its place")
     assert f"BROKEN     {path} is not a session store" in doctor(code=1)["store"]

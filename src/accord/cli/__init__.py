@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, Subcommand]] = {
     "trace": Subcommand("record, show and replay protocol messages", "accord.cli.trace_command"),
     "agents": Subcommand("list and configure agents, set up editors", "accord.cli.agents_command"),
     "sessions": Subcommand("list, show, export, fork and delete sessions", "accord.cli.sessions_command"),
+    "tour": Subcommand("see what Accord does, in two minutes and without a key", "accord.cli.tour_command"),
     "doctor": Subcommand("check what works on this machine", "accord.cli.doctor_command"),
     "completion": Subcommand("print the completion script of a shell", "accord.cli.completion_command"),
 }

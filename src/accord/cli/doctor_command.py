@@ -65,7 +65,34 @@ def main(arguments: Sequence[str]) -> int:
     report = findings()
     for name, state, remark in report:
         print(f"{name:<10} {state:<10} {remark}".rstrip())
+    command, reason = next_step(report)
+    print(f"{'next':<10} {command}   # {reason}")
     return 1 if any(finding.state == BROKEN for finding in report) else 0
+
+
+def next_step(report: Sequence[DoctorFinding]) -> tuple[str, str]:
+    """Return the most useful command to run next, and the reason."""
+    from accord.coder.models.model_name import REHEARSAL
+
+    found = {finding.name: finding for finding in report}
+    broken = next((finding.name for finding in report if finding.state == BROKEN), None)
+    if broken is not None:
+        return "accord doctor", f"again, after you have fixed what is broken: {broken}"
+    if "acp.json" in found:
+        return "accord agents trust", "this project brings agents that you have not agreed to"
+    model, first_turn = found["model"], found["store"].state == "none"
+    provider = model.remark.partition(":")[0]
+    if model.state == "missing":
+        return "pip install 'accord[agent]'", "the chosen model needs it"
+    if model.state == "no key":
+        return f"accord agent --login {provider}", "the chosen model has no key"
+    if provider == REHEARSAL:
+        if first_turn:
+            return "accord tour", "two minutes, without a key"
+        return "accord agent --login", "store the key of a model provider"
+    if first_turn or found["[tui]"].state == "missing":
+        return 'accord run "Explain this project"', "everything is ready"
+    return "accord chat", "everything is ready"
 
 
 def findings() -> list[DoctorFinding]:

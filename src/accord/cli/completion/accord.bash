@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -156,7 +156,7 @@ _accord() {
         'accord sessions delete --env') return ;;
     esac
     case $at in
-        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve check trace agents sessions doctor completion'; fi ;;
+        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve check trace agents sessions tour doctor completion'; fi ;;
         'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --login --logout'; else :; fi ;;
@@ -192,6 +192,7 @@ _accord() {
         'accord sessions export') if [[ $cur == -* ]]; then _accord_words '-h --help --format -o --output -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions fork') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions delete') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord tour') if [[ $cur == -* ]]; then _accord_words '-h --help -y --yes'; else :; fi ;;
         'accord doctor') if [[ $cur == -* ]]; then _accord_words '-h --help'; else :; fi ;;
         'accord completion') if [[ $cur == -* ]]; then _accord_words '-h --help'; else _accord_words 'bash zsh fish powershell agents'; fi ;;
     esac

@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -20,6 +20,7 @@ complete -c accord -n '__accord_at \'accord\'' -a check -d 'test an agent or a c
 complete -c accord -n '__accord_at \'accord\'' -a trace -d 'record, show and replay protocol messages'
 complete -c accord -n '__accord_at \'accord\'' -a agents -d 'list and configure agents, set up editors'
 complete -c accord -n '__accord_at \'accord\'' -a sessions -d 'list, show, export, fork and delete sessions'
+complete -c accord -n '__accord_at \'accord\'' -a tour -d 'see what Accord does, in two minutes and without a key'
 complete -c accord -n '__accord_at \'accord\'' -a doctor -d 'check what works on this machine'
 complete -c accord -n '__accord_at \'accord\'' -a completion -d 'print the completion script of a shell'
 complete -c accord -n '__accord_at \'accord\'' -s h -l help -d 'list the commands'
@@ -281,6 +282,8 @@ complete -c accord -n '__accord_at \'accord sessions delete\'' -l recorded -d 'u
 complete -c accord -n '__accord_at \'accord sessions delete\'' -l json -d 'print JSON'
 complete -c accord -n '__accord_at \'accord sessions delete\'' -l env -x -d 'environment variable for the agent; NAME alone passes your own value on; repeatable'
 complete -c accord -n '__accord_at \'accord sessions delete\'' -l trust -d 'trust the project\'s acp.json, for this run only'
+complete -c accord -n '__accord_at \'accord tour\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord tour\'' -s y -l yes -d 'do not wait for Enter; allow the edit'
 complete -c accord -n '__accord_at \'accord doctor\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord completion\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord completion\'' -a 'bash zsh fish powershell agents'

@@ -11,6 +11,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'trace' = 'record, show and replay protocol messages'
             'agents' = 'list and configure agents, set up editors'
             'sessions' = 'list, show, export, fork and delete sessions'
+            'tour' = 'see what Accord does, in two minutes and without a key'
             'doctor' = 'check what works on this machine'
             'completion' = 'print the completion script of a shell'
             '-h' = 'list the commands'
@@ -376,6 +377,12 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--json' = 'print JSON'
             '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
             '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord tour' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-y' = 'do not wait for Enter; allow the edit'
+            '--yes' = 'do not wait for Enter; allow the edit'
         }
         'accord doctor' = @{
             '-h' = 'show this help message and exit'

@@ -1,0 +1,67 @@
+"""`accord tour`: all steps with and without a user, and nothing left behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import in_terminal
+from tests.patience import PATIENCE
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose temporary folder and home are empty folders."""
+    for name in ("temporary", "home"):
+        (tmp_path / name).mkdir()
+    return {
+        **os.environ,
+        "TMPDIR": str(tmp_path / "temporary"),
+        "ACCORD_HOME": str(tmp_path / "home"),
+        "COLUMNS": "120",
+    }
+
+
+def left_behind(tmp_path: Path) -> list[Path]:
+    return [path for name in ("temporary", "home") for path in (tmp_path / name).iterdir()]
+
+
+def test_the_tour_runs_without_a_user(environment: dict[str, str], tmp_path: Path) -> None:
+    tour = subprocess.run(
+        [sys.executable, "-m", "accord", "tour"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (tour.returncode, tour.stderr) == (0, "")
+    expected = [
+        "☐ fix the greeting",
+        '+    return f"Hello',
+        "$ accord run --continue",
+        "/#token=acc_",
+        "Next:",
+    ]
+    places = [tour.stdout.find(text) for text in expected]
+    assert -1 not in places, tour.stdout
+    assert places == sorted(places)
+    assert left_behind(tmp_path) == []
+
+
+def test_the_user_declines_the_edit_and_stops_the_tour(environment: dict[str, str], tmp_path: Path) -> None:
+    with in_terminal("tour", env=environment) as terminal:
+        for _ in range(2):
+            terminal.expect("Enter runs the command")
+            terminal.type("\n")
+        terminal.expect('+    return f"Hello')
+        terminal.expect("Choose 1-")
+        terminal.type("3\n")
+        terminal.expect("greeting.py is unchanged")
+        terminal.expect("Enter runs the command")
+        terminal.type("\x03")
+        terminal.expect("The tour has ended early.")
+        assert terminal.end() == 130
+    assert left_behind(tmp_path) == []
