@@ -1,4 +1,4 @@
-"""What some tests need from the machine: Node, the pinned npm packages, Chromium.
+"""What some tests need from the machine: Node, the pinned packages, Chromium.
 
 If it is missing, the test is skipped with the reason. In CI (the variable `CI` is set) the test fails.
 """
@@ -32,6 +32,14 @@ def need_npm(package: str) -> Path:
     folder = NODE_MODULES / package
     if not folder.is_dir():
         _missing(f"the npm package {package} is not installed: run `make node`")
+    return folder
+
+
+def need_official_examples() -> Path:
+    """The folder with the examples of the official Python SDK, from its source distribution."""
+    folder = Path(__file__).parents[1] / ".venv" / "official-sdk" / "examples"
+    if not folder.is_dir():
+        _missing("the examples of the official Python SDK are missing: run `make official-examples`")
     return folder
 
 
