@@ -6,32 +6,40 @@ from pathlib import Path
 
 import pytest
 from tests.mutants import mutations
-from tests.mutants.mutations import ALWAYS, AREAS, SOURCE, explanations, mutants_of, sample
+from tests.mutants.mutations import ALWAYS, AREAS, SOURCE, Mutant, explanations, mutants_of, sample
 
 
-def test_every_area_has_a_hundred_mutants() -> None:
-    counts = Counter(mutant.area for mutant in sample())
+@pytest.fixture(scope="module")
+def mutants() -> list[Mutant]:
+    return sample()
+
+
+def test_every_area_has_a_hundred_mutants(mutants: list[Mutant]) -> None:
+    counts = Counter(mutant.area for mutant in mutants)
     assert set(counts) == set(AREAS)
     assert min(counts.values()) >= 100
-    assert len({mutant.key for mutant in sample()}) == counts.total() >= 400
+    assert len({mutant.key for mutant in mutants}) == counts.total() >= 400
 
 
-def test_every_mutant_of_the_sample_is_valid_python_and_changes_the_code() -> None:
-    for mutant in sample():
-        source = (SOURCE / mutant.file).read_bytes()
-        changed = mutant.apply(source)
-        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)), mutant.key
+def test_every_mutant_of_the_sample_is_valid_python_and_changes_the_code(mutants: list[Mutant]) -> None:
+    sources: dict[str, tuple[bytes, str]] = {}
+    for mutant in mutants:
+        if mutant.file not in sources:
+            source = (SOURCE / mutant.file).read_bytes()
+            sources[mutant.file] = source, ast.dump(ast.parse(source))
+        source, tree = sources[mutant.file]
+        assert ast.dump(ast.parse(mutant.apply(source))) != tree, mutant.key
 
 
-def test_mutants_that_once_survived_stay_in_the_sample() -> None:
-    found = {(mutant.file, mutant.original) for mutant in sample()}
+def test_mutants_that_once_survived_stay_in_the_sample(mutants: list[Mutant]) -> None:
+    found = {(mutant.file, mutant.original) for mutant in mutants}
     missing = [case for case in ALWAYS if (case[0], case[2]) not in found]
     assert missing == [], "the code has changed: name what takes its place in ALWAYS"
 
 
-def test_every_explanation_is_of_a_mutant_in_the_sample() -> None:
+def test_every_explanation_is_of_a_mutant_in_the_sample(mutants: list[Mutant]) -> None:
     explained = explanations()
-    assert set(explained) - {mutant.key for mutant in sample()} == set()
+    assert set(explained) - {mutant.key for mutant in mutants} == set()
     assert all(text.endswith(".") and len(text) > 20 for text in explained.values())
 
 

@@ -5,12 +5,15 @@ import json
 
 import pytest
 from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harness
+from tests.repetitions import repetitions
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from accord.gateway.access.access_tokens import TokenStore
 from accord.gateway.access.authentication import Throttle
+
+REQUESTS = repetitions(10_000)
 
 
 async def statuses(harness: HttpHarness, requests: list[bytes]) -> list[int]:
@@ -84,7 +87,7 @@ async def test_a_websocket_is_rejected_before_the_upgrade() -> None:
         assert harness.echo.clients == []
 
 
-async def test_ten_thousand_requests_without_a_token() -> None:
+async def test_thousands_of_requests_without_a_token() -> None:
     async with http_harness() as harness:
         kinds = [
             harness.head("GET", "/metrics", authorization=""),
@@ -93,11 +96,11 @@ async def test_ten_thousand_requests_without_a_token() -> None:
             harness.head("POST", "/api/ticket", authorization="", cookie="accord=x", content_length="0"),
             harness.head("DELETE", "/acp", authorization=f"Bearer acc_{harness.token.id}_" + "A" * 43),
         ]
-        lanes = [statuses(harness, kinds * 500) for _ in range(4)]
+        lanes = [statuses(harness, kinds * (REQUESTS // 20)) for _ in range(4)]
         found = [status for lane in await asyncio.gather(*lanes) for status in lane]
-        assert len(found) == 10_000
+        assert len(found) == REQUESTS
         assert set(found) <= {401, 403, 429}
-        assert harness.auth.refused == 10_000
+        assert harness.auth.refused == REQUESTS
         assert harness.echo.clients == []
         assert harness.auth.tokens.last_used(harness.token) is None
         assert await statuses(harness, [harness.head("GET", "/metrics")]) == [200]

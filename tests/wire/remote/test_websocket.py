@@ -211,6 +211,7 @@ async def test_an_end_before_start_is_reported_at_start():
         socket = await server.next()
         transport.send(INITIALIZE)
         await expect_frames(socket, INITIALIZE)
+        socket.close_timeout = 0.1  # the transport answers only after its start
         await socket.close(1001)
         inbox = Inbox()
         transport.start(inbox)
