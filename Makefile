@@ -28,13 +28,9 @@ node: $(VENV)/dev.stamp
 	  cd $(NODE_DIR) && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --silent --no-audit --no-fund; }; \
 	else echo "npm not found: tests that need Node are skipped"; fi
 
-# The examples of the official Python SDK, which only its source distribution has. The version is that of the tests.
+# The examples of the official Python SDK, for the tests of accord.compat.
 official-examples: $(VENV)/dev.stamp
-	@test -d $(VENV)/official-sdk/examples || { mkdir -p $(VENV)/official-sdk && \
-	  $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
-	    --dest $(VENV)/official-sdk "agent-client-protocol==$$($(BIN)/python -c 'from importlib.metadata import version; print(version("agent-client-protocol"))')" && \
-	  tar -xzf $(VENV)/official-sdk/*.tar.gz -C $(VENV)/official-sdk --strip-components=1; } || \
-	  echo "no package registry: tests that need the examples of the official SDK are skipped"
+	@$(BIN)/python -m tools.official_examples
 
 # The main job, from nothing to a finished turn: the client, the coding agent and the model inside the package.
 run: $(VENV)/core.stamp

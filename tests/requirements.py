@@ -5,6 +5,7 @@ If it is missing, the test is skipped with the reason. In CI (the variable `CI` 
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,9 +38,11 @@ def need_npm(package: str) -> Path:
 
 def need_official_examples() -> Path:
     """The folder with the examples of the official Python SDK, from its source distribution."""
-    folder = Path(__file__).parents[1] / ".venv" / "official-sdk" / "examples"
+    folder = Path(sys.prefix) / "official-sdk" / "examples"
     if not folder.is_dir():
-        _missing("the examples of the official Python SDK are missing: run `make official-examples`")
+        _missing(
+            "the examples of the official Python SDK are missing: run `python -m tools.official_examples`"
+        )
     return folder
 
 

@@ -14,7 +14,7 @@ from tests.real_programs.agent_exchange import log_name
 
 CLIENT_COLUMNS: Final = ("text", "tool", "refuse")
 AGENT: Final = (sys.executable, "-P", "-m", "accord", "agent", "--model", "rehearsal")
-EXAMPLES: Final = Path(__file__).parents[2] / ".venv" / "official-sdk" / "examples"
+EXAMPLES: Final = Path(sys.prefix) / "official-sdk" / "examples"
 _STEP_SECONDS: Final = 90.0
 
 
