@@ -7,7 +7,7 @@ NODE_DIR := tests/node
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run serve web node official-examples docs commands constraints screens clean
-.PHONY: test test-long mutants soak interop bench bench-coder bench-gateway bench-run bench-tui
+.PHONY: test test-long mutants soak interop bench bench-coder bench-gateway bench-proxy bench-run bench-tui
 .PHONY: check check-types check-lint check-imports check-public-types conform conform-agent conform-client
 .DEFAULT_GOAL := run
 
@@ -118,6 +118,10 @@ bench-coder: $(VENV)/dev.stamp
 # The gateway: forwarding beside copying lines and beside the official TypeScript server, fan-out, a thousand clients.
 bench-gateway: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks.gateway
+
+# The proxy beside a program that copies lines.
+bench-proxy: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.proxy
 
 # `accord run` beside acpx, which gets a folder of its own.
 bench-run: $(VENV)/dev.stamp node

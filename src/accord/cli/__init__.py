@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Subcommand]] = {
     "serve": Subcommand("serve agents to browsers and the network", "accord.cli.serve_command"),
     "check": Subcommand("test an agent or a client against the protocol", "accord.cli.check_command"),
     "trace": Subcommand("record, show and replay protocol messages", "accord.cli.trace_command"),
+    "proxy": Subcommand("change messages between a client and an agent", "accord.cli.proxy_command"),
     "agents": Subcommand("list and configure agents, set up editors", "accord.cli.agents_command"),
     "sessions": Subcommand("list, show, export, fork and delete sessions", "accord.cli.sessions_command"),
     "tour": Subcommand("see what Accord does, in two minutes and without a key", "accord.cli.tour_command"),

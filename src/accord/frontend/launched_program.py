@@ -63,6 +63,7 @@ _LAUNCHERS: Final[dict[tuple[str, ...], _Launcher]] = {
     ("nice",): _Launcher("command", ("-n", "--adjustment")),
     ("stdbuf",): _Launcher("command", ("-i", "-o", "-e")),
     ("accord", "trace", "record"): _Launcher("command", ("-o", "--output", "--env")),
+    ("accord", "proxy"): _Launcher("command", ("--use", "--env")),
     ("node",): _NODE,
     ("nodejs",): _NODE,
     ("tsx",): _NODE,

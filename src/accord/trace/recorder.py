@@ -65,7 +65,7 @@ async def record(
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 loop.call_soon_threadsafe(event.set)
 
-    with _forwarded_signals(tree, interrupted.set):
+    with forwarded_signals(tree, interrupted.set):
         PipeCopy(
             stdin, our_in, on_data=partial(sink.add_bytes, "client"), on_end=partial(on_end, "client", None)
         ).start()
@@ -123,7 +123,7 @@ async def _wait_for_first(*futures: "asyncio.Future[Any]") -> None:
 
 
 @contextlib.contextmanager
-def _forwarded_signals(tree: ProcessTree, interrupt: Callable[[], None]) -> Generator[None]:
+def forwarded_signals(tree: ProcessTree, interrupt: Callable[[], None]) -> Generator[None]:
     """Forward signals to the agent; ignored ones stay ignored.
 
     After the agent's end, call `interrupt` instead.

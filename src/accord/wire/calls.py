@@ -99,12 +99,16 @@ class BackPressure:
 
     _AWAITED_FACTOR: Final = 4
 
-    def __init__(self, transport: Transport, limits: ConnectionLimits) -> None:
+    def __init__(
+        self, transport: Transport, limits: ConnectionLimits, output: Transport | None = None
+    ) -> None:
+        """`output` is where the handled messages go, if they do not go back to `transport`."""
         self.awaited: int = 0
         """How many callers wait for a response itself, not for the notifications before it."""
         self.frame_size: int = 0
         """The size of the notification that is being handled."""
         self._transport = transport
+        self._output = transport if output is None else output
         self._limits = limits
         self._unhandled = 0
         self._paused = False
@@ -147,7 +151,7 @@ class BackPressure:
 
     def pause_for_output(self) -> bool:
         """Pause reading if too much is unsent; if it returns True, the caller has to run `drain`."""
-        if self._draining or self._transport.unsent <= self._limits.outbound:
+        if self._draining or self._output.unsent <= self._limits.outbound:
             return False
         self._draining = True
         self._update()
@@ -156,7 +160,7 @@ class BackPressure:
     async def drain(self) -> None:
         """Resume reading once the peer has read what was sent."""
         try:
-            await self._transport.drain()
+            await self._output.drain()
         finally:
             self._draining = False
             self._update()

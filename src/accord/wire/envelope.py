@@ -55,7 +55,7 @@ class Envelope(Struct, gc=False):
 class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     """An outgoing request; without `params` if they are UNSET."""
 
-    id: int
+    id: RequestId
     method: str
     params: Any
 

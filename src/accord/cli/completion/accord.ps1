@@ -9,6 +9,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'serve' = 'serve agents to browsers and the network'
             'check' = 'test an agent or a client against the protocol'
             'trace' = 'record, show and replay protocol messages'
+            'proxy' = 'change messages between a client and an agent'
             'agents' = 'list and configure agents, set up editors'
             'sessions' = 'list, show, export, fork and delete sessions'
             'tour' = 'see what Accord does, in two minutes and without a key'
@@ -233,6 +234,15 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--until' = 'show only earlier messages'
             '--faults' = 'show only messages that break a protocol rule'
             '--json' = 'print one JSON object'
+        }
+        'accord proxy' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--use' = 'middleware, as package.module:Name or path/to/file.py:Name; repeatable, the first is next to the client'
+            '-a' = 'configured agent (default: the one of `accord run`)'
+            '--agent' = 'configured agent (default: the one of `accord run`)'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
         }
         'accord agents' = @{
             'list' = 'list the configured agents and the known ones'
@@ -498,6 +508,10 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord trace stats --since' = @('<>')
         'accord trace stats --until' = @('<>')
         'accord trace stats' = @('<file>')
+        'accord proxy --use' = @('<>')
+        'accord proxy -a' = @('<>')
+        'accord proxy --agent' = @('<>')
+        'accord proxy --env' = @('<>')
         'accord agents list --cwd' = @('<dir>')
         'accord agents list --registry' = @('<file>')
         'accord agents show --cwd' = @('<dir>')

@@ -1,0 +1,1 @@
+"""Benchmark of `accord proxy` beside a program that copies lines."""
