@@ -193,6 +193,18 @@ def test_avante_is_set_to_ask_and_the_user_is_told_why(harness: SetupHarness) ->
     assert "approves" not in harness.setup("neovim", "--plugin", "agentic")
 
 
+def test_acpx_gets_a_command_line(harness: SetupHarness) -> None:
+    path = harness.folder / ".acpx/config.json"
+    path.parent.mkdir()
+    path.write_text('{"ttl": 5, "agents": {"accord": {"argv": ["old"]}}}')
+    harness.setup("acpx", "--write")
+    entry = json.loads(path.read_text())["agents"]["accord"]
+    assert entry == {"command": f"{OWN} agent"}
+    assert json.loads(path.read_text())["ttl"] == 5
+    harness.setup("acpx", "--remove")
+    assert json.loads(path.read_text())["agents"] == {}
+
+
 def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:
     text = harness.setup("emacs")
     assert f'(acp-make-client :command "{OWN}"' in text
@@ -206,7 +218,7 @@ def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["vim"], "unknown editor 'vim'; use one of: zed, jetbrains, neovim, emacs, vscode, toad"),
+        (["vim"], "unknown editor 'vim'; use one of: zed, jetbrains, neovim, emacs, vscode, toad, acpx"),
         ([], "the following arguments are required: editor"),
         (
             ["emacs", "--write"],

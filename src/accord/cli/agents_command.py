@@ -358,6 +358,12 @@ def _logout(arguments: Sequence[str]) -> int:
     return log_out(_parser("logout"), arguments)
 
 
+def _import(arguments: Sequence[str]) -> int:
+    from accord.cli.agents_import import import_agents
+
+    return import_agents(_parser("import"), arguments)
+
+
 def _setup(arguments: Sequence[str]) -> int:
     from accord.cli.editor_setup import setup
 
@@ -536,6 +542,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
     "show": ("show everything about one agent", _show),
     "add": ("add an agent to acp.json", _add),
     "remove": ("remove an agent from acp.json", _remove),
+    "import": ("copy agents from the configuration of other tools", _import),
     "trust": ("review and trust the project's acp.json", _trust),
     "schema": ("print the JSON Schema of acp.json", _schema),
     "login": ("sign in to an agent", _login),

@@ -52,6 +52,10 @@ class Machine:
         """Return the path of the custom agents of all JetBrains IDEs."""
         return self._home() / ".jetbrains" / "acp.json"
 
+    def acpx(self) -> PurePath:
+        """Return the path of acpx's configuration."""
+        return self._home() / ".acpx" / "config.json"
+
     def vscode(self) -> PurePath:
         """Return the path of VS Code's user settings. Its derivatives use other folders."""
         if self.system == "win32":
@@ -88,15 +92,21 @@ class EditorSettings:
     """Members that an entry needs besides the command."""
     plain: bool = False
     """Whether the file is plain JSON, without comments."""
+    command_line: bool = False
+    """Whether `command` is a whole command line; with spaces in a path it is `argv` instead."""
 
     def entry(self, command: Sequence[str]) -> dict[str, Any]:
+        if self.command_line:
+            is_plain = all(word == shlex.quote(word) for word in command)
+            return {"command": " ".join(command)} if is_plain else {"argv": list(command)}
         return {**dict(self.extra_members), "command": command[0], "args": list(command[1:])}
 
     def merge(self, text: str, name: str, command: Sequence[str]) -> str:
         """Return the text with the entry. Other members of an existing entry stay."""
         members = self.entry(command)
-        if self._find(text, name) is None:
-            return set_member(text, [self.key, name], {**members, "env": {}}, plain=self.plain)
+        if self._find(text, name) is None or self.command_line:
+            env: dict[str, Any] = {} if self.command_line else {"env": {}}
+            return set_member(text, [self.key, name], {**members, **env}, plain=self.plain)
         for key, value in members.items():
             text = set_member(text, [self.key, name, key], value, plain=self.plain)
         return text
@@ -118,6 +128,7 @@ FILES: Final[dict[str, EditorSettings]] = {
     "zed": EditorSettings("Zed", Machine.zed, "agent_servers", "accord", (("type", "custom"),)),
     "jetbrains": EditorSettings("JetBrains IDEs", Machine.jetbrains, "agent_servers", "Accord", plain=True),
     "vscode": EditorSettings("VS Code with the ACP Client extension", Machine.vscode, "acp.agents", "Accord"),
+    "acpx": EditorSettings("acpx", Machine.acpx, "agents", "accord", plain=True, command_line=True),
 }
 _NO_SETTINGS_FILE: Final = {
     "neovim": "Neovim is configured by Lua code",
@@ -132,7 +143,7 @@ _PASSED_VARIABLES: Final = (
 """What the agent needs of the environment, for plugins that pass on only PATH."""
 _MODEL_VARIABLES: Final = ("_API_KEY", "_BASE_URL")
 """The ends of the names that the user's other model servers need."""
-EDITORS: Final[tuple[str, ...]] = ("zed", "jetbrains", "neovim", "emacs", "vscode", "toad")
+EDITORS: Final[tuple[str, ...]] = ("zed", "jetbrains", "neovim", "emacs", "vscode", "toad", "acpx")
 
 
 def setup(arguments: Sequence[str]) -> int:

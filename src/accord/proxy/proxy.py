@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, json
 from accord.clock import OwnedTasks
 from accord.errors import InvalidRequest, RpcError, UsageError
 from accord.proxy.hooked_call import HookedCall, OpenRequest, describe
-from accord.proxy.middleware import CANCEL_TURN, Middleware, HookRoute, ServedBy, find_routes, hook_name
+from accord.proxy.middleware import CANCEL_TURN, HookRoute, Middleware, ServedBy, find_routes, hook_name
 from accord.proxy.typed_message import TypedMessage, TypedReader
 from accord.schema import methods as method_table
 from accord.schema.codec import DECODE_ERRORS, encode

@@ -249,6 +249,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'show' = 'show everything about one agent'
             'add' = 'add an agent to acp.json'
             'remove' = 'remove an agent from acp.json'
+            'import' = 'copy agents from the configuration of other tools'
             'trust' = 'review and trust the project''s acp.json'
             'schema' = 'print the JSON Schema of acp.json'
             'login' = 'sign in to an agent'
@@ -290,6 +291,14 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--help' = 'show this help message and exit'
             '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
             '--project' = 'change the project''s acp.json instead of yours'
+        }
+        'accord agents import' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
+            '--dry-run' = 'only show what would be imported'
+            '--yes' = 'import without asking'
+            '--replace' = 'replace agents that differ from yours'
         }
         'accord agents trust' = @{
             '-h' = 'show this help message and exit'
@@ -526,6 +535,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord agents add --max-restarts' = @('<>')
         'accord agents remove --cwd' = @('<dir>')
         'accord agents remove' = @('<agent>')
+        'accord agents import --cwd' = @('<dir>')
+        'accord agents import' = @('<file>')
         'accord agents trust --cwd' = @('<dir>')
         'accord agents login --cwd' = @('<dir>')
         'accord agents login' = @('<agent>')
