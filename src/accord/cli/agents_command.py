@@ -3,7 +3,6 @@
 Only `login` and `logout` start an agent. The other subcommands also show agents of an untrusted `acp.json`.
 """
 
-import difflib
 import os
 import shlex
 import shutil
@@ -45,7 +44,7 @@ from accord.frontend.agent_config.acp_file import remove as remove_entry
 from accord.frontend.agent_config.agent_entry import Origin
 from accord.frontend.agent_config.agent_environment import inherited_environment, referenced_variables
 from accord.frontend.agent_config.project_trust import trust_file
-from accord.frontend.agent_config.registry_file import RegistryAgent, read_registry
+from accord.frontend.agent_config.registry_file import RegistryAgent, find_registry_agent, read_registry
 from accord.frontend.known_agents import BUILT_IN, canonical_name, find_known_agent
 from accord.policy.rules import PERMISSION_DEFAULTS, Rules
 from accord.policy.sandbox.command_environment import is_credential, without_credentials
@@ -61,7 +60,6 @@ _ORIGIN_LABELS: Final[dict[str, str]] = {
     "project": "project",
     "catalogue": "known",  # a published value of `list --json`: do not change the spelling
 }
-_MAX_SUGGESTIONS: Final = 3
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -90,14 +88,15 @@ def registry_rows(path: Path) -> list[tuple[str, ...]]:
     return rows
 
 
-def _parser(name: str) -> Parser:
+def _parser(name: str, *, cwd: bool = True) -> Parser:
     parser = Parser(f"accord agents {name}", _COMMANDS[name][0])
-    parser.add_argument(
-        "--cwd",
-        metavar="DIR",
-        default=".",
-        help="folder whose project's acp.json to use (default: the current one)",
-    )
+    if cwd:
+        parser.add_argument(
+            "--cwd",
+            metavar="DIR",
+            default=".",
+            help="folder whose project's acp.json to use (default: the current one)",
+        )
     return parser
 
 
@@ -115,12 +114,17 @@ def _list(arguments: Sequence[str]) -> int:
         print(json_text([_agent_json(agent, agents) for agent in agents]))
         return 0
     default = agents.default.name
+    from accord.frontend.agent_config.installed_agents import read_pins
+
+    pins = read_pins()
     rows = [
         (
             "*" if agent.name == default else " ",
             visible(agent.name),
             _ORIGIN_LABELS[agent.origin],
-            _state(agent),
+            f"{_state(agent)} {pins[agent.name].version}"
+            if agent.origin == "user" and agent.name in pins
+            else _state(agent),
             _command_text(agent),
         )
         for agent in agents.configured
@@ -358,6 +362,18 @@ def _logout(arguments: Sequence[str]) -> int:
     return log_out(_parser("logout"), arguments)
 
 
+def _install(arguments: Sequence[str]) -> int:
+    from accord.cli.agents_install import install
+
+    return install(_parser("install", cwd=False), arguments)
+
+
+def _update(arguments: Sequence[str]) -> int:
+    from accord.cli.agents_install import update
+
+    return update(_parser("update", cwd=False), arguments)
+
+
 def _import(arguments: Sequence[str]) -> int:
     from accord.cli.agents_import import import_agents
 
@@ -444,6 +460,10 @@ def _remove(arguments: Sequence[str]) -> int:
     change = remove_entry(path, origin, options.name)
     if origin == "project":
         _keep_trust(change)
+    if origin == "user":
+        from accord.cli.agents_install import forget_install
+
+        forget_install(options.name)
     print(f"{visible(options.name)} removed from {visible(str(path))}")
     return 0
 
@@ -486,13 +506,7 @@ def _registry_agent(path: Path, name: str | None) -> RegistryAgent:
         return next(iter(agents.values()))
     if name is None:
         raise UsageError(f"{path} has {len(agents)} agents; pass the name of one")
-    if name not in agents:
-        suggestions = difflib.get_close_matches(name, agents, n=_MAX_SUGGESTIONS)
-        hint = (
-            f"; did you mean {', '.join(suggestions)}?" if suggestions else f" among its {len(agents)} agents"
-        )
-        raise UsageError(f"{path} has no agent {name!r}{hint}")
-    return agents[name]
+    return find_registry_agent(agents, name, str(path))
 
 
 def _entry_settings(options: Namespace) -> dict[str, Any]:
@@ -542,6 +556,8 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
     "show": ("show everything about one agent", _show),
     "add": ("add an agent to acp.json", _add),
     "remove": ("remove an agent from acp.json", _remove),
+    "install": ("install an agent of a registry, pinned by version and checksum", _install),
+    "update": ("install newer versions of installed agents", _update),
     "import": ("copy agents from the configuration of other tools", _import),
     "trust": ("review and trust the project's acp.json", _trust),
     "schema": ("print the JSON Schema of acp.json", _schema),

@@ -96,7 +96,7 @@ def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
         (agent({"uvx": "thing"}), "distribution.uvx: it must be an object with `package`"),
         (
             agent({"binary": {"linux-x86_64": {"archive": "https://x.example/thing.tgz", "cmd": "./thing"}}}),
-            "distribution: thing is an archive, which Accord does not download: get it from https://x.example/thing.tgz,",
+            "distribution: thing is an archive, not a package; run `accord agents install thing --registry ",
         ),
         (agent({}), "distribution: it must be an object with binary, npx or uvx"),
         (

@@ -249,6 +249,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'show' = 'show everything about one agent'
             'add' = 'add an agent to acp.json'
             'remove' = 'remove an agent from acp.json'
+            'install' = 'install an agent of a registry, pinned by version and checksum'
+            'update' = 'install newer versions of installed agents'
             'import' = 'copy agents from the configuration of other tools'
             'trust' = 'review and trust the project''s acp.json'
             'schema' = 'print the JSON Schema of acp.json'
@@ -291,6 +293,19 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--help' = 'show this help message and exit'
             '--cwd' = 'folder whose project''s acp.json to use (default: the current one)'
             '--project' = 'change the project''s acp.json instead of yours'
+        }
+        'accord agents install' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--registry' = 'the registry''s JSON file (default: the last one)'
+            '--replace' = 'replace an agent of the same name'
+            '--yes' = 'install without asking'
+        }
+        'accord agents update' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--registry' = 'the registry''s JSON file (default: the agent''s)'
+            '--yes' = 'install without asking'
         }
         'accord agents import' = @{
             '-h' = 'show this help message and exit'
@@ -535,6 +550,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord agents add --max-restarts' = @('<>')
         'accord agents remove --cwd' = @('<dir>')
         'accord agents remove' = @('<agent>')
+        'accord agents install --registry' = @('<>')
+        'accord agents update --registry' = @('<>')
         'accord agents import --cwd' = @('<dir>')
         'accord agents import' = @('<file>')
         'accord agents trust --cwd' = @('<dir>')

@@ -1,13 +1,16 @@
 """Read agents from the files of the official registry: `registry.json`, or the `agent.json` of one agent.
 
-Only packages with a pinned version are used. Archives are not downloaded.
+Only packages with a pinned version are used. This module downloads nothing.
 """
 
+import difflib
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from accord.errors import UsageError
 from accord.frontend.agent_config.agent_environment import escape_references
 from accord.frontend.agent_config.config_values import (
     BadAgentConfig,
@@ -19,12 +22,27 @@ from accord.frontend.agent_config.config_values import (
 from accord.frontend.agent_config.jsonc import read_bytes
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
-_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[-+.][0-9A-Za-z.+-]{1,64})?")
+_SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
+_MAX_SUGGESTIONS: Final = 3
 _PACKAGE_PATTERNS: Final = {
     "npx": re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*)@(\S+)"),
     "uvx": re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]+\])?)(?:==|@)(\S+)"),
 }
 _RUNNER_ARGUMENTS: Final = {"npx": ["-y"], "uvx": []}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBinary:
+    """The archive of an agent for one platform."""
+
+    archive: str
+    program: str
+    """The path inside the archive of what is started."""
+    args: tuple[str, ...]
+    env: dict[str, str]
+    sha256: str
+    """In lower case hex; empty if the registry has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,39 @@ class RegistryAgent:
     file: str
     key_prefix: str
     """The path of keys to the agent in the file, with a final dot."""
+    license: str = ""
+
+    def binary(self, platform: str) -> AgentBinary | None:
+        """The archive for a platform such as `linux-x86_64`, or None. Raises BadAgentConfig."""
+        archives = self.distribution.get("binary")
+        value = cast("dict[str, Any]", archives).get(platform) if isinstance(archives, dict) else None
+        if value is None:
+            return None
+        key = f"{self.key_prefix}distribution.binary.{platform}"
+        members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        checksum = members.get("sha256", members.get("checksum"))
+        match = _SHA256.fullmatch(checksum) if isinstance(checksum, str) else None
+        if checksum is not None and match is None:
+            raise BadAgentConfig(self.file, f"{key}.sha256", "it is not a SHA-256 checksum in hex")
+        env = read_env(members.get("env"), self.file, f"{key}.env")
+        return AgentBinary(
+            read_text(members.get("archive"), self.file, f"{key}.archive", "an address"),
+            read_text(members.get("cmd"), self.file, f"{key}.cmd", "the program"),
+            tuple(read_texts(members.get("args"), self.file, f"{key}.args")),
+            {name: value for name, value in env.items() if value is not None},
+            "" if match is None else match[1].lower(),
+        )
+
+    def binary_entry(self, binary: AgentBinary, program: str) -> dict[str, Any]:
+        """The entry for `acp.json` of an unpacked archive."""
+        entry: dict[str, Any] = {"command": program, "args": list(binary.args)}
+        if binary.env:
+            entry["env"] = {name: escape_references(value) for name, value in binary.env.items()}
+        return {**entry, "description": self._full_description()}
+
+    def package(self, runner: str) -> str:
+        """The package that a runner starts, with its version."""
+        return str(cast("dict[str, Any]", self.distribution[runner])["package"])
 
     def entry(self) -> dict[str, Any]:
         """The entry for `acp.json`. Raises BadAgentConfig if the agent has no package that can be started."""
@@ -70,20 +121,25 @@ class RegistryAgent:
             entry["env"] = {
                 name: escape_references(value) for name, value in env.items() if value is not None
             }
-        entry["description"] = f"{self.name} {self.version}" + (
-            f": {self.description}" if self.description else ""
-        )
-        return entry
+        return {**entry, "description": self._full_description()}
+
+    def _full_description(self) -> str:
+        return f"{self.name} {self.version}" + (f": {self.description}" if self.description else "")
 
     def _archive_hint(self) -> str:
-        archives = cast("dict[str, Any]", self.distribution.get("binary") or {})
-        items = [cast("dict[str, Any]", item) for item in archives.values() if isinstance(item, dict)]
-        url = items[0].get("archive") if items else None
-        hint = f" from {url}" if isinstance(url, str) else ""
         return (
-            f"{self.id} is an archive, which Accord does not download: get it{hint}, "
-            f"then run `accord agents add {self.id} -- PROGRAM ARGUMENTS`"
+            f"{self.id} is an archive, not a package; run "
+            f"`accord agents install {self.id} --registry {shlex.quote(self.file)}`"
         )
+
+
+def find_registry_agent(agents: dict[str, RegistryAgent], name: str, source: str) -> RegistryAgent:
+    """Return an agent by its id. Raises UsageError with suggestions."""
+    if name in agents:
+        return agents[name]
+    suggestions = difflib.get_close_matches(name, agents, n=_MAX_SUGGESTIONS)
+    hint = f"; did you mean {', '.join(suggestions)}?" if suggestions else f" among its {len(agents)} agents"
+    raise UsageError(f"{source} has no agent {name!r}{hint}")
 
 
 def read_registry(path: Path) -> dict[str, RegistryAgent]:
@@ -131,4 +187,14 @@ def _read_registry_agent(value: Any, file: str, key_prefix: str) -> RegistryAgen
         )
     description = members.get("description")
     text = read_text(description, file, f"{key_prefix}description", None) if description is not None else ""
-    return RegistryAgent(id, name, version, text, cast("dict[str, Any]", distribution), file, key_prefix)
+    license = members.get("license")
+    return RegistryAgent(
+        id,
+        name,
+        version,
+        text,
+        cast("dict[str, Any]", distribution),
+        file,
+        key_prefix,
+        license if isinstance(license, str) else "",
+    )
