@@ -322,8 +322,8 @@ def test_the_schema_command_prints_a_valid_schema(harness: AgentsHarness) -> Non
     [
         (
             ["nope"],
-            "unknown subcommand 'nope'; use one of: list, show, add, remove, trust, schema, login, logout, "
-            "setup",
+            "unknown subcommand 'nope'; use one of: list, show, add, remove, install, update, import, "
+            "trust, schema, login, logout, setup",
         ),
         (["list", "extra"], "unrecognized arguments: extra; run `accord agents list --help` for the options"),
         (["list", "--cwd", "nowhere"], "--cwd 'nowhere' is not a folder; use one that exists"),

@@ -187,8 +187,8 @@ def _show(
 
 
 def _warn_of_secrets(agent: ImportedAgent) -> None:
-    env = agent.entry.get("env") or {}
-    for name, value in cast("dict[str, Any]", env).items():
+    env = cast("dict[str, Any]", agent.entry.get("env") or {})
+    for name, value in env.items():
         if isinstance(value, str) and is_credential(name, value) and not referenced_variables([value]):
             print_stderr(
                 f"warning: {visible(agent.name)}: {visible(name)} is a key in plain text; "

@@ -101,7 +101,11 @@ async def _run(
 ) -> int:
     agent = await spawn(command, cwd=cwd, env=env, on_stderr=_print_line, timeouts=_AGENT_TIMEOUTS)
     running = asyncio.ensure_future(Proxy(client, agent, middlewares, report=report).run())
-    with forwarded_signals(agent.tree, running.cancel):
+
+    def stop() -> None:
+        running.cancel()
+
+    with forwarded_signals(agent.tree, stop):
         await asyncio.wait((running,))
     if not running.cancelled():
         running.result()
@@ -328,7 +332,7 @@ class Flow:
             else:
                 self.proxy.report(f"dropped an unreadable {name}: {error}")
             return
-        if kind == "request":
+        if envelope.id is not UNSET:
             step = partial(self._start_call, envelope.id, route, messages[0], frame)
         else:
             step = partial(self._run_notification, route, messages, frame)

@@ -7,7 +7,7 @@ from msgspec import Raw
 from accord.errors import BadAnswer, InternalError
 from accord.schema.base import Mismatch
 from accord.schema.codec import DECODE_ERRORS, decode, decoder, encode, parse_json
-from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader
+from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader, SplitUpdate
 from accord.schema.methods import Alias, Method
 from accord.wire.envelope import ABSENT, ENCODE_ERRORS, RequestId, Success
 
@@ -72,7 +72,7 @@ class TypedReader:
             except DECODE_ERRORS:
                 pass
         read = self.messages.params_reader(method, alias)(raw)
-        values: tuple[Any, ...] = read if isinstance(read, tuple) else (read,)
+        values = read if isinstance(read, SplitUpdate) else (read,)
         return [TypedMessage(frame, "params", value, method.params, official=False) for value in values]
 
     def result(self, method: Method, raw: Raw, frame: bytes) -> TypedMessage:
@@ -103,15 +103,14 @@ def apply_changes(original: Any, before: Any, after: Any) -> Any:
     """Return `original` with what differs between `before` and `after`, which lack members without a type."""
     if before == after:
         return original
-    if isinstance(original, dict) and isinstance(before, dict) and isinstance(after, dict):
-        old, was, now = (cast("dict[str, Any]", value) for value in (original, before, after))
+    values = (original, before, after)
+    if all(isinstance(value, dict) for value in values):
+        old, was, now = cast("tuple[dict[str, Any], ...]", values)
         kept = {name: value for name, value in old.items() if name in now or name not in was}
         changed = {name: apply_changes(old.get(name), was.get(name), value) for name, value in now.items()}
         return {**kept, **changed}
-    if isinstance(original, list) and isinstance(before, list) and isinstance(after, list):
-        old, was, now = (cast("list[Any]", value) for value in (original, before, after))
-        if len(old) == len(was):
-            return _changed_items(old, was, now)
+    if all(isinstance(value, list) for value in values) and len(original) == len(before):
+        return _changed_items(*cast("tuple[list[Any], list[Any], list[Any]]", values))
     return after
 
 
