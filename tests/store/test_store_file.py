@@ -240,6 +240,11 @@ def test_an_older_format_is_upgraded_with_all_its_sessions(path: Path) -> None:
     assert version_of(connection) == len(MIGRATIONS) + 2
     assert connection.execute("SELECT session, colour FROM heads").fetchall() == [("s1", "red")]
     connection.close()
+    backup = path.with_name(f"{path.name}.format-{len(MIGRATIONS)}")
+    assert backup.stat().st_mode & 0o777 == 0o600
+    with SqliteStore(backup) as store:
+        assert logged_texts(store, "s1") == ["one"]
+    assert not list(path.parent.glob(".backup-*"))
 
 
 def test_a_failed_upgrade_leaves_the_file_unchanged(path: Path) -> None:

@@ -108,9 +108,12 @@ def version_of(connection: Connection) -> int | None:
 
 
 def upgrade(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Apply the missing migrations, all of them or none."""
-    if version_of(connection) == len(migrations):
+    """Apply the missing migrations, all of them or none. An existing file is kept beside it first."""
+    version = version_of(connection)
+    if version == len(migrations):
         return
+    if version:
+        _back_up(connection, version)
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = version_of(connection)  # another process may have upgraded it meanwhile
@@ -124,6 +127,19 @@ def upgrade(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRAT
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _back_up(connection: Connection, version: int) -> None:
+    """Copy the store to `NAME.format-VERSION`, unless another process or an earlier start did."""
+    (_, _, path) = connection.execute("PRAGMA database_list").fetchone()
+    backup = Path(f"{path}.format-{version}")
+    if not path or backup.exists():
+        return
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=backup.parent) as work:  # mode 0700
+        copy = Path(work, "copy")
+        connection.execute("VACUUM INTO ?", (str(copy),))
+        copy.chmod(0o600)
+        copy.replace(backup)
 
 
 T = TypeVar("T")

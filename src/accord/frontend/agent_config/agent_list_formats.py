@@ -52,8 +52,18 @@ _IGNORED_KEYS: Final = frozenset(
         "use_custom_mcp",
     ]
 )
+FORMAT_VERSION: Final = 1
+"""The newest version of `acp.json` that is understood."""
 _TOP_KEYS: Final = frozenset(
-    ("$schema", "defaultServer", "defaultAgent", "mcpServers", "defaultPermissions", *CONTAINER_KEYS)
+    (
+        "$schema",
+        "version",
+        "defaultServer",
+        "defaultAgent",
+        "mcpServers",
+        "defaultPermissions",
+        *CONTAINER_KEYS,
+    )
 )
 _IGNORED_TOP_KEYS: Final = frozenset(
     [
@@ -103,6 +113,7 @@ def read_agent_list(value: Any, file: str) -> AgentListFile:
     if not isinstance(value, dict):
         raise BadAgentConfig(file, "", 'it must be an object, such as {"servers": {...}}')
     members = cast("dict[str, Any]", value)
+    _check_version(members, file)
     containers = [key for key in CONTAINER_KEYS if key in members]
     if len(containers) > 1:
         raise BadAgentConfig(
@@ -128,6 +139,15 @@ def read_agent_list(value: Any, file: str) -> AgentListFile:
     _check_names(agent_list, file)
     agent_list.default = _read_default(members, agent_list, file)
     return agent_list
+
+
+def _check_version(members: dict[str, Any], file: str) -> None:
+    """Refuse a newer format. Another program's `version` is not ours, and not a number."""
+    version = members.get("version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise BadAgentConfig(
+            file, "version", f"format {version} is newer than {FORMAT_VERSION}, which is known; update Accord"
+        )
 
 
 def _list_entries(value: Any, container: str, file: str) -> list[tuple[str, str, Any]]:
