@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -119,6 +119,9 @@ _accord() {
         'accord trace stats --from') _accord_words 'client agent stderr'; return ;;
         'accord trace stats --since') return ;;
         'accord trace stats --until') return ;;
+        'accord proxy --use') return ;;
+        'accord proxy -a'|'accord proxy --agent') return ;;
+        'accord proxy --env') return ;;
         'accord agents list --cwd') _accord_paths -d; return ;;
         'accord agents list --registry') _accord_paths -f; return ;;
         'accord agents show --cwd') _accord_paths -d; return ;;
@@ -131,6 +134,9 @@ _accord() {
         'accord agents add --startup-timeout-ms') return ;;
         'accord agents add --max-restarts') return ;;
         'accord agents remove --cwd') _accord_paths -d; return ;;
+        'accord agents install --registry') return ;;
+        'accord agents update --registry') return ;;
+        'accord agents import --cwd') _accord_paths -d; return ;;
         'accord agents trust --cwd') _accord_paths -d; return ;;
         'accord agents login --cwd') _accord_paths -d; return ;;
         'accord agents logout --cwd') _accord_paths -d; return ;;
@@ -156,7 +162,7 @@ _accord() {
         'accord sessions delete --env') return ;;
     esac
     case $at in
-        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve check trace agents sessions tour doctor completion'; fi ;;
+        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve check trace proxy agents sessions tour doctor completion'; fi ;;
         'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --login --logout'; else :; fi ;;
@@ -176,11 +182,15 @@ _accord() {
         'accord trace show') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --full --follow -f --width --json --html'; else _accord_paths -f; fi ;;
         'accord trace replay') if [[ $cur == -* ]]; then _accord_words '-h --help --run --ignore --report --speed --patience --as-client --cwd --env --timeout'; else _accord_paths -f; fi ;;
         'accord trace stats') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --json'; else _accord_paths -f; fi ;;
-        'accord agents') _accord_words 'list show add remove trust schema login logout setup' ;;
+        'accord proxy') if [[ $cur == -* ]]; then _accord_words '-h --help --use -a --agent --env --trust'; else :; fi ;;
+        'accord agents') _accord_words 'list show add remove install update import trust schema login logout setup' ;;
         'accord agents list') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --json --registry --trust'; else :; fi ;;
         'accord agents show') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --json --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agents add') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --registry --env --permissions --description --timeout-ms --startup-timeout-ms --max-restarts --default --replace --project'; else :; fi ;;
         'accord agents remove') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --project'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
+        'accord agents install') if [[ $cur == -* ]]; then _accord_words '-h --help --registry --replace --yes'; else :; fi ;;
+        'accord agents update') if [[ $cur == -* ]]; then _accord_words '-h --help --registry --yes'; else :; fi ;;
+        'accord agents import') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --dry-run --yes --replace'; else _accord_paths -f; fi ;;
         'accord agents trust') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --forget'; else :; fi ;;
         'accord agents schema') if [[ $cur == -* ]]; then _accord_words '-h --help'; else :; fi ;;
         'accord agents login') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;

@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -18,6 +18,7 @@ complete -c accord -n '__accord_at \'accord\'' -a agent -d 'run the coding agent
 complete -c accord -n '__accord_at \'accord\'' -a serve -d 'serve agents to browsers and the network'
 complete -c accord -n '__accord_at \'accord\'' -a check -d 'test an agent or a client against the protocol'
 complete -c accord -n '__accord_at \'accord\'' -a trace -d 'record, show and replay protocol messages'
+complete -c accord -n '__accord_at \'accord\'' -a proxy -d 'change messages between a client and an agent'
 complete -c accord -n '__accord_at \'accord\'' -a agents -d 'list and configure agents, set up editors'
 complete -c accord -n '__accord_at \'accord\'' -a sessions -d 'list, show, export, fork and delete sessions'
 complete -c accord -n '__accord_at \'accord\'' -a tour -d 'see what Accord does, in two minutes and without a key'
@@ -186,10 +187,18 @@ complete -c accord -n '__accord_at \'accord trace stats\'' -l until -x -d 'show 
 complete -c accord -n '__accord_at \'accord trace stats\'' -l faults -d 'show only messages that break a protocol rule'
 complete -c accord -n '__accord_at \'accord trace stats\'' -l json -d 'print one JSON object'
 complete -c accord -n '__accord_at \'accord trace stats\'' -F
+complete -c accord -n '__accord_at \'accord proxy\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord proxy\'' -l use -x -d 'middleware, as package.module:Name or path/to/file.py:Name; repeatable, the first is next to the client'
+complete -c accord -n '__accord_at \'accord proxy\'' -s a -l agent -x -d 'configured agent (default: the one of `accord run`)'
+complete -c accord -n '__accord_at \'accord proxy\'' -l env -x -d 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+complete -c accord -n '__accord_at \'accord proxy\'' -l trust -d 'trust the project\'s acp.json, for this run only'
 complete -c accord -n '__accord_at \'accord agents\'' -a list -d 'list the configured agents and the known ones'
 complete -c accord -n '__accord_at \'accord agents\'' -a show -d 'show everything about one agent'
 complete -c accord -n '__accord_at \'accord agents\'' -a add -d 'add an agent to acp.json'
 complete -c accord -n '__accord_at \'accord agents\'' -a remove -d 'remove an agent from acp.json'
+complete -c accord -n '__accord_at \'accord agents\'' -a install -d 'install an agent of a registry, pinned by version and checksum'
+complete -c accord -n '__accord_at \'accord agents\'' -a update -d 'install newer versions of installed agents'
+complete -c accord -n '__accord_at \'accord agents\'' -a import -d 'copy agents from the configuration of other tools'
 complete -c accord -n '__accord_at \'accord agents\'' -a trust -d 'review and trust the project\'s acp.json'
 complete -c accord -n '__accord_at \'accord agents\'' -a schema -d 'print the JSON Schema of acp.json'
 complete -c accord -n '__accord_at \'accord agents\'' -a login -d 'sign in to an agent'
@@ -221,6 +230,19 @@ complete -c accord -n '__accord_at \'accord agents remove\'' -s h -l help -d 'sh
 complete -c accord -n '__accord_at \'accord agents remove\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder whose project\'s acp.json to use (default: the current one)'
 complete -c accord -n '__accord_at \'accord agents remove\'' -l project -d 'change the project\'s acp.json instead of yours'
 complete -c accord -n '__accord_at \'accord agents remove\'' -a '(accord completion agents 2>/dev/null)'
+complete -c accord -n '__accord_at \'accord agents install\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord agents install\'' -l registry -x -d 'the registry\'s JSON file (default: the last one)'
+complete -c accord -n '__accord_at \'accord agents install\'' -l replace -d 'replace an agent of the same name'
+complete -c accord -n '__accord_at \'accord agents install\'' -l yes -d 'install without asking'
+complete -c accord -n '__accord_at \'accord agents update\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord agents update\'' -l registry -x -d 'the registry\'s JSON file (default: the agent\'s)'
+complete -c accord -n '__accord_at \'accord agents update\'' -l yes -d 'install without asking'
+complete -c accord -n '__accord_at \'accord agents import\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord agents import\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder whose project\'s acp.json to use (default: the current one)'
+complete -c accord -n '__accord_at \'accord agents import\'' -l dry-run -d 'only show what would be imported'
+complete -c accord -n '__accord_at \'accord agents import\'' -l yes -d 'import without asking'
+complete -c accord -n '__accord_at \'accord agents import\'' -l replace -d 'replace agents that differ from yours'
+complete -c accord -n '__accord_at \'accord agents import\'' -F
 complete -c accord -n '__accord_at \'accord agents trust\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord agents trust\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder whose project\'s acp.json to use (default: the current one)'
 complete -c accord -n '__accord_at \'accord agents trust\'' -l forget -d 'stop trusting the file'
