@@ -7,6 +7,7 @@ signals and of terminals start real programs.
 import atexit
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -57,22 +58,29 @@ class CommandServer:
         self._process.wait()
 
     def _wait(self) -> int:
-        pid = int.from_bytes(self._socket.recv(8), "big")
+        pid = self._number(8)
         try:
-            return int.from_bytes(self._socket.recv(4), "big", signed=True)
+            return self._number(4)
         except TimeoutError:
-            os.kill(pid, 9)
+            os.kill(pid, signal.SIGKILL)
+            self._number(4)  # the next command must not read it
             raise
+
+    def _number(self, size: int) -> int:
+        data = self._socket.recv(size)
+        assert len(data) == size, "the process that forks the commands has ended"
+        return int.from_bytes(data, "big", signed=True)
 
 
 def _write(pipe: int, data: bytes) -> None:
-    with os.fdopen(pipe, "wb") as file:
-        try:
-            file.write(data)
-            file.flush()
-        except BrokenPipeError:
-            file.detach()  # the command ended without reading its input
-            os.close(pipe)
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(pipe, left) :]
+    except BrokenPipeError:
+        pass  # the command ended without reading its input
+    finally:
+        os.close(pipe)
 
 
 def _read(pipe: int) -> bytes:
