@@ -67,18 +67,18 @@ async def agent_row(program: AgentProgram, log: Path) -> list[str]:
     return row
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table."""
-    columns = list(head)
-    lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def write_table(name: str, text: str) -> None:
-    """Replace a table of the page, between its two comments."""
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end of {name} -->)", re.DOTALL)
+def write_table(name: str, head: Iterable[str], rows: Iterable[list[str]], *, partly: bool) -> None:
+    """Write a table of the page between its two comments; partly means that the other rows are kept."""
     page = PAGE.read_text("utf-8")
-    PAGE.write_text(pattern.sub(lambda match: f"{match[1]}\n{text}{match[2]}", page), "utf-8")
+    pattern = re.compile(rf"(<!-- {name} -->\n\n)(.*?)(\n<!-- end of {name} -->)", re.DOTALL)
+    match = pattern.search(page)
+    assert match is not None, f"{PAGE} has no place for the table of {name}"
+    columns = list(head)
+    known = [line.strip("| ").split(" | ") for line in match[2].splitlines()[2:]] if partly else []
+    by_name = {row[0]: row for row in [*known, *([cell.replace("|", "/") for cell in row] for row in rows)]}
+    lines = [columns, ["---"] * len(columns), *by_name.values()]
+    text = "".join(f"| {' | '.join([*line, *[''] * (len(columns) - len(line))])} |\n" for line in lines)
+    PAGE.write_text(page[: match.start(2)] + text + page[match.end(2) :], "utf-8")
 
 
 def _convert(entries: list[dict[str, Any]], kind: Any) -> list[Any]:
@@ -91,7 +91,9 @@ def _convert(entries: list[dict[str, Any]], kind: Any) -> list[Any]:
 
 async def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.real_programs", description=__doc__)
-    parser.add_argument("--only", metavar="NAME", action="append", help="run only this one; writes no table")
+    parser.add_argument(
+        "--only", metavar="NAME", action="append", help="run only this one; keeps the other rows"
+    )
     options = parser.parse_args()
     programs = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf-8"))
     agents: list[AgentProgram] = _convert(programs["agent"], AgentProgram)
@@ -103,9 +105,9 @@ async def main() -> int:
     client_rows = [
         run_client(one, install, log) for one in clients if not wanted or one.name.casefold() in wanted
     ]
-    if not wanted:
-        write_table("agents", table(["agent", "version", *COLUMNS], rows))
-        write_table("clients", table(["client", "version", *CLIENT_COLUMNS], client_rows))
+    partly = bool(wanted)
+    write_table("agents", ["agent", "version", *COLUMNS], rows, partly=partly)
+    write_table("clients", ["client", "version", *CLIENT_COLUMNS], client_rows, partly=partly)
     return 0
 
 

@@ -23,6 +23,7 @@ COLUMNS: Final = ("text", "tool", "refuse", "cancel", "resume", "mode", "model")
 YES: Final = "yes"
 _STEP_SECONDS: Final = 60.0
 _START_SECONDS: Final = 90.0
+_CANCEL_SECONDS: Final = 40.0
 _REMEMBERED: Final = "interop-marker-7261"
 
 
@@ -143,7 +144,7 @@ class AgentExchange:
         program, *arguments = self._program.command
         local = self._bin / program
         handlers = accord.ClientHandlers(permissions=self._permission, workspace=self._workspace)
-        limits = accord.TimeLimits(startup=_START_SECONDS)
+        limits = accord.TimeLimits(startup=_START_SECONDS, cancel=_CANCEL_SECONDS)
         options = accord.ClientOptions(
             limits=limits, on_stderr=lambda line: self.log.append(f"stderr: {line}")
         )

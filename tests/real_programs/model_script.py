@@ -71,6 +71,8 @@ class ModelScript:
             return str(self.file)
         if lower in ("cwd", "workdir", "dir_path", "directory"):
             return str(self.file.parent)
+        if any(one.get("type") == "null" for one in schema.get("anyOf", ())):
+            return None
         if "enum" in schema:
             return "create" if "create" in schema["enum"] else schema["enum"][0]
         return {"boolean": False, "integer": 60, "number": 60, "array": [], "object": {}}.get(
