@@ -8,7 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run serve web node official-examples docs commands constraints screens clean
 .PHONY: test test-long mutants soak interop bench bench-coder bench-gateway bench-proxy bench-run bench-tui
-.PHONY: check check-types check-lint check-imports check-public-types conform conform-agent conform-client
+.PHONY: check check-types check-docs-types check-lint check-imports check-public-types conform
+.PHONY: conform-agent conform-client
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -61,10 +62,16 @@ test-long: test
 
 # The longest part goes first; the others run beside it.
 check: $(VENV)/dev.stamp
-	@$(MAKE) --no-print-directory -j2 check-types check-lint check-imports check-public-types
+	@$(MAKE) --no-print-directory -j2 check-types check-docs-types check-lint check-imports check-public-types
 
 check-types: $(VENV)/dev.stamp
 	$(BIN)/pyright
+
+# The code of README.md and docs/, and the examples, as users of the library check them.
+check-docs-types: $(VENV)/dev.stamp
+	$(BIN)/python -m tools.snippets $(VENV)/snippets
+	$(BIN)/mypy --strict --python-version 3.11 --cache-dir $(VENV)/mypy_cache $(VENV)/snippets examples
+	$(BIN)/pyright --project $(VENV)/snippets
 
 check-lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -137,13 +144,26 @@ bench-tui: $(VENV)/dev.stamp
 interop: $(VENV)/dev.stamp official-examples
 	$(BIN)/python -m tests.real_programs
 
-docs: $(VENV)/dev.stamp
-	$(BIN)/python -m accord.schema.reference docs/methods.md
+$(VENV)/docs.stamp: pyproject.toml $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
-# What is generated from the parsers of all commands: the completion scripts and the man pages.
+# The documentation in site/, with its generated pages; a broken link, reference or snippet is an error.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m accord.schema.reference docs/methods.md
+	$(BIN)/python -m tools.configuration_reference
+	$(BIN)/python -m tools.command_reference
+	$(BIN)/python -m tools.api_reference
+	$(BIN)/zensical build --strict --clean
+	$(BIN)/python -m tools.llms_txt site/llms.txt
+	$(BIN)/python -m tools.site_check site
+	$(BIN)/python -m pytest -n auto tests/test_snippets.py tests/test_reference.py
+
+# What is generated from the parsers of all commands: the completion scripts, the man pages and docs/cli.md.
 commands: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.completion_scripts
 	$(BIN)/python -m tools.man_pages
+	$(BIN)/python -m tools.command_reference
 
 # Pinned versions with hashes of everything that accord[all] needs, on every platform.
 constraints: $(VENV)/core.stamp
@@ -153,4 +173,4 @@ constraints: $(VENV)/core.stamp
 	  --output-file constraints.txt
 
 clean:
-	rm -rf $(VENV) $(NODE_DIR)/node_modules web/node_modules src/accord/gateway/page
+	rm -rf $(VENV) site $(NODE_DIR)/node_modules web/node_modules src/accord/gateway/page

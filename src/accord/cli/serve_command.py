@@ -55,18 +55,29 @@ class ServeSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     agents: tuple[str, ...] = ()
     """Names. Empty means the agents of `acp.json` and the built-in one."""
     host: str = "127.0.0.1"
+    """The address to listen on."""
     port: Port | None = None
     """None means the default port or the next free one; 0 lets the system choose."""
     host_names: tuple[str, ...] = ()
+    """The names under which clients reach the gateway."""
     allow_origins: tuple[str, ...] = ()
+    """Other web origins that may use the gateway."""
     proxies: tuple[str, ...] = ()
+    """Addresses of reverse proxies whose forwarding headers are trusted."""
     tls_cert: str | None = None
+    """The certificate file, for HTTPS."""
     tls_key: str | None = None
+    """The key file of the certificate."""
     insecure: bool = False
+    """Allows an address beyond this machine without TLS."""
     folders: tuple[str, ...] = ()
+    """The folders in which sessions may be opened; empty means all."""
     idle: Minutes = 15.0
+    """Minutes until an agent without clients and turns is stopped."""
     stop_wait: Seconds = 30.0
+    """Seconds that running turns get at the end."""
     limits: GatewayLimits = GatewayLimits()
+    """See below."""
 
 
 def settings_file() -> Path:

@@ -20,7 +20,7 @@ from accord.client.client_options import (
     TimeLimits,
 )
 from accord.client.client_session import ClientSession
-from accord.client.elicitation_forms import DECLINED, ElicitationForm, ElicitationUrl
+from accord.client.elicitation_forms import DECLINED, ElicitationForm, ElicitationUrl, FormAnswer
 from accord.client.handlers import (
     AgentCommand,
     ClientHandlers,
@@ -49,6 +49,7 @@ __all__ = [
     "DialectReport",
     "ElicitationForm",
     "ElicitationUrl",
+    "FormAnswer",
     "McpCall",
     "McpMethodFailed",
     "PendingAgent",

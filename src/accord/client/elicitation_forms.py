@@ -52,6 +52,7 @@ class DeclinedElicitation:
 
 
 DECLINED: Final[DeclinedElicitation] = DeclinedElicitation()
+"""The answer of a `forms` handler if the user declined the form."""
 
 FormValues: TypeAlias = Mapping[str, str | int | float | bool | list[str]]
 FormAnswer: TypeAlias = FormValues | DeclinedElicitation | None

@@ -58,10 +58,15 @@ class ModelFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """`[models."provider:name"]`: properties of a model. Prices are in US dollars per million tokens."""
 
     context: _Count | None = None
+    """The size of its context, in tokens."""
     max_output: _Count | None = None
+    """The longest answer, in tokens."""
     images: bool | None = None
+    """Whether it accepts images."""
     input: _Price | None = None
+    """The price of input tokens."""
     output: _Price | None = None
+    """The price of output tokens."""
     cached_read: _Price | None = None
     """Default: the price of input."""
     cached_write: _Price | None = None
@@ -83,7 +88,9 @@ class ModelsConfig(Struct, frozen=True):
     """The model settings of the config file."""
 
     model: str | None = None
+    """The model of new sessions: `provider:name`. `ACCORD_MODEL` and `--model` override it."""
     effort: Effort | None = None
+    """How much the model reasons, if it can."""
     endpoints: dict[str, EndpointConfig] = field(default_factory=dict[str, EndpointConfig])
     models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])
     requests: RequestConfig = RequestConfig()

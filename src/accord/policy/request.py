@@ -143,7 +143,9 @@ class Grants:
 
 
 Category = Literal["read-only", "write", "execute", "external"]
+"""What a tool call does: reads, writes, runs commands, or uses something outside."""
 Effect = Literal["allow", "ask", "deny"]
+"""What a policy decides."""
 
 MODE_DESCRIPTIONS: Final[dict[Mode, str]] = {
     "read-only": (
@@ -158,6 +160,7 @@ MODE_DESCRIPTIONS: Final[dict[Mode, str]] = {
     ),
     "plan": "Reads and plans. Nothing is changed until you agree to leave this mode.",
 }
+"""What each mode allows, for the user."""
 STRICTNESS: Final[dict[Effect, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 _HOST_NAME: Final = re.compile(

@@ -220,8 +220,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     tool: str | tuple[str, ...] | UnsetType = UNSET
     """The name of the tool. `*` matches any characters."""
     path: str | tuple[str, ...] | UnsetType = UNSET
+    """A path pattern, relative to the session's folders. `**` matches folders too."""
     command: str | tuple[str, ...] | UnsetType = UNSET
+    """The words of a command. `*` at the end matches all further words."""
     host: str | tuple[str, ...] | UnsetType = UNSET
+    """The host of an address. `*.example.org` matches its subdomains."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -255,9 +258,13 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """
 
     allow: tuple[Rule | str, ...] = ()
+    """Calls that run without a question; a text is the kind of the call."""
     ask: tuple[Rule | str, ...] = ()
+    """Calls that the user is asked about."""
     deny: tuple[Rule | str, ...] = ()
+    """Calls that are refused."""
     default: DefaultSetting | None = None
+    """What happens to other calls."""
     source: str = ""
     """The file they come from, for messages. Not part of the file."""
 

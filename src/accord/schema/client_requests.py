@@ -118,6 +118,7 @@ class SelectedPermissionOutcome(Object, tag_field="outcome", tag="selected"):
 
 
 RequestPermissionOutcome: TypeAlias = CancelledOutcome | SelectedPermissionOutcome
+"""The decision of the user: an option, or canceled."""
 
 
 class RequestPermissionResponse(Object):
@@ -247,6 +248,7 @@ class ReleaseTerminalResponse(Object):
 # Elicitation: the agent asks the user by a form or by a web page.
 
 StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
+"""The format of a text in a form."""
 
 
 class EnumOption(Object):
@@ -312,6 +314,7 @@ class TitledMultiSelectItems(Object):
 
 
 MultiSelectItems: TypeAlias = Open[Choice[StringMultiSelectItems | TitledMultiSelectItems, BY_TAG]]
+"""The values of a field with several choices."""
 
 
 class MultiSelectPropertySchema(Object, tag_field="type", tag="array"):
@@ -332,8 +335,10 @@ ElicitationPropertySchema: TypeAlias = Open[
     | BooleanPropertySchema
     | MultiSelectPropertySchema
 ]
+"""The type of a field of a form."""
 
 ElicitationSchemaType: TypeAlias = Literal["object"]
+"""The type of the schema of a form."""
 
 
 class ElicitationSchema(Object):
@@ -396,8 +401,10 @@ class ElicitationUrlMode(ScopedElicitation, tag_field="mode", tag="url", kw_only
 CreateElicitationRequest: TypeAlias = Annotated[
     Open[ElicitationFormMode | ElicitationUrlMode], RequiredMembers(ScopedElicitation)
 ]
+"""Asks the user for the values of a form, or to open an address."""
 
 ElicitationContentValue: TypeAlias = str | Int64 | Annotated[float, NumberFormat("double")] | bool | list[str]
+"""A value of a form."""
 
 
 class ElicitationAcceptAction(Object, tag_field="action", tag="accept"):
@@ -417,6 +424,7 @@ class ElicitationCancelAction(Object, tag_field="action", tag="cancel"):
 CreateElicitationResponse: TypeAlias = Open[
     ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
 ]
+"""The answer of the user: accepted with values, declined or canceled."""
 
 
 class CompleteElicitationNotification(Object):

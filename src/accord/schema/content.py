@@ -59,6 +59,7 @@ __all__ = [
 # Content blocks: the parts of prompts, messages, thoughts and tool output.
 
 Role: TypeAlias = Literal["assistant", "user"]
+"""Whom a content block is for."""
 
 
 class Annotations(Object):
@@ -122,6 +123,7 @@ class BlobResourceContents(Object):
 
 
 EmbeddedResourceResource: TypeAlias = Choice[TextResourceContents | BlobResourceContents, IN_ORDER]
+"""The content of an embedded file: text or base64."""
 
 
 class EmbeddedResource(Object, tag_field="type", tag="resource"):
@@ -132,6 +134,7 @@ class EmbeddedResource(Object, tag_field="type", tag="resource"):
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+"""A part of a prompt or a message: text, image, audio, link or embedded file."""
 
 
 def text_of_blocks(blocks: Iterable[ContentBlock]) -> str:
@@ -142,6 +145,7 @@ def text_of_blocks(blocks: Iterable[ContentBlock]) -> str:
 # The prompt turn: the request that starts it, the response that ends it, and its cancellation.
 
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+"""Why a turn ended."""
 
 
 @unstable
@@ -221,6 +225,7 @@ class Terminal(Object, tag_field="type", tag="terminal"):
 
 
 ToolCallContent: TypeAlias = Content | Diff | Terminal
+"""The content of a tool call: a content block, a diff or a terminal."""
 
 
 class ToolCallLocation(Object):

@@ -164,6 +164,7 @@ class SessionConfigBoolean(Object, tag_field="type", tag="boolean"):
 
 
 SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean
+"""A setting of a session: a list of values, or on and off."""
 
 
 class ConfigOptionUpdate(Object, tag_field="sessionUpdate", tag="config_option_update"):
@@ -402,6 +403,7 @@ class UnstructuredCommandInput(Object):
 
 
 AvailableCommandInput: TypeAlias = UnstructuredCommandInput
+"""What a slash command takes after its name."""
 
 
 class AvailableCommand(Object):

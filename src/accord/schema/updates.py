@@ -70,7 +70,9 @@ __all__ = [
 # Plans.
 
 PlanEntryPriority: TypeAlias = Literal["high", "medium", "low"]
+"""How important an entry of a plan is."""
 PlanEntryStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
+"""The progress of an entry of a plan."""
 
 
 class PlanEntry(Object):
@@ -112,6 +114,7 @@ class PlanMarkdown(Object, tag_field="type", tag="markdown"):
 
 
 PlanUpdateContent: TypeAlias = PlanItems | PlanFile | PlanMarkdown
+"""The content of a plan: entries, a file or Markdown."""
 
 
 @unstable
@@ -175,6 +178,7 @@ class UnknownStateUpdate(Object, tag_field="state", tag="unknown"):
 StateUpdate: TypeAlias = Open[
     RunningStateUpdate | IdleStateUpdate | RequiresActionStateUpdate | UnknownStateUpdate
 ]
+"""The state of a child session."""
 
 
 @unstable
@@ -273,6 +277,7 @@ class UsageUpdate(Object, tag_field="sessionUpdate", tag="usage_update"):
 
 
 NoticeSeverity: TypeAlias = Annotated[str, KnownValues("info", "warning", "error")]
+"""How serious a notice is."""
 
 
 class Notice(Object, tag_field="sessionUpdate", tag="notice"):
@@ -289,6 +294,7 @@ class Notice(Object, tag_field="sessionUpdate", tag="notice"):
 
 
 CompactionStatus: TypeAlias = Annotated[str, KnownValues("in_progress", "completed", "failed", "cancelled")]
+"""The progress of a compaction."""
 
 
 class CompactionUpdate(Object, tag_field="sessionUpdate", tag="compaction_update"):
@@ -341,6 +347,7 @@ SessionUpdate: TypeAlias = (
     | SessionMessage
     | SessionMessageChunk
 )
+"""What the agent reports about a session."""
 
 
 class SessionNotification(Object):

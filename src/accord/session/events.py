@@ -195,6 +195,7 @@ class PermissionAnswered(SessionEvent, tag="_accord/permission_answered"):
 
 
 MessageChunk: TypeAlias = UserMessageChunk | AgentMessageChunk | AgentThoughtChunk
+"""A part of a message of the user or the agent."""
 
 Event: TypeAlias = (
     MessageChunk

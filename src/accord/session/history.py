@@ -34,6 +34,7 @@ from accord.session.history_items import (
 from accord.session.tool_calls import Mark, ToolCallState
 
 Entry: TypeAlias = Message | ToolCallState | PlanState | CompactionState | SubagentState | SessionMessageState
+"""One entry of the timeline of a session."""
 
 _KINDS: dict[type, MessageKind] = {
     UserMessageChunk: "user",

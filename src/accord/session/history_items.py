@@ -92,6 +92,7 @@ class GrowingContent:
 
 
 MessageKind: TypeAlias = Literal["user", "agent", "thought"]
+"""Who wrote a message; `thought` is the reasoning of the agent."""
 
 
 class Message(GrowingContent):
@@ -175,6 +176,7 @@ V1_PLAN_ID: Final = ""
 """The id of the single plan of version 1, which has no id on the wire."""
 
 PlanBody: TypeAlias = PlanItems | PlanFile | PlanMarkdown
+"""The content of a plan: entries, a file or Markdown."""
 
 
 class PlanState(Struct):

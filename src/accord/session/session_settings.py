@@ -23,6 +23,7 @@ from accord.schema import (
 from accord.session.events import ModeChanged, SessionOpened
 
 PickerSource: TypeAlias = Literal["config", "modes", "models"]
+"""Where a setting of the session comes from in the protocol."""
 
 
 class PickerChoice(Struct, frozen=True):

@@ -54,6 +54,7 @@ from accord.session.session_settings import SessionSettings
 from accord.session.tool_calls import ToolCallState
 
 TurnStatus: TypeAlias = Literal["idle", "running", "cancelling"]
+"""Whether a turn runs."""
 
 MAX_NOTICES: Final = 100
 

@@ -10,6 +10,7 @@ from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from accord.testing.fake_clock import FakeClock, settle
+    from accord.testing.fixture_types import ClientFixture, ModelServerFixture, WireFixture
     from accord.testing.hostile import hostile_command
     from accord.testing.model_server import ModelServer
     from accord.testing.raw_peer import RawPeer, RecordingTransport, WireFault, WireLog, raw_pair
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentScript",
+    "ClientFixture",
     "FakeClock",
     "ModelServer",
+    "ModelServerFixture",
     "RawPeer",
     "RecordedTurn",
     "RecordingTransport",
@@ -49,6 +52,7 @@ __all__ = [
     "ScriptedTurn",
     "Step",
     "WireFault",
+    "WireFixture",
     "WireLog",
     "ask",
     "die",
@@ -75,6 +79,7 @@ __getattr__: Callable[[str], object] = lazy_names(
     __name__,
     {
         "accord.testing.fake_clock": "FakeClock settle",
+        "accord.testing.fixture_types": "ClientFixture ModelServerFixture WireFixture",
         "accord.testing.hostile": "hostile_command",
         "accord.testing.model_server": "ModelServer",
         "accord.testing.raw_peer": "RecordingTransport WireLog RawPeer WireFault raw_pair",

@@ -138,6 +138,7 @@ class ModelAnswer:
 
 
 Reply: TypeAlias = ModelAnswer | ModelFault
+"""An item of the script of a `ModelServer`."""
 
 
 StreamFrame: TypeAlias = bytes | StreamPause | DroppedConnection

@@ -3,8 +3,6 @@
 Imports on first use: pytest loads this file in every run where Accord is installed.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +10,8 @@ import pytest
 
 if TYPE_CHECKING:
     from accord.testing.fake_clock import FakeClock
-    from accord.testing.model_server import ModelServer
-    from accord.testing.raw_peer import RawPeer
+    from accord.testing.fixture_types import ClientFixture, ModelServerFixture, WireFixture
     from accord.testing.scripted_agent import AgentScript
-    from accord.testing.scripted_clients import ScriptedClient
-    from accord.wire.memory_transport import MemoryTransport
 
 
 @pytest.fixture
@@ -28,7 +23,7 @@ def accord_clock() -> "FakeClock":
 
 
 @pytest.fixture
-def accord_wire() -> "Callable[..., tuple[MemoryTransport, RawPeer]]":
+def accord_wire() -> "WireFixture":
     """`accord_wire()` returns a transport and a `RawPeer` at its other end."""
     from accord.testing.raw_peer import raw_pair
 
@@ -36,7 +31,7 @@ def accord_wire() -> "Callable[..., tuple[MemoryTransport, RawPeer]]":
 
 
 @pytest.fixture
-def accord_client() -> "Callable[..., AbstractAsyncContextManager[ScriptedClient]]":
+def accord_client() -> "ClientFixture":
     """`async with accord_client(agent) as client`: a scripted client that validates the agent's messages."""
     from accord.testing.scripted_clients import scripted_client
 
@@ -52,7 +47,7 @@ def accord_agent(tmp_path: Path) -> "AgentScript":
 
 
 @pytest.fixture
-def accord_model_server() -> "type[ModelServer]":
+def accord_model_server() -> "ModelServerFixture":
     """`async with accord_model_server([ModelAnswer("hi")]) as server`: a scripted model provider."""
     from accord.testing.model_server import ModelServer
 

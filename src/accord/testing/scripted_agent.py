@@ -23,6 +23,7 @@ from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Transport
 
 Step: TypeAlias = Callable[["ScriptedTurn"], Awaitable[Any]]
+"""A step of a scripted turn."""
 
 
 def say(*pieces: str) -> Step:

@@ -29,6 +29,7 @@ class SandboxSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`[sandbox]`: limits for commands. Paths are absolute or start with `~/`."""
 
     enabled: bool = True
+    """Whether commands run in the sandbox."""
     network: bool = False
     """Whether commands may use the network."""
     readable: tuple[str, ...] = ()

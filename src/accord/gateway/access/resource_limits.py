@@ -73,10 +73,13 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     """All limits; `limits` in serve.json. Those without `total` in their name apply to one token."""
 
     connections: CountLimit = 256
+    """Open connections."""
     total_connections: CountLimit = 2048
+    """Open connections of all tokens."""
     sessions: CountLimit = 64
     """Live sessions."""
     total_sessions: CountLimit = 256
+    """Live sessions of all tokens."""
     total_processes: CountLimit = 32
     """Agent processes."""
     message_bytes: ByteLimit = 16 * _MIB
@@ -84,10 +87,13 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     buffered_bytes: ByteLimit = 256 * _MIB
     """Bytes in memory that wait for clients to read them."""
     total_buffered_bytes: ByteLimit = 1024 * _MIB
+    """The same for all tokens."""
     messages_per_second: RateLimit = 500.0
+    """Messages of clients."""
     message_burst: RateLimit = 5000.0
     """Messages at once before the rate applies."""
     total_messages_per_second: RateLimit = 20_000.0
+    """Messages of the clients of all tokens."""
 
 
 class LimitLease:

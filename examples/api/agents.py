@@ -1,0 +1,138 @@
+"""Write agents: one function per task."""
+
+import accord
+from accord.agent import AgentConnection, Client, SessionClient
+from accord.schema import SessionInfo, StopReason
+from accord.testing import scripted_client
+from accord.wire.memory_transport import memory_pair
+
+
+async def answer_a_prompt() -> None:
+    agent = accord.Agent("hello", version="1.0")
+
+    @agent.prompt
+    async def reply(turn: accord.Turn) -> StopReason:
+        await turn.think("A greeting.")
+        await turn.say(f"You said: {turn.text}")
+        return "end_turn"
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("Hello")).text == "You said: Hello"
+
+
+async def ask_before_an_edit() -> None:
+    agent = accord.Agent("editor", version="1.0")
+
+    @agent.prompt
+    async def edit(turn: accord.Turn) -> None:
+        async with turn.tool_call("Edit a.txt", kind="edit") as call:
+            answer: accord.PermissionAnswer = await call.ask_permission()
+            await turn.say("allowed" if answer else f"not allowed: {answer.reason}")
+
+    async with scripted_client(agent, permissions=["reject_once"]) as client:
+        assert (await client.prompt("edit")).text == "not allowed: selected"
+
+
+async def report_a_tool_call() -> None:
+    agent = accord.Agent("reporter", version="1.0")
+
+    async def work(call: accord.ToolCallScope) -> None:
+        await call.text("3 files")
+        await call.raw_output({"files": 3})
+
+    @agent.prompt
+    async def search(turn: accord.Turn) -> None:
+        async with turn.tool_call("Search", kind="search") as call:
+            await work(call)
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("search")).tool_calls[0].text == "3 files"
+
+
+async def keep_data_in_a_session() -> None:
+    agent = accord.Agent("counter", version="1.0")
+
+    @agent.new_session
+    async def begin(session: accord.AgentSession) -> None:
+        session.data = 0
+
+    @agent.prompt
+    async def count(turn: accord.Turn) -> None:
+        turn.session.data += 1
+        await turn.say(str(turn.session.data))
+
+    async with scripted_client(agent) as client:
+        assert [(await client.prompt("next")).text for _ in range(2)] == ["1", "2"]
+
+
+async def list_and_load_sessions() -> None:
+    agent = accord.Agent("archive", version="1.0")
+
+    @agent.prompt
+    async def reply(turn: accord.Turn) -> None:
+        await turn.say("ok")
+
+    @agent.load_session
+    async def load(session: accord.AgentSession) -> None:
+        raise accord.unknown_session(session.id)
+
+    @agent.list_sessions
+    async def stored(request: object, call: accord.ClientRequest) -> list[SessionInfo]:
+        return [SessionInfo("s1", "/project")]
+
+    async with scripted_client(agent) as client:
+        assert [info.session_id async for info in client.agent.list_sessions()] == ["s1"]
+
+
+async def say_what_the_agent_accepts() -> None:
+    features = accord.AgentFeatures(image=True, embedded_context=True)
+    options = accord.AgentOptions(strict=True)
+    agent = accord.Agent("seeing", version="1.0", accepts=features, options=options)
+
+    @agent.prompt
+    async def look(turn: accord.Turn) -> None:
+        await turn.say(f"{len(turn.blocks)} blocks")
+
+    async with scripted_client(agent) as client:
+        capabilities = client.agent.capabilities.prompt_capabilities
+        assert capabilities and capabilities.image
+
+
+async def use_the_files_of_the_client() -> None:
+    agent = accord.Agent("reader", version="1.0")
+
+    @agent.prompt
+    async def read(turn: accord.Turn) -> None:
+        client: SessionClient = turn.client
+        await turn.say("can read" if client.can_read_files else "cannot read")
+
+    async with scripted_client(agent, workspace=None) as client:
+        assert (await client.prompt("read")).text == "cannot read"
+
+
+async def serve_two_sides_in_one_program() -> None:
+    agent = accord.Agent("inside", version="1.0")
+
+    @agent.prompt
+    async def reply(turn: accord.Turn) -> None:
+        await turn.say(turn.text)
+
+    ours, theirs = memory_pair()
+    connection: AgentConnection = agent.connect(ours)
+    async with accord.connect_transport(theirs) as remote:
+        assert remote.name == "inside"
+    await connection.aclose()
+
+
+async def know_the_client() -> None:
+    agent = accord.Agent("polite", version="1.0")
+
+    def name_of(client: Client) -> str:
+        return client.info.name if client.info else "unknown"
+
+    @agent.prompt
+    async def reply(turn: accord.Turn) -> None:
+        await turn.say(f"Hello, {name_of(turn.client)}")
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("Hi")).text == "Hello, accord"

@@ -1,0 +1,114 @@
+"""The reference pages are current and complete, and the navigation has every page."""
+
+import asyncio
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from tests.patience import PATIENCE
+from tools import api_reference, command_reference, configuration_reference
+from tools.public_api import MODULES, home_of, public_names
+from tools.site_nav import nav_pages
+
+import accord
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((ROOT / "examples" / "api").glob("*.py"))
+
+
+def test_the_configuration_reference_is_current() -> None:
+    assert configuration_reference.PAGE.read_text("utf-8") == configuration_reference.page(), (
+        "run `make docs`"
+    )
+
+
+def test_every_setting_has_a_meaning() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|.*\| *\|$", configuration_reference.page(), re.MULTILINE)
+    assert rows == []
+
+
+def test_the_command_reference_is_current() -> None:
+    assert command_reference.PAGE.read_text("utf-8") == command_reference.page(), "run `make commands`"
+
+
+def test_the_api_reference_has_every_public_name() -> None:
+    found = {path: path.read_text("utf-8") for path in api_reference.FOLDER.glob("*.md")}
+    assert found == api_reference.pages(), "run `make docs`"
+    for name in accord.__all__:
+        assert name == "__version__" or home_of(name) in MODULES
+
+
+def test_the_public_modules_are_those_of_the_client_guide() -> None:
+    table = (DOCS / "client.md").read_text("utf-8").partition("## Public modules")[2].partition("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| `")]
+    listed = [name for row in rows for name in re.findall(r"`(accord[\w.]*)`", row.split("|")[1])]
+    assert set(listed) == {"accord", *MODULES}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_a_docstring(module: str) -> None:
+    """For a type alias or a constant: the text below its definition."""
+    loaded = importlib.import_module(module)
+    missing = [
+        name
+        for name in public_names(module)
+        if name not in api_reference.FOREIGN
+        and not (module == "accord.schema" and name.endswith("Id"))  # plain strings; the name says it
+        and not (own_doc(getattr(loaded, name)) or text_below(name, module))
+    ]
+    assert missing == []
+
+
+def own_doc(value: object) -> str | None:
+    return inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None
+
+
+def text_below(name: str, module: str) -> bool:
+    folder = ROOT / "src" / "accord" / Path(*module.split(".")[1:])
+    files = [*folder.glob("*.py")] if folder.is_dir() else [folder.with_suffix(".py")]
+    if module != "accord.schema":
+        files += folder.parent.glob("*.py")
+    pattern = re.compile(rf'^{name}(: [\w\[\]., "|]+)? = (?:.*?)\n"""', re.MULTILINE | re.DOTALL)
+    for path in files:
+        for match in pattern.finditer(path.read_text("utf-8")):
+            if not re.search(r"\n(?=[^\s\])}\"])", match[0]):
+                return True
+    return False
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = [path for _, path in nav_pages()]
+    assert len(listed) == len(set(listed))
+    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_of_the_reference_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = importlib.util.spec_from_file_location(f"api_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for function in [value for value in vars(module).values() if inspect.iscoroutinefunction(value)]:
+        if function.__module__ == module.__name__:
+            asyncio.run(asyncio.wait_for(function(), PATIENCE))
+
+
+def test_every_public_name_has_an_example() -> None:
+    """`examples/api` is the program that uses every public name, for the reference and the type checkers."""
+    code = "\n".join(path.read_text("utf-8") for path in EXAMPLES)
+    used = set(re.findall(r"\w+", code))
+    missing = {
+        f"{module}.{name}"
+        for module in MODULES
+        if module != "accord.schema"  # docs/methods.md shows the messages
+        for name in public_names(module)
+        if name not in used
+    }
+    assert missing == set()
