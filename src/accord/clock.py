@@ -5,7 +5,7 @@ Everything in Accord that waits uses a clock, so that tests can control time.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Hashable
 from contextvars import Context
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -100,25 +100,32 @@ class OwnedTasks:
         self._clock = clock
         self._grace = grace
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], Hashable] = {}
         self._abandoned: set[asyncio.Task[Any]] = set()
-        self._on_done = self._tasks.discard if on_failure is None else self._done
 
-    def start(self, work: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
-        """Start a task, in this context or in a copy of the current one."""
+    def start(
+        self, work: Coroutine[Any, Any, T], context: Context | None = None, *, key: Hashable = None
+    ) -> asyncio.Task[T]:
+        """Start a task, in this context or in a copy of the current one. `key` says what it is for."""
         task = asyncio.get_running_loop().create_task(work, context=context)
-        self.adopt(task)
+        self.adopt(task, key)
         return task
 
-    def adopt(self, task: asyncio.Task[Any]) -> None:
+    def adopt(self, task: asyncio.Task[Any], key: Hashable = None) -> None:
         """Own a task that was started elsewhere."""
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
+        self._tasks[task] = key
+        task.add_done_callback(self._done)
 
-    def cancel(self) -> None:
-        """Cancel all tasks, also the current one."""
-        for task in self._tasks:
-            task.cancel()
+    @property
+    def keys(self) -> list[Hashable]:
+        """What the unfinished tasks are for, in the order in which they were started."""
+        return list(self._tasks.values())
+
+    def cancel(self, key: Hashable = None) -> None:
+        """Cancel the tasks with this key, or without one all tasks, also the current one."""
+        for task, its_key in self._tasks.items():
+            if key is None or its_key == key:
+                task.cancel()
 
     async def wait(self, tasks: Collection[asyncio.Task[Any]] | None = None) -> bool:
         """Wait for these tasks, or for all and those they start. Return whether they finished in time.
@@ -148,6 +155,8 @@ class OwnedTasks:
         return {task for task in (self._tasks if tasks is None else tasks) if not task.done()} - ignored
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and self._on_failure is not None:
+        self._tasks.pop(task, None)
+        if self._on_failure is None or task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             self._on_failure(error)

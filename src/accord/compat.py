@@ -26,7 +26,8 @@ from accord.trace.tap import TappedTransport
 from accord.trace.trace_format import Side
 from accord.wire.calls import ConnectionReport, IncomingCall, Route
 from accord.wire.connection import CANCEL_REQUEST, Connection
-from accord.wire.transport import Frame, LineFramer, Receiver, TransportEnd
+from accord.wire.pipes import LineFramer
+from accord.wire.transport import Frame, Receiver, TransportEnd
 
 LOG: Final = logging.getLogger("accord.compat")
 

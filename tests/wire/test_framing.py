@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.wire.transport import OVERSIZED_SAMPLE, Frame, LineFramer, OversizedFrame
+from accord.wire.pipes import LineFramer
+from accord.wire.transport import OVERSIZED_SAMPLE, Frame, OversizedFrame
 
 BOM = b"\xef\xbb\xbf"
 

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from accord.agent.agent_session import AgentSession
-from accord.agent.builtin_methods import BuiltinMethods, Handshake
+from accord.agent.builtin_methods import BuiltinMethods, InitializeMethods
 from accord.agent.capabilities import AgentFeatures, check_complete
 from accord.agent.client import LOG, Client, ClientPeer
 from accord.agent.decorators import (
@@ -84,7 +84,7 @@ class AgentConnection:
         self._peer = peer = ClientPeer(reader, options.clock, options.cancel_grace)
         self.client: Client = Client(peer)
         self._methods = methods = BuiltinMethods(agent, handlers, self, peer)
-        self._handshake = handshake = Handshake(agent, handlers, peer, self.client, methods)
+        self._handshake = handshake = InitializeMethods(agent, handlers, peer, self.client, methods)
         notifications = notification_routes(handlers, self, methods, reader)
         requests = request_routes(handlers, handshake, methods, reader, notifications)
         if options.refused_members:

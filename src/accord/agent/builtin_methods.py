@@ -339,7 +339,7 @@ def _log_failure(function: Callable[..., Any]) -> None:
 PROTOCOL_VERSION: Final = 1
 
 
-class Handshake:
+class InitializeMethods:
     """`initialize` and the requests for sign-in."""
 
     def __init__(

@@ -4,7 +4,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from logging import Logger, getLogger
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -178,6 +178,7 @@ class ClientPeer:
         """Listeners for the progress of running MCP requests, by server id and request id."""
         self.tasks: OwnedTasks = OwnedTasks(clock, cancel_grace, self._task_failed)
         """The tasks that end with the connection at the latest."""
+        self._result_readers: dict[str, Callable[[Any], Any]] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
 
@@ -204,11 +205,14 @@ class ClientPeer:
     def send_update(self, session_id: str, update: SessionUpdate) -> None:
         self.connection.notify("session/update", SessionNotification(session_id, update))
 
-    async def call(self, method: str, params: Any, *, key: Hashable | None) -> Any:
-        """Call a method of the client and return its result in the type of the method table."""
-        known = request("client", method)
-        assert known is not None, f"{method} is not a method of a client"
-        return await self.connection.request(method, params, key=key, read=self.reader.result_reader(known))
+    def call(self, method: str, params: Any, *, key: Hashable | None) -> Coroutine[Any, Any, Any]:
+        """Call a method of the client. The result has the type of the method table."""
+        read = self._result_readers.get(method)
+        if read is None:
+            known = request("client", method)
+            assert known is not None, f"{method} is not a method of a client"
+            read = self._result_readers[method] = self.reader.result_reader(known)
+        return self.connection.request(method, params, key=key, read=read)
 
     def require(self, offered: bool, what: str) -> None:
         """Raise NotOffered unless the client offers a capability."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import UNSET, MsgspecError, Raw, defstruct
 from msgspec.json import Decoder
 
-from accord.agent.builtin_methods import BuiltinMethods, Handshake, OptionMethods
+from accord.agent.builtin_methods import BuiltinMethods, InitializeMethods, OptionMethods
 from accord.agent.decorators import AgentHandlers
 from accord.errors import InvalidParams, InvalidRequest
 from accord.schema.codec import NotJson, parse_json
@@ -44,7 +44,7 @@ WRAPPED: Final[frozenset[str]] = frozenset(
 class RequestRouter(Mapping[str, Route]):
     """The routes of requests. Until `initialize`, every other request gets an error."""
 
-    def __init__(self, routes: Mapping[str, Route], handshake: Handshake) -> None:
+    def __init__(self, routes: Mapping[str, Route], handshake: InitializeMethods) -> None:
         self._routes = routes
         self._handshake = handshake
 
@@ -62,7 +62,7 @@ class RequestRouter(Mapping[str, Route]):
 
 def request_routes(
     handlers: AgentHandlers,
-    handshake: Handshake,
+    handshake: InitializeMethods,
     methods: BuiltinMethods,
     reader: MessageReader,
     notifications: Mapping[str, Route],

@@ -27,7 +27,7 @@ from accord.wire.transport import Transport, TransportEnd
 if TYPE_CHECKING:
     from accord.client.remote_agent import RemoteAgent
 
-AgentSource: TypeAlias = AgentCommand | RemoteLauncher | Transport
+AgentEndpoint: TypeAlias = AgentCommand | RemoteLauncher | Transport
 """A program or an address, which can be connected again, or a transport, which cannot."""
 
 
@@ -37,7 +37,7 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
     agent: "RemoteAgent"
     """The public object of this agent; it sets itself."""
 
-    def __init__(self, source: AgentSource, handlers: ClientHandlers, options: ClientOptions) -> None:
+    def __init__(self, source: AgentEndpoint, handlers: ClientHandlers, options: ClientOptions) -> None:
         can_restart = isinstance(source, AgentCommand | RemoteLauncher)
         super().__init__(
             options.clock,
@@ -45,7 +45,7 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
             restart=options.restart if can_restart else None,
             grace=options.buffers.grace,
         )
-        self.source: AgentSource = source
+        self.source: AgentEndpoint = source
         self._start_verb = "reached" if self.remote else "started"
         self.handlers: ClientHandlers = handlers
         self.options: ClientOptions = options

@@ -7,12 +7,12 @@ refused before anything is done.
 from collections.abc import Awaitable, Callable, Hashable
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from msgspec import Raw
 
 from accord.client.client_events import AuthStatusChanged, TerminalViews, auth_status
-from accord.client.client_options import logged_failures
+from accord.client.client_options import LoggedFailures
 from accord.client.handlers import McpCall, offers, serve_mcp_call
 from accord.errors import InvalidParams, RequestCancelled
 from accord.schema import (
@@ -109,7 +109,7 @@ class AgentRequestRoutes:
             if alias.method in self.requests and alias.sent not in self.requests:
                 read = self._reader.params_reader(_require_method(request("client", alias.method)), alias)
                 route = self.requests[alias.method]
-                self.requests[alias.sent] = Route(route.run, read, route.key)
+                self.requests[alias.sent] = Route(route.run, read, route.key, run_now=route.run_now)
         for alias in self._reader.aliases("client", "notification"):
             if alias.method in self.notifications and alias.sent not in self.notifications:
                 read = self._reader.params_reader(
@@ -119,11 +119,14 @@ class AgentRequestRoutes:
                 self.notifications[alias.sent] = Route(route.run, read, route.key)
 
     def _add_request(
-        self, name: str, run: Callable[[Any, IncomingCall], Any], key: Callable[[Any], Hashable]
+        self,
+        name: str,
+        run: Callable[[Any, IncomingCall], Any],
+        key: Callable[[Any], Hashable],
+        run_now: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.requests[name] = Route(
-            run, self._reader.params_reader(_require_method(request("client", name))), key
-        )
+        read = self._reader.params_reader(_require_method(request("client", name)))
+        self.requests[name] = Route(run, read, key, run_now=run_now)
 
     def _add_notification(self, name: str, run: Callable[[Any], None]) -> None:
         read = self._reader.params_reader(_require_method(notification("client", name)))
@@ -155,22 +158,22 @@ class AgentRequestRoutes:
 
         def serve(params: Any, call: IncomingCall) -> Any:
             session = self._handle.sessions.get(params.session_id)
-            if run_now is not None:
-                session.turn_requests.check()
-                response = run_now(session, params)
-                if response is not None:
-                    return response
             request = session.turn_requests.admit(changes=changes) if in_turn else None
             session.open_requests += 1
             call.after_answer(session.request_answered)
 
             async def work() -> Any:
-                with logged_failures("the workspace"):
+                with _WORKSPACE_FAILURES:
                     return await run(session, params)
 
             return work() if request is None else request.serve(call, work)
 
-        self._add_request(name, serve, self._lane)
+        def serve_now(params: Any) -> Any:
+            session = self._handle.sessions.get(params.session_id)
+            session.turn_requests.check()
+            return None if run_now is None else run_now(session, params)
+
+        self._add_request(name, serve, self._lane, None if run_now is None else serve_now)
 
     # -- handlers --------------------------------------------------------------------------------------------
 
@@ -236,7 +239,7 @@ class AgentRequestRoutes:
             self._handle.connection.notify("mcp/message", message)
 
         async def serve() -> Any:
-            with logged_failures(f"the MCP server {params.server_id}"):
+            with LoggedFailures(f"the MCP server {params.server_id}"):
                 call = McpCall(params.method, params.params or None, params, send)
                 return await serve_mcp_call(service, call)
 
@@ -280,11 +283,11 @@ def _logged(handler: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
     """Return the handler with unexpected exceptions logged. The result stays awaitable if it was."""
 
     async def wait(result: Awaitable[Any]) -> Any:
-        with logged_failures(what):
+        with LoggedFailures(what):
             return await result
 
     def serve(params: Any) -> Any:
-        with logged_failures(what):
+        with LoggedFailures(what):
             result = handler(params)
         return wait(result) if hasattr(result, "__await__") else result
 
@@ -292,6 +295,9 @@ def _logged(handler: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
 
 
 # -- files and terminals -------------------------------------------------------------------------------------
+
+
+_WORKSPACE_FAILURES: Final = LoggedFailures("the workspace")
 
 
 class LazyWorkspace(Protocol):
@@ -346,7 +352,7 @@ class SessionWorkspace:
 
 def read_text_file_now(session: WorkspaceOwner, params: ReadTextFileRequest) -> ReadTextFileResponse | None:
     """`fs/read_text_file` without waiting. None unless the workspace is the default one and can do that."""
-    with logged_failures("the workspace"):
+    with _WORKSPACE_FAILURES:
         workspace = session.workspace.use()
         if type(workspace) is not LocalWorkspace or type(workspace.files) is not TextFiles:
             return None

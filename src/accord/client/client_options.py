@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from logging import Logger, getLogger
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
@@ -119,16 +118,18 @@ def ignore_failure(_error: BaseException) -> None:
     """Ignore the failure of a task, because its result is awaited elsewhere or no longer needed."""
 
 
-@contextmanager
-def logged_failures(what: str) -> Generator[None]:
+class LoggedFailures:
     """Log unexpected exceptions of a function of the application. Errors of Accord are answers."""
-    try:
-        yield
-    except AccordError:
-        raise
-    except Exception as error:
-        log_failure(what, error)
-        raise
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, AccordError):
+            log_failure(self._what, error)
 
 
 def observe(options: ClientOptions, report: ClientReport) -> None:

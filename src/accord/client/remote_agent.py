@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from accord.client import agent_connection, session_registry
-from accord.client.agent_handle import AgentHandle, AgentSource
+from accord.client.agent_handle import AgentEndpoint, AgentHandle
 from accord.client.client_events import AgentEvent, AuthStatus, auth_status
 from accord.client.client_options import ClientOptions
 from accord.client.client_session import ClientSession
@@ -109,7 +109,7 @@ class PendingAgent:
     """An agent that is not connected yet. Use it with `async with`, or `await` it and call `aclose` later."""
 
     def __init__(
-        self, source: AgentSource, handlers: ClientHandlers | None, options: ClientOptions | None
+        self, source: AgentEndpoint, handlers: ClientHandlers | None, options: ClientOptions | None
     ) -> None:
         self._handle = AgentHandle(source, handlers or ClientHandlers(), options or ClientOptions())
         self._agent = RemoteAgent(self._handle)

@@ -6,19 +6,12 @@ knows ACP but not sockets: a connection that drops and resumes is one connection
 """
 
 from collections.abc import Sequence
-from struct import Struct as BinaryFormat
 from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from accord.gateway.access.access_tokens import TokenRights
 from accord.wire.envelope import Envelope, RequestId
-
-# A WebSocket frame has a length field of 7, 16 or 64 bits.
-_MIN_16_BIT_LENGTH: Final = 126
-_MIN_64_BIT_LENGTH: Final = 1 << 16
-_head_with_16_bits = BinaryFormat(">HH").pack
-
 
 MAX_UNSENT_HISTORY: Final = 1 << 20
 """Bytes of a replayed history that may be unsent to a client before the replay pauses."""
@@ -37,20 +30,8 @@ class OutgoingFrame(Struct, eq=False, gc=False):
     body: bytes
     """The JSON-RPC object without a line end."""
     websocket_form: bytes = b""
-    """The frame as one unmasked WebSocket text frame; empty before `to_websocket`."""
+    """The frame as one unmasked WebSocket text frame; empty before it is sent to the first WebSocket."""
     _event_form: bytes = b""
-
-    def to_websocket(self) -> bytes:
-        """Return the WebSocket form."""
-        size = len(self.body)
-        if size < _MIN_16_BIT_LENGTH:
-            head = bytes((0x81, size))
-        elif size < _MIN_64_BIT_LENGTH:
-            head = _head_with_16_bits(0x817E, size)
-        else:
-            head = b"\x81\x7f" + size.to_bytes(8, "big")
-        self.websocket_form = form = head + self.body
-        return form
 
     @property
     def event(self) -> bytes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
+from accord.clock import OwnedTasks
 from accord.errors import (
     BadAnswer,
     ConnectionClosed,
@@ -167,7 +168,7 @@ class GatewayClient:
         self._forwarded_requests: dict[RequestId, tuple[Upstream, int, ClientCall]] = {}
         """By the client's request id: the agent's connection, the request id there, and the request."""
         self._waiting: dict[Lane, deque[ClientCall]] = {}
-        self._tasks: dict[asyncio.Task[None], ClientCall] = {}
+        self._tasks = OwnedTasks()
 
     # -- capabilities
 
@@ -258,8 +259,7 @@ class GatewayClient:
     def on_closed(self, reason: str) -> None:
         """Handle the end of the connection."""
         self.connected = False
-        for task in tuple(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
         self.gateway.remove_client(self)
 
     def _handle_frame(self, frame: IncomingFrame) -> None:
@@ -294,9 +294,7 @@ class GatewayClient:
         if work is None:
             return
         self._waiting.setdefault(call.lane, deque())
-        task = asyncio.get_running_loop().create_task(self._finish(call, work))
-        self._tasks[task] = call
-        task.add_done_callback(lambda _: self._tasks.pop(task, None))
+        self._tasks.start(self._finish(call, work), key=call)
 
     def _start(self, call: ClientCall) -> Awaitable[None] | None:
         try:
@@ -376,10 +374,10 @@ class GatewayClient:
                 call.on_cancel()
             upstream.cancel(agent_request_id)
             return
-        for task, call in tuple(self._tasks.items()):
-            if call.id == id:
+        for call in self._tasks.keys:
+            if isinstance(call, ClientCall) and call.id == id:
                 call.fail(RequestCancelled())
-                task.cancel()
+                self._tasks.cancel(call)
 
 
 class _TargetParams(Struct):

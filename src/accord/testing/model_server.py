@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from accord.clock import OwnedTasks
 from accord.testing.model_formats import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from accord.testing.model_script import (
     DroppedConnection,
@@ -225,7 +226,7 @@ class ModelServer:
         self.unexpected: list[str] = []
         """Requests without a scripted reply; the end of the block raises if there are any."""
         self._request_arrived = asyncio.Condition()
-        self._connections: dict[HttpConnection, asyncio.Task[None]] = {}
+        self._connections = OwnedTasks()
         self._server: asyncio.Server | None = None
         self._port = 0
 
@@ -259,11 +260,9 @@ class ModelServer:
     ) -> None:
         if self._server is not None:
             self._server.close()
-        tasks = list(self._connections.values())
-        for connection, task in list(self._connections.items()):
-            connection.drop()
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in self._connections.keys:
+            cast(HttpConnection, connection).drop()
+        await self._connections.end()
         if self._server is not None:
             await self._server.wait_closed()
         if error is None and self.unexpected:
@@ -271,9 +270,7 @@ class ModelServer:
 
     def _accept(self) -> HttpConnection:
         connection = HttpConnection()
-        task = asyncio.get_running_loop().create_task(self._serve(connection))
-        self._connections[connection] = task
-        task.add_done_callback(lambda _: self._connections.pop(connection, None))
+        self._connections.start(self._serve(connection), key=connection)
         return connection
 
     async def _serve(self, connection: HttpConnection) -> None:

@@ -29,7 +29,8 @@ from accord.trace.trace_format import (
     start_line,
     stderr_entry,
 )
-from accord.wire.transport import Frame, LineFramer, TransportEnd
+from accord.wire.pipes import LineFramer
+from accord.wire.transport import Frame, TransportEnd
 
 MAX_PENDING: Final = 64 * 1024 * 1024
 """Bytes that may wait for the disk before data is dropped. An empty queue takes a frame of any size."""

@@ -53,7 +53,8 @@ class Route(Struct, frozen=True):
     of it; it handles a notification from its parameters alone. `read` decodes the parameters, `key` returns
     the session they belong to. An `urgent` notification overtakes slow handlers of its session, but no
     earlier request that has not started. `read_frame` decodes a whole line of a very frequent notification in
-    one pass, or returns None to use the normal path; then `run` must be a plain function.
+    one pass, or returns None to use the normal path; then `run` must be a plain function. `run_now` may
+    answer a request from its parameters at once, or returns None to have `run` called.
     """
 
     run: Callable[..., Any]
@@ -61,6 +62,7 @@ class Route(Struct, frozen=True):
     key: Callable[[Any], Hashable | None]
     urgent: bool = False
     read_frame: Callable[[bytes], Any] | None = None
+    run_now: Callable[[Any], Any] | None = None
 
 
 class ConnectionLimits(Struct, frozen=True):

@@ -25,7 +25,6 @@ from accord.wire.calls import (
     ConnectionLimits,
     ConnectionObserver,
     ConnectionReport,
-    IncomingCall,
     ReportKind,
     Route,
 )
@@ -277,7 +276,7 @@ class Connection:
             elif isinstance(event, Response):
                 if event.fault is not None:
                     self._report_fault(event.fault)
-                self._deliver(event.call, partial(event.call.set_response, event))
+                self._deliver(event.call, event.call.set_response, event)
             else:
                 self._report_fault(event)
         if self.pressure.pause_for_output():
@@ -306,7 +305,7 @@ class Connection:
         if id is UNSET:
             self._notification_dispatcher.dispatch(route, params, len(frame))
         else:
-            self._request_dispatcher.dispatch(route, params, IncomingCall(id, method, len(frame)))
+            self._request_dispatcher.dispatch(route, params, id, method, len(frame))
 
     def _report_fault(self, fault: Fault) -> None:
         self._report(fault.kind, fault.detail, fault.frame)
@@ -315,19 +314,20 @@ class Connection:
 
     # -- responses to our calls -------------------------------------------------------------------
 
-    def _deliver(self, call: PendingCall[Any], complete: Callable[[], None]) -> None:
+    def _deliver(self, call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:
         """Complete a call after everything before its response was handled."""
-
-        def deliver() -> None:
-            if call.handler is not None:
-                call.handler.call_ended()
-            complete()
-
-        if not self._lanes:
-            deliver()
-        else:
+        if self._lanes:
             keys = None if call.key is None else (call.key, None)
-            self._lanes.run_after(keys, deliver, all_done=not call.from_handler)
+            step = partial(self._complete, call, complete, value)
+            self._lanes.run_after(keys, step, all_done=not call.from_handler)
+        else:
+            self._complete(call, complete, value)
+
+    @staticmethod
+    def _complete(call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:
+        if call.handler is not None:
+            call.handler.call_ended()
+        complete(value)
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -348,7 +348,7 @@ class Connection:
 
         grace_timer = self._clock.call_later(self._limits.grace, finish)
         for call in unanswered:
-            self._deliver(call, partial(fail, call))
+            self._deliver(call, fail, call)
         self._lanes.run_after(None, finish)
         if self._on_end is not None:
             self._on_end(end)

@@ -65,23 +65,33 @@ class RequestDispatcher:
         self._unanswered: set[IncomingCall] = set()
         self._aborted = False
 
-    def dispatch(self, route: Route, params: Any, call: IncomingCall) -> None:
+    def dispatch(self, route: Route, params: Any, id: RequestId, method: str, size: int) -> None:
         """Handle a request now, or after what its session has unfinished."""
-        self._calls[call.id] = call
+        busy = self._lanes.busy
+        lane = busy.get(route.key(params)) if busy else None
+        if route.run_now is not None and lane is None and not self._aborted:
+            try:
+                result = route.run_now(params)
+            except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+                self._send(self._encode_error(id, method, error))
+                return
+            if result is not None:
+                self._send(self._encode_result(id, method, result))
+                return
+        call = IncomingCall(id, method, size)
+        self._calls[id] = call
         self._unanswered.add(call)
         call.stop = self.stop
         if self._aborted:
             call.cancelled = True
-        key = route.key(params)
-        lane = self._lanes.busy.get(key)
         if lane is None:
-            self._start_handler(route, params, call, key)
+            self._start_handler(route, params, call)
             return
 
         def run_step() -> None:
             lane.waiting_requests -= 1
             self._pressure.release(call.size)
-            self._start_handler(route, params, call, key)
+            self._start_handler(route, params, call)
 
         lane.waiting_requests += 1
         self._pressure.hold(call.size)
@@ -127,7 +137,7 @@ class RequestDispatcher:
         if call.task is not None and call.started:
             call.task.cancel()
 
-    def _start_handler(self, route: Route, params: Any, call: IncomingCall, key: Hashable) -> None:
+    def _start_handler(self, route: Route, params: Any, call: IncomingCall) -> None:
         """Start one request. A plain result is answered at once; an awaitable gets its own task."""
         if call.cancelled:
             self._send_answer(call, encode_failure(call.id, RequestCancelled()))
@@ -135,15 +145,15 @@ class RequestDispatcher:
         try:
             result = route.run(params, call)
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            self._send_answer(call, self._encode_error(call, error))
+            self._send_answer(call, self._encode_error(call.id, call.method, error))
             return
         if hasattr(result, "__await__"):
             # Later messages of the session wait until the coroutine has taken its first step.
-            lane = self._lanes.block(key)
+            lane = self._lanes.block(route.key(params))
             lane.waiting_requests += 1
             call.task = self._tasks.run(self._run_request(call, result, lane))
         else:
-            self._send_answer(call, self._encode_result(call, result))
+            self._send_answer(call, self._encode_result(call.id, call.method, result))
 
     async def _run_request(self, call: IncomingCall, result: Awaitable[Any], lane: Lane) -> None:
         IN_REQUEST.set(True)
@@ -161,26 +171,26 @@ class RequestDispatcher:
                     result.cancel()
                 answer = encode_failure(call.id, RequestCancelled())
             else:
-                answer = self._encode_result(call, await result)
+                answer = self._encode_result(call.id, call.method, await result)
         except asyncio.CancelledError:
             answer = encode_failure(call.id, RequestCancelled())
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            answer = self._encode_error(call, error)
+            answer = self._encode_error(call.id, call.method, error)
         call.task = None
         self._send_answer(call, answer)
         if self._pressure.pause_for_output():
             self._tasks.run(self._pressure.drain())
 
-    def _encode_result(self, call: IncomingCall, result: Any) -> bytes:
+    def _encode_result(self, id: RequestId, method: str, result: Any) -> bytes:
         try:
-            return encode(Success(call.id, {} if result is None else result))
+            return encode(Success(id, {} if result is None else result))
         except (TypeError, ValueError, RecursionError) as error:
-            return self._encode_error(call, error)
+            return self._encode_error(id, method, error)
 
-    def _encode_error(self, call: IncomingCall, error: Exception) -> bytes:
+    def _encode_error(self, id: RequestId, method: str, error: Exception) -> bytes:
         if not isinstance(error, RpcError):
-            self._report(f"the handler of {call.method} raised {type(error).__name__}: {error}")
-        return encode_failure(call.id, to_rpc_error(error))
+            self._report(f"the handler of {method} raised {type(error).__name__}: {error}")
+        return encode_failure(id, to_rpc_error(error))
 
     def _send_answer(self, call: IncomingCall, frame: bytes) -> None:
         if call.stop_error is not None:

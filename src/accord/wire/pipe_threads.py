@@ -100,12 +100,12 @@ class ThreadReader:
         self._let_thread_read()
 
 
-class ThreadWriter:
+class ThreadWriter(WriteBacklog):
     """Writes in a thread, in order; the loop hands over one batch per iteration."""
 
     def __init__(self, fd: int) -> None:
+        super().__init__()
         self._fd = fd
-        self._backlog = WriteBacklog()
         self._frames: list[bytes] = []
         self._batches: SimpleQueue[list[bytes] | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,26 +118,19 @@ class ThreadWriter:
         if self._frames:
             self._queue_batch()
 
-    @property
-    def unsent(self) -> int:
-        return self._backlog.size
-
-    def wait_below(self, size: int) -> asyncio.Future[None]:
-        return self._backlog.wait_below(size)
-
     def write(self, frame: bytes) -> None:
-        if self._backlog.closed:
+        if self.closed:
             return
-        self._backlog.size += len(frame) + 1
+        self.unsent += len(frame) + 1
         self._frames.append(frame)
         if self._loop is not None and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._queue_batch)
 
     def close(self) -> None:
-        if self._backlog.closed:
+        if self.closed:
             return
-        self._backlog.close()
+        super().close()
         self._frames.clear()
         if self._loop is None:
             os.close(self._fd)
@@ -151,7 +144,7 @@ class ThreadWriter:
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            while (frames := self._batches.get()) is not None and not self._backlog.closed:
+            while (frames := self._batches.get()) is not None and not self.closed:
                 data = memoryview(b"\n".join([*frames, b""]))
                 while data:
                     count = os.write(self._fd, data)
@@ -164,10 +157,10 @@ class ThreadWriter:
             os.close(self._fd)
 
     def _sent(self, count: int) -> None:
-        if not self._backlog.closed:
-            self._backlog.remove_written(count)
+        if not self.closed:
+            self.remove_written(count)
 
     def _fail(self, error: OSError) -> None:
-        if not self._backlog.closed:
+        if not self.closed:
             self.close()
             self._on_broken(error)

@@ -1,4 +1,4 @@
-"""Reads and writes file descriptors without blocking, on the event loop.
+"""Reads and writes file descriptors without blocking, on the event loop, and splits what is read into frames.
 
 Reads take at most 64 KiB. A frame is written at once, so that a response does not wait. Frames that follow
 within microseconds leave in one write at the end of the loop iteration. Bytes that the descriptor does not
@@ -16,6 +16,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, Protocol
 
+from accord.wire.transport import DEFAULT_LIMIT, OVERSIZED_SAMPLE, Frame, OversizedFrame, Receiver
+
 READ_SIZE: Final = 64 * 1024
 """The size of one read. Larger buffers cost more to allocate than they save."""
 
@@ -29,6 +31,9 @@ _JOIN_SECONDS: Final = 20e-6
 further loop iteration."""
 _MAX_BUFFERS: Final = 64
 """How many buffers one writev gets."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_CR: Final = b"\r"
 
 
 class PipeReader(Protocol):
@@ -89,16 +94,14 @@ async def drain(writer: PipeWriter) -> None:
 class WriteBacklog:
     """Counts the bytes that wait to be written, and wakes the callers that wait for them."""
 
-    __slots__ = ("_waiters", "closed", "size")
-
     def __init__(self) -> None:
-        self.size: int = 0
+        self.unsent: int = 0
         self.closed: bool = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def wait_below(self, size: int) -> asyncio.Future[None]:
         waiter = asyncio.get_running_loop().create_future()
-        if self.size < size or self.closed:
+        if self.unsent < size or self.closed:
             waiter.set_result(None)
         else:
             self._waiters.append((size, waiter))
@@ -106,20 +109,20 @@ class WriteBacklog:
 
     def remove_written(self, count: int) -> None:
         """Subtract written bytes."""
-        self.size -= count
+        self.unsent -= count
         if self._waiters:
             self._wake()
 
     def close(self) -> None:
         """Drop the count and wake all callers."""
-        self.size = 0
+        self.unsent = 0
         self.closed = True
         self._wake()
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for size, waiter in waiters:
-            if self.size >= size and not self.closed:
+            if self.unsent >= size and not self.closed:
                 self._waiters.append((size, waiter))
             elif not waiter.done():
                 waiter.set_result(None)
@@ -131,6 +134,133 @@ def _close_descriptor(fd: int, was_blocking: bool) -> None:
     if was_blocking and stat.S_ISFIFO(os.fstat(fd).st_mode):
         os.set_blocking(fd, True)
     os.close(fd)
+
+
+class LineFramer:
+    """Splits a byte stream into frames, one per line: `feed` every read, then `finish` once at its end.
+
+    A line ends with LF or CRLF. A byte order mark before a line is dropped, and so are blank lines. A line
+    over the limit becomes one `OversizedFrame` and takes bounded memory: the stream goes on behind it. The
+    result does not depend on how reads cut the stream.
+    """
+
+    __slots__ = ("_dropped", "_head", "_limit", "_line", "_longest_line")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        # A line longer than this is too long even without its byte order mark and its CR.
+        self._longest_line = max(limit, OVERSIZED_SAMPLE + len(_CR)) + len(_BOM) + len(_CR)
+        self._line = bytearray()  # the unfinished line; if it is oversized, only its last bytes
+        self._dropped = 0  # dropped bytes of an oversized line
+        self._head = b""  # the first bytes of an oversized line
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Return the frames that these bytes complete, in order."""
+        if data.find(b"\n") == len(data) - 1 and not self._line:
+            return self._to_frame(data[:-1])  # one message, as calls in sequence are read
+        lines = data.split(b"\n")
+        unfinished = lines.pop()
+        frames: list[Frame] = []
+        if lines:
+            if self._line:
+                frames += self._finish_line(lines[0])
+                del lines[0]
+            if len(data) > self._limit or _CR in data or (_BOM[0] in data and _BOM in data):
+                for line in lines:
+                    frames += self._to_frame(line)
+            elif frames:
+                frames += filter(bytes.strip, lines)
+            else:
+                frames = list(filter(bytes.strip, lines))
+        if unfinished:
+            self._append(unfinished)
+        return frames
+
+    def finish(self) -> list[Frame]:
+        """Return the last line if the stream ended without a line end."""
+        return self._finish_line(b"") if self._line else []
+
+    def _append(self, part: bytes) -> None:
+        line = self._line
+        line += part
+        if self._dropped:
+            surplus = len(line) - OVERSIZED_SAMPLE - len(_CR)
+            self._dropped += surplus
+            del line[:surplus]
+        elif len(line) > self._longest_line:
+            bom_length = len(_BOM) if line.startswith(_BOM) else 0
+            self._head = bytes(line[bom_length : bom_length + OVERSIZED_SAMPLE])
+            self._line = line[-OVERSIZED_SAMPLE - len(_CR) :]
+            self._dropped = len(line) - bom_length - len(self._line)
+
+    def _finish_line(self, part: bytes) -> list[Frame]:
+        self._append(part)
+        line, dropped = self._line, self._dropped
+        self._line, self._dropped = bytearray(), 0
+        if not dropped:
+            return self._to_frame(bytes(line))
+        if line.endswith(_CR):
+            del line[-1:]
+        return [OversizedFrame(dropped + len(line), self._head, bytes(line[-OVERSIZED_SAMPLE:]))]
+
+    def _to_frame(self, line: bytes) -> list[Frame]:
+        line = line.removeprefix(_BOM).removesuffix(_CR)
+        if len(line) > self._limit:
+            return [OversizedFrame(len(line), line[:OVERSIZED_SAMPLE], line[-OVERSIZED_SAMPLE:])]
+        return [line] if line.strip() else []
+
+
+class FrameReader:
+    """Reads the frames of one descriptor and gives them to a receiver, those of one read together."""
+
+    def __init__(self, reader: PipeReader, limit: int = DEFAULT_LIMIT) -> None:
+        self._reader = reader
+        self._framer = LineFramer(limit)
+        self._receiver: Receiver | None = None
+        self._paused = False
+
+    def start(self, receiver: Receiver, on_end: Callable[[], None]) -> None:
+        """Start reading. `on_end` is called once, after the last frame, unless `close` was called first."""
+        self._receiver = receiver
+
+        def finish() -> None:
+            try:
+                self._finish_line()
+            finally:
+                on_end()
+
+        self._reader.start(self._receive, finish)
+
+    def pause(self) -> None:
+        """Stop reading until `resume`."""
+        self._paused = True
+        self._reader.pause()
+
+    def resume(self) -> None:
+        """Continue reading."""
+        self._paused = False
+        self._reader.resume()
+
+    def read_on(self) -> None:
+        """Continue reading for the sake of a program that waits for it. If paused, drop what is read."""
+        self._reader.resume()
+
+    def read_rest(self, max_bytes: int) -> None:
+        """Deliver what can be read without waiting, also an unfinished line."""
+        self._receive(self._reader.read_available(max_bytes))
+        self._finish_line()
+
+    def close(self) -> None:
+        """Close the descriptor; the receiver gets nothing more. May be called twice."""
+        self._reader.close()
+
+    def _receive(self, data: bytes) -> None:
+        frames = self._framer.feed(data)
+        if frames and self._receiver is not None and not self._paused:
+            self._receiver.frames(frames)
+
+    def _finish_line(self) -> None:
+        self._receive(b"\n")  # a line without a line end is also a frame; a blank one is none
 
 
 class LoopReader:
@@ -198,14 +328,14 @@ class LoopReader:
             self._on_end()
 
 
-class LoopWriter:
+class LoopWriter(WriteBacklog):
     """Writes what the descriptor accepts, and the rest when the event loop finds it writable."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        super().__init__()
         self._was_blocking = os.get_blocking(fd)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._backlog = WriteBacklog()
         self._queued_frames: list[bytes] = []  # whole frames, not joined yet
         self._queued_bytes = 0
         self._buffers: deque[bytes | memoryview] = deque()  # joined frames, partly written
@@ -220,19 +350,11 @@ class LoopWriter:
         self._iteration_ended()
         self._direct_from = 0.0
 
-    @property
-    def unsent(self) -> int:
-        return self._backlog.size
-
-    def wait_below(self, size: int) -> asyncio.Future[None]:
-        return self._backlog.wait_below(size)
-
     def write(self, frame: bytes) -> None:
-        backlog = self._backlog
-        if backlog.closed:
+        if self.closed:
             return
         size = len(frame) + 1
-        backlog.size += size
+        self.unsent += size
         if self._queued_frames or self._buffers or (now := monotonic()) < self._direct_from:
             self._queued_frames.append(frame)
             self._queued_bytes += size
@@ -257,15 +379,15 @@ class LoopWriter:
         except OSError as error:
             self._fail(error)
             return
-        backlog.size -= count  # no caller waits, because nothing was unsent before
+        self.unsent -= count  # no caller waits, because nothing was unsent before
         if count < size:
             self._buffers.append(memoryview(line)[count:])
             self._wait_until_writable()
 
     def close(self) -> None:
-        if self._backlog.closed:
+        if self.closed:
             return
-        self._backlog.close()
+        super().close()
         self._queued_frames.clear()
         self._buffers.clear()
         if self._awaiting_writable and self._loop is not None and not self._loop.is_closed():
@@ -292,7 +414,7 @@ class LoopWriter:
                 self._fail(error)
                 return
             self._remove_written(count)
-        if self._awaiting_writable and not self._backlog.closed:
+        if self._awaiting_writable and not self.closed:
             self._awaiting_writable = False
             if self._loop is not None:
                 self._loop.remove_writer(self._fd)
@@ -325,7 +447,7 @@ class LoopWriter:
                 buffers.appendleft(memoryview(buffer)[remaining:])
                 break
             remaining -= len(buffer)
-        self._backlog.remove_written(count)
+        self.remove_written(count)
 
     def _wait_until_writable(self) -> None:
         if not self._awaiting_writable and self._loop is not None:

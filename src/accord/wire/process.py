@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer, within
-from accord.wire.pipes import drain
+from accord.wire.pipes import FrameReader, drain
 from accord.wire.process_tree import STOP_TIMEOUTS, ProcessExit, ProcessTree, StopTimeouts, start_process
-from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, TransportEnd
+from accord.wire.transport import DEFAULT_LIMIT, Receiver, TransportEnd
 
 MAX_TAIL_BYTES: Final = 8 * 1024
 MAX_TAIL_LINES: Final = 40
@@ -110,7 +110,7 @@ async def spawn(
         (our_in, our_out, our_err),
         name=name or os.path.basename(command[0]),
         stderr_tail=StderrTail(on_stderr),
-        framer=LineFramer(limit),
+        limit=limit,
         timeouts=timeouts,
         clock=clock,
     )
@@ -126,14 +126,13 @@ class ProcessTransport:
         *,
         name: str,
         stderr_tail: StderrTail,
-        framer: LineFramer,
+        limit: int,
         timeouts: StopTimeouts,
         clock: Clock,
     ) -> None:
         self.name: str = name
         self.tree: ProcessTree = tree
         self._stderr_tail = stderr_tail
-        self._framer = framer
         self._timeouts = timeouts
         self._clock = clock
         self._receiver: Receiver | None = None
@@ -144,11 +143,8 @@ class ProcessTransport:
         self._input_failed = False
         self._end_timer: Timer | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._writer, self._reader, self._stderr_reader = (
-            PipeWriter(fds[0]),
-            PipeReader(fds[1]),
-            PipeReader(fds[2]),
-        )
+        self._writer, self._stderr_reader = PipeWriter(fds[0]), PipeReader(fds[2])
+        self._reader = FrameReader(PipeReader(fds[1]), limit)
         self._writer.start(self._on_input_failure)
         self._stderr_reader.start(stderr_tail.feed, stderr_tail.finish)
         tree.on_exit(self._on_exit)
@@ -163,7 +159,7 @@ class ProcessTransport:
         if self._end is not None:
             asyncio.get_running_loop().call_soon(receiver.ended, self._end)
         else:
-            self._reader.start(self._receive, self._on_output_end)
+            self._reader.start(receiver, self._on_output_end)
             self._finish_if_ended()
 
     def send(self, frame: bytes) -> None:
@@ -200,7 +196,7 @@ class ProcessTransport:
         deadline = clock.now() + timeouts.leave
         try:
             # A child that waits for us to read would never exit; frames after a pause are dropped.
-            self._reader.resume()
+            self._reader.read_on()
             await within(clock, timeouts.leave, self._writer.wait_below(1))
             self.tree.scan()
             self._writer.close()
@@ -212,22 +208,9 @@ class ProcessTransport:
             self._finish()
             self._stderr_reader.close()
 
-    def _receive(self, data: bytes) -> None:
-        frames = self._framer.feed(data)
-        if frames and self._receiver is not None and not self._paused:
-            self._receiver.frames(frames)
-
     def _on_output_end(self) -> None:
         self._output_ended = True
-        try:
-            self._deliver_last_frame()
-        finally:
-            self._finish_if_ended()
-
-    def _deliver_last_frame(self) -> None:
-        frames = self._framer.finish()
-        if frames and self._receiver is not None and not self._paused:
-            self._receiver.frames(frames)
+        self._finish_if_ended()
 
     def _on_input_failure(self, error: OSError) -> None:
         self._input_failed = True
@@ -256,8 +239,7 @@ class ProcessTransport:
             self._end_timer.cancel()
         try:
             if not self._output_ended:
-                self._receive(self._reader.read_available(_MAX_UNREAD))
-                self._deliver_last_frame()
+                self._reader.read_rest(_MAX_UNREAD)
         finally:
             self._reader.close()
             self._writer.close()

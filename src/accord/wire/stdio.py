@@ -13,8 +13,8 @@ import stat
 import sys
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
-from accord.wire.pipes import LoopReader, LoopWriter, PipeReader, PipeWriter, drain
-from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, TransportEnd
+from accord.wire.pipes import FrameReader, LoopReader, LoopWriter, PipeReader, PipeWriter, drain
+from accord.wire.transport import DEFAULT_LIMIT, Receiver, TransportEnd
 
 
 class StdioTransport:
@@ -27,14 +27,13 @@ class StdioTransport:
     def __init__(
         self, *, limit: int = DEFAULT_LIMIT, flush: float = 2.0, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._framer = LineFramer(limit)
         self._flush_timeout = flush
         self._clock = clock
         self._receiver: Receiver | None = None
         self._end: TransportEnd | None = None
-        self._paused = False
         self._closing: asyncio.Task[None] | None = None
-        self._reader, self._writer = take_over_stdio()
+        reader, self._writer = take_over_stdio()
+        self._reader = None if reader is None else FrameReader(reader, limit)
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -47,7 +46,7 @@ class StdioTransport:
         else:
             loop.call_soon(self._finish, "stdout is closed; responses cannot be sent")
         if self._reader is not None:
-            self._reader.start(self._receive, self._on_input_end)
+            self._reader.start(receiver, self._on_input_end)
         else:
             loop.call_soon(self._finish, "stdin is closed; there is nothing to read")
 
@@ -64,12 +63,10 @@ class StdioTransport:
             await drain(self._writer)
 
     def pause(self) -> None:
-        self._paused = True
         if self._reader is not None:
             self._reader.pause()
 
     def resume(self) -> None:
-        self._paused = False
         if self._reader is not None:
             self._reader.resume()
 
@@ -87,15 +84,7 @@ class StdioTransport:
             if self._writer is not None:
                 self._writer.close()
 
-    def _receive(self, data: bytes) -> None:
-        frames = self._framer.feed(data)
-        if frames and self._receiver is not None:
-            self._receiver.frames(frames)
-
     def _on_input_end(self) -> None:
-        frames = self._framer.finish()
-        if frames and self._receiver is not None:
-            self._receiver.frames(frames)
         self._finish("the client closed stdin", can_send=True)
 
     def _on_output_failure(self, error: OSError) -> None:

@@ -30,6 +30,7 @@ _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NOCTTY: Final[int] = getattr(os, "O_NOCTTY", 0)
 _CLOEXEC: Final[int] = getattr(os, "O_CLOEXEC", 0)
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
+_READ_FLAGS: Final[int] = os.O_RDONLY | _NOFOLLOW | _NONBLOCK | _NOCTTY | _CLOEXEC | _BINARY
 # A path-only descriptor needs no read permission on the folder; elsewhere a readable one does.
 _FOLDER_FLAGS: Final[int] = (
     getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW | _CLOEXEC
@@ -84,15 +85,19 @@ class Folder:
 
     def open_file(self, name: str) -> int:
         """Open a regular file for reading and return its descriptor. Never blocks on a pipe."""
+        return self.open_with_size(name)[0]
+
+    def open_with_size(self, name: str) -> tuple[int, int]:
+        """Do the same, and also return the size of the file in bytes."""
         require_regular_file(self.stat(name))
-        flags = os.O_RDONLY | _NOFOLLOW | _NONBLOCK | _NOCTTY | _CLOEXEC | _BINARY
-        descriptor = os.open(self._name_or_path(name), flags, dir_fd=self._descriptor)
+        descriptor = os.open(self._name_or_path(name), _READ_FLAGS, dir_fd=self._descriptor)
         try:
-            require_regular_file(os.fstat(descriptor))
+            status = os.fstat(descriptor)
+            require_regular_file(status)
         except OSError:
             os.close(descriptor)
             raise
-        return descriptor
+        return descriptor, status.st_size
 
     def create_file(self, name: str, mode: int) -> int:
         """Create a new file for writing and return its descriptor."""
@@ -189,6 +194,7 @@ class Roots:
         self.additional: tuple[Path, ...] = tuple(_real_path(folder) for folder in additional)
         self.folders: tuple[Path, ...] = tuple(dict.fromkeys((self.cwd, *self.additional)))
         self._outermost_first = sorted(map(str, self.folders), key=len)
+        self._prefixes = [root if root.endswith(os.sep) else root + os.sep for root in self._outermost_first]
 
     def child(self, cwd: AnyPath | None = None, additional: Sequence[AnyPath] | None = None) -> "Roots":
         """Return the roots of a child session.
@@ -245,12 +251,11 @@ class Roots:
 
         None for a path outside the roots, and for one that is not in its simplest form.
         """
-        for root in self._outermost_first:
-            below = path.removeprefix(root if root.endswith(os.sep) else root + os.sep)
-            if len(below) < len(path):
-                *folders, name = names = below.split(os.sep)
-                simple = not ("" in names or "." in names or ".." in names or "\0" in below)
-                return (root, folders, name) if simple else None
+        for root, prefix in zip(self._outermost_first, self._prefixes, strict=True):
+            if path.startswith(prefix):
+                names = path[len(prefix) :].split(os.sep)
+                simple = not ("" in names or "." in names or ".." in names or "\0" in path)
+                return (root, names, names.pop()) if simple else None
         return None
 
     @staticmethod

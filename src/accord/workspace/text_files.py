@@ -226,14 +226,16 @@ class TextFiles:
 
         A small file is read so if the last read in its folder was fast and no other call uses the path.
         """
-        check_count("line", line)
-        check_count("limit", limit)
-        if os.path.dirname(path) != self._fast_folder or self._queue.uses(str(path)):
+        if line is not None or limit is not None:
+            check_count("line", line)
+            check_count("limit", limit)
+        text = os.fspath(path)
+        if text.rpartition(os.sep)[0] != self._fast_folder or self._queue.uses(text):
             return None
         if self._buffers is not None:
-            text = self._buffers.read(self.roots.resolve(path))
-            if text is not None:
-                return lines_of(text, line, limit)
+            open_text = self._buffers.read(self.roots.resolve(path))
+            if open_text is not None:
+                return lines_of(open_text, line, limit)
         return self._read(path, line, limit, CURRENT_STOP.get() or _NO_STOP, inline=True)
 
     async def write_text(self, path: AnyPath, content: str) -> None:
@@ -258,7 +260,7 @@ class TextFiles:
         """Read a file. `inline`: on the event loop; a large file is left alone and gives None."""
         began = perf_counter()
         try:
-            descriptor = self.roots.with_parent_folder(path, Folder.open_file)
+            descriptor, size = self.roots.with_parent_folder(path, Folder.open_with_size)
         except FileNotFoundError:
             if self._missing_is_empty:
                 return ""
@@ -266,11 +268,16 @@ class TextFiles:
         except OSError as error:
             raise _disk_error("read", path, error) from None
         try:
-            size = os.fstat(descriptor).st_size
             if inline and size > _CHUNK:
                 return None
-            if line is None and limit is None and size > self._max_bytes:
-                raise TextTooLong
+            if line is None and limit is None:
+                if size > self._max_bytes:
+                    raise TextTooLong
+                if size < _CHUNK:
+                    data = os.read(descriptor, size + 1)
+                    if len(data) == size:  # otherwise the file is being written, or has no known size
+                        return data.decode()
+                    os.lseek(descriptor, 0, os.SEEK_SET)
             data = read_lines(descriptor, line, limit, self._max_bytes, stop)
             return data.decode()
         except TextTooLong:
@@ -288,7 +295,7 @@ class TextFiles:
         finally:
             os.close(descriptor)
             is_fast = perf_counter() - began < _FAST_READ
-            self._fast_folder = os.path.dirname(path) if is_fast else None
+            self._fast_folder = os.fspath(path).rpartition(os.sep)[0] if is_fast else None
 
     def _write(self, path: AnyPath, data: bytes, stop: StopSignal) -> None:
         def write(folder: Folder, name: str) -> None:

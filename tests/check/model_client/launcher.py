@@ -11,8 +11,9 @@ from accord.check.check_script import ClientCheckScript
 from accord.check.client.client_process import ClientTask
 from accord.check.client.client_under_test import PipeHandler
 from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.wire.pipes import LineFramer
 from accord.wire.process_tree import ProcessExit
-from accord.wire.transport import LineFramer, Receiver, TransportEnd
+from accord.wire.transport import Receiver, TransportEnd
 
 SCRIPT = ClientCheckScript(
     name="the model client",

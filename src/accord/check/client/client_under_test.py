@@ -19,7 +19,8 @@ from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import WireLine
 from accord.wire.envelope import Message
-from accord.wire.transport import LineFramer, Receiver, TransportEnd
+from accord.wire.pipes import LineFramer
+from accord.wire.transport import Receiver, TransportEnd
 
 _RELAY_PROGRAM: Final = str(Path(__file__).parent.with_name("relay_program.py"))
 _MAX_HELLO_BYTES: Final = 1024 * 1024  # it contains the arguments

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from accord.clock import Clock, within
 from accord.errors import AccordError, MissingExtra
 from accord.glob_pattern import PathGlob
-from accord.wire.transport import LineFramer
+from accord.wire.pipes import LineFramer
 from accord.workspace.file_search import git_paths
 
 _MAX_BRACE_VARIANTS: Final = 256

@@ -31,6 +31,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from accord.clock import OwnedTasks
 from accord.coder.mcp.server_interface import (
     AcpRequest,
     McpServerFailure,
@@ -425,18 +426,16 @@ class AcpStreams(OutgoingMessages):
         self.inbox: IncomingMessages = IncomingMessages()
         self._server_id = server_id
         self._request = request
-        self._tasks: dict[Any, asyncio.Task[None]] = {}
+        self._tasks = OwnedTasks()
 
     def _send(self, item: SessionMessage) -> None:
         message = item.message
         if isinstance(message, JSONRPCRequest):
-            task = asyncio.ensure_future(self._ask(message))
-            self._tasks[message.id] = task
-            task.add_done_callback(lambda _: self._tasks.pop(message.id, None))
+            self._tasks.start(self._ask(message), key=message.id)
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            task = self._tasks.get((message.params or {}).get("requestId"))
-            if task is not None:
-                task.cancel()  # this also tells the client; other notifications are not sent
+            request_id = (message.params or {}).get("requestId")
+            if request_id is not None:
+                self._tasks.cancel(request_id)  # also tells the client; other notifications are not sent
 
     async def _ask(self, message: JSONRPCRequest) -> None:
         def on_notification(method: str, params: Mapping[str, Any]) -> None:
@@ -458,11 +457,7 @@ class AcpStreams(OutgoingMessages):
 
     async def end(self) -> None:
         """Cancel open requests and end the stream."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._tasks.end()
         self.inbox.end()
 
 

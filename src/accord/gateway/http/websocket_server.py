@@ -6,6 +6,7 @@ answered here. Imported on first use: it loads websockets.
 
 import asyncio
 import logging
+from struct import Struct as BinaryFormat
 from typing import Final, cast
 
 import msgspec
@@ -40,6 +41,10 @@ _MAX_UNREAD_PONGS: Final = 1024 * 1024
 """Bytes of unread pongs at which the peer is disconnected."""
 _INVALID_TEXT_CODE: Final = 1007
 _MAX_REASON_BYTES: Final = 123
+# A WebSocket frame has a length field of 7, 16 or 64 bits.
+_MIN_16_BIT_LENGTH: Final = 126
+_MIN_64_BIT_LENGTH: Final = 1 << 16
+_head_with_16_bits = BinaryFormat(">HH").pack
 _LIBRARY_LOG = logging.getLogger("accord.gateway.http.websocket_server")
 
 
@@ -241,13 +246,13 @@ class WebSocket(asyncio.Protocol):
     def write(self, frames: list[OutgoingFrame], first: int) -> None:
         transport = self._transport
         if transport is not None and not transport.is_closing():  # where it is, uvloop would raise
-            transport.writelines([frame.websocket_form or frame.to_websocket() for frame in frames])
+            transport.writelines([frame.websocket_form or _encode(frame) for frame in frames])
 
     def send_unnumbered(self, body: bytes) -> None:
         """Send a message about the connection itself, without a number."""
         transport = self._transport
         if transport is not None and self._closing_since is None and not transport.is_closing():
-            transport.write(OutgoingFrame(body).to_websocket())
+            transport.write(_encode(OutgoingFrame(body)))
 
     def close(self, code: int, reason: str) -> None:
         if self._closing_since is not None or self._transport is None:
@@ -393,3 +398,16 @@ class WebSocket(asyncio.Protocol):
 def _shorten_reason(reason: str) -> str:
     """Cut a reason to the size of a close frame."""
     return reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
+
+
+def _encode(frame: OutgoingFrame) -> bytes:
+    """Encode a frame as one unmasked WebSocket text frame, and keep that form for the other clients."""
+    size = len(frame.body)
+    if size < _MIN_16_BIT_LENGTH:
+        head = bytes((0x81, size))
+    elif size < _MIN_64_BIT_LENGTH:
+        head = _head_with_16_bits(0x817E, size)
+    else:
+        head = b"\x81\x7f" + size.to_bytes(8, "big")
+    frame.websocket_form = form = head + frame.body
+    return form

@@ -132,7 +132,7 @@ class PostQueue:
         post = QueuedPost(frame, read_message(frame), self._number)
         queue = self._responses if post.message.kind == "response" else self._calls
         queue.append(post)
-        self.backlog.size += len(frame)
+        self.backlog.unsent += len(frame)
         self._idle.clear()
         self._added[id(queue)].set()
 

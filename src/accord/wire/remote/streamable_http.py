@@ -99,7 +99,7 @@ class StreamableHttpTransport:
 
     @property
     def unsent(self) -> int:
-        return self._posts.backlog.size
+        return self._posts.backlog.unsent
 
     async def drain(self) -> None:
         if self.unsent >= HIGH_WATER:
