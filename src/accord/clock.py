@@ -156,7 +156,5 @@ class OwnedTasks:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if self._on_failure is None or task.cancelled():
-            return
-        if (error := task.exception()) is not None:
+        if self._on_failure is not None and not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)

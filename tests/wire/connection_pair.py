@@ -23,8 +23,10 @@ def session_of(params: dict[str, Any]) -> str | None:
     return params.get("sessionId")
 
 
-def route(run: Callable[..., Any], *, urgent: bool = False) -> Route:
-    return Route(run, params_of, session_of, urgent)
+def route(
+    run: Callable[..., Any], *, urgent: bool = False, run_now: Callable[..., Any] | None = None
+) -> Route:
+    return Route(run, params_of, session_of, urgent, run_now=run_now)
 
 
 def read(raw: msgspec.Raw) -> Any:
@@ -40,13 +42,16 @@ class ConnectionPair:
         requests: dict[str, Callable[..., Any]] | None = None,
         notifications: dict[str, Callable[..., Any]] | None = None,
         urgent: tuple[str, ...] = (),
+        run_now: dict[str, Callable[..., Any]] | None = None,
         **options: Any,
     ) -> None:
         ours, theirs = memory_pair()
         self.reports: list[ConnectionReport] = []
         self.connection = Connection(
             ours,
-            requests={name: route(run) for name, run in (requests or {}).items()},
+            requests={
+                name: route(run, run_now=(run_now or {}).get(name)) for name, run in (requests or {}).items()
+            },
             notifications={
                 name: route(run, urgent=name in urgent) for name, run in (notifications or {}).items()
             },

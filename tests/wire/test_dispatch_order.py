@@ -352,3 +352,42 @@ async def test_a_failing_notification_handler_is_reported_and_the_next_one_runs(
     await settle()
     assert handled == [1]
     assert [report.kind for report in pair.reports] == ["failed"]
+
+
+async def test_a_request_that_is_answered_at_once_still_waits_for_its_session() -> None:
+    gate = asyncio.Event()
+    log: list[str] = []
+
+    def read_now(params: dict[str, Any]) -> dict[str, Any] | None:
+        log.append("now")
+        return {"n": params["n"]} if params["n"] else None
+
+    async def read(params: dict[str, Any], call: Any) -> dict[str, Any]:
+        log.append("task")
+        return {"n": params["n"]}
+
+    pair = ConnectionPair(
+        requests={"read": read},
+        notifications={"update": lambda params: gate.wait()},
+        run_now={"read": read_now},
+    )
+    assert await pair.peer.call("read", {"sessionId": "s", "n": 1}) == {"n": 1}
+    assert await pair.peer.call("read", {"sessionId": "s", "n": 0}) == {"n": 0}
+    assert log == ["now", "now", "task"]
+    pair.peer.notify("update", {"sessionId": "s"})
+    waiting = pair.peer.ask("read", {"sessionId": "s", "n": 2})
+    await settle()
+    assert len(log) == 3, "the request waits for the notification before it"
+    gate.set()
+    assert (await pair.peer.answer_to(waiting))["result"] == {"n": 2}
+    assert log[3:] == ["task"]
+
+
+async def test_an_error_of_a_request_that_is_answered_at_once_is_its_answer() -> None:
+    def fail(params: dict[str, Any]) -> None:
+        raise KeyError("no such file")
+
+    pair = ConnectionPair(requests={"read": lambda params, call: {}}, run_now={"read": fail})
+    answer = await pair.peer.answer_to(pair.peer.ask("read", {"sessionId": "s"}))
+    assert answer["error"]["code"] == -32603
+    assert "KeyError" in pair.reports[0].detail

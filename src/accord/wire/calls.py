@@ -52,9 +52,8 @@ class Route(Struct, frozen=True):
     `run` handles a request from its parameters and the `IncomingCall` and returns the result or an awaitable
     of it; it handles a notification from its parameters alone. `read` decodes the parameters, `key` returns
     the session they belong to. An `urgent` notification overtakes slow handlers of its session, but no
-    earlier request that has not started. `read_frame` decodes a whole line of a very frequent notification in
-    one pass, or returns None to use the normal path; then `run` must be a plain function. `run_now` may
-    answer a request from its parameters at once, or returns None to have `run` called.
+    earlier request that has not started. Two ways are faster, or return None to use the normal one:
+    `read_frame` decodes a whole notification line, for a plain `run`; `run_now` answers a request at once.
     """
 
     run: Callable[..., Any]

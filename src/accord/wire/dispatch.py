@@ -67,8 +67,7 @@ class RequestDispatcher:
 
     def dispatch(self, route: Route, params: Any, id: RequestId, method: str, size: int) -> None:
         """Handle a request now, or after what its session has unfinished."""
-        busy = self._lanes.busy
-        lane = busy.get(route.key(params)) if busy else None
+        lane = busy.get(route.key(params)) if (busy := self._lanes.busy) else None
         if route.run_now is not None and lane is None and not self._aborted:
             try:
                 result = route.run_now(params)

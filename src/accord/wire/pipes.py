@@ -13,6 +13,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from time import monotonic
 from typing import Final, Protocol
 
@@ -34,6 +35,7 @@ _MAX_BUFFERS: Final = 64
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = b"\r"
+_LINE_END: Final = b"\n"
 
 
 class PipeReader(Protocol):
@@ -168,10 +170,8 @@ class LineFramer:
             if len(data) > self._limit or _CR in data or (_BOM[0] in data and _BOM in data):
                 for line in lines:
                     frames += self._to_frame(line)
-            elif frames:
-                frames += filter(bytes.strip, lines)
             else:
-                frames = list(filter(bytes.strip, lines))
+                frames += filter(bytes.strip, lines)
         if unfinished:
             self._append(unfinished)
         return frames
@@ -225,42 +225,32 @@ class FrameReader:
 
         def finish() -> None:
             try:
-                self._finish_line()
+                self._receive(_LINE_END)
             finally:
                 on_end()
 
         self._reader.start(self._receive, finish)
 
     def pause(self) -> None:
-        """Stop reading until `resume`."""
         self._paused = True
         self._reader.pause()
 
-    def resume(self) -> None:
-        """Continue reading."""
-        self._paused = False
-        self._reader.resume()
-
-    def read_on(self) -> None:
-        """Continue reading for the sake of a program that waits for it. If paused, drop what is read."""
+    def resume(self, *, drop: bool = False) -> None:
+        """Continue reading. With `drop`, a reader that was paused drops what it reads."""
+        self._paused = self._paused and drop
         self._reader.resume()
 
     def read_rest(self, max_bytes: int) -> None:
         """Deliver what can be read without waiting, also an unfinished line."""
-        self._receive(self._reader.read_available(max_bytes))
-        self._finish_line()
+        self._receive(self._reader.read_available(max_bytes) + _LINE_END)
 
     def close(self) -> None:
-        """Close the descriptor; the receiver gets nothing more. May be called twice."""
         self._reader.close()
 
     def _receive(self, data: bytes) -> None:
         frames = self._framer.feed(data)
         if frames and self._receiver is not None and not self._paused:
             self._receiver.frames(frames)
-
-    def _finish_line(self) -> None:
-        self._receive(b"\n")  # a line without a line end is also a frame; a blank one is none
 
 
 class LoopReader:
@@ -403,10 +393,7 @@ class LoopWriter(WriteBacklog):
         while self._queued_frames or self._buffers:
             self._join_frames()
             try:
-                count = os.writev(
-                    self._fd,
-                    [*self._buffers] if len(self._buffers) <= _MAX_BUFFERS else self._first_buffers(),
-                )
+                count = os.writev(self._fd, [*islice(self._buffers, _MAX_BUFFERS)])
             except BlockingIOError:
                 self._wait_until_writable()
                 return
@@ -418,9 +405,6 @@ class LoopWriter(WriteBacklog):
             self._awaiting_writable = False
             if self._loop is not None:
                 self._loop.remove_writer(self._fd)
-
-    def _first_buffers(self) -> list[bytes | memoryview]:
-        return [self._buffers[index] for index in range(_MAX_BUFFERS)]
 
     def _join_frames(self) -> None:
         """Turn the waiting frames into few buffers: join short ones, keep long ones."""

@@ -196,7 +196,7 @@ class ProcessTransport:
         deadline = clock.now() + timeouts.leave
         try:
             # A child that waits for us to read would never exit; frames after a pause are dropped.
-            self._reader.read_on()
+            self._reader.resume(drop=True)
             await within(clock, timeouts.leave, self._writer.wait_below(1))
             self.tree.scan()
             self._writer.close()

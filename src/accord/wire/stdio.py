@@ -46,7 +46,7 @@ class StdioTransport:
         else:
             loop.call_soon(self._finish, "stdout is closed; responses cannot be sent")
         if self._reader is not None:
-            self._reader.start(receiver, self._on_input_end)
+            self._reader.start(receiver, lambda: self._finish("the client closed stdin", can_send=True))
         else:
             loop.call_soon(self._finish, "stdin is closed; there is nothing to read")
 
@@ -83,9 +83,6 @@ class StdioTransport:
             self._finish("this side closed the connection")
             if self._writer is not None:
                 self._writer.close()
-
-    def _on_input_end(self) -> None:
-        self._finish("the client closed stdin", can_send=True)
 
     def _on_output_failure(self, error: OSError) -> None:
         self._finish(f"the client no longer reads our stdout ({error.strerror})")
