@@ -209,11 +209,6 @@ class Connection:
             raise unsendable_error(method, error) from None
         self._transport.send(frame)
 
-    @property
-    def unsent(self) -> int:
-        """Bytes that have not left this process yet."""
-        return self._transport.unsent
-
     def must_drain(self) -> bool:
         """Return whether `drain` would wait, raise or let the event loop run; for very frequent callers."""
         return monotonic() >= self._suspend_at or self._transport.unsent > self._limits.outbound

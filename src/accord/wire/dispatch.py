@@ -81,8 +81,7 @@ class RequestDispatcher:
         self._calls[id] = call
         self._unanswered.add(call)
         call.stop = self.stop
-        if self._aborted:
-            call.cancelled = True
+        call.cancelled = self._aborted
         if lane is None:
             self._start_handler(route, params, call)
             return

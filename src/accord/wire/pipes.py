@@ -35,7 +35,6 @@ _MAX_BUFFERS: Final = 64
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = b"\r"
-_LINE_END: Final = b"\n"
 
 
 class PipeReader(Protocol):
@@ -225,7 +224,7 @@ class FrameReader:
 
         def finish() -> None:
             try:
-                self._receive(_LINE_END)
+                self._receive(b"\n")
             finally:
                 on_end()
 
@@ -242,7 +241,7 @@ class FrameReader:
 
     def read_rest(self, max_bytes: int) -> None:
         """Deliver what can be read without waiting, also an unfinished line."""
-        self._receive(self._reader.read_available(max_bytes) + _LINE_END)
+        self._receive(self._reader.read_available(max_bytes) + b"\n")
 
     def close(self) -> None:
         self._reader.close()
