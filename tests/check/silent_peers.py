@@ -57,9 +57,6 @@ class SilentClientPipe:
     def set_reading(self, reading: bool) -> None:
         self.reading = reading
 
-    def close_stdout(self) -> None:
-        pass
-
     def exit(self, code: int | None = None) -> None:
         del code
 

@@ -255,7 +255,6 @@ class CheckKind(NamedTuple, Generic[FixtureT, ScriptT]):
 
     @property
     def cases(self) -> list[CheckCase[FixtureT]]:
-        """All cases."""
         modules = [import_module(f"accord.check.{self.side}.{name}") for name in self.modules]
         return [case for module in modules for case in module.case.cases]
 

@@ -153,7 +153,6 @@ class AgentCheckScript(CheckScript, frozen=True, rename="camel"):
         return self.agents
 
     def action(self, name: str) -> ScriptedPrompt | None:
-        """The action with this name, or None."""
         action = self.acts.get(name)
         return ScriptedPrompt(action) if isinstance(action, str) else action
 
@@ -208,7 +207,6 @@ class ClientCheckScript(CheckScript, frozen=True, rename="camel"):
         return self.clients
 
     def action(self, name: str) -> ScriptedCommand | None:
-        """The action with this name, or None."""
         action = self.acts.get(name)
         return ScriptedCommand(words=action) if isinstance(action, tuple) else action
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import count
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -24,12 +24,10 @@ Handler: TypeAlias = Callable[[WireLine], Reply]
 
 
 def result_reply(value: Any) -> Message:
-    """A reply with a result."""
     return {"result": value}
 
 
 def error_reply(code: int, message: str) -> Message:
-    """A reply with an error."""
     return {"error": {"code": code, "message": message}}
 
 
@@ -68,6 +66,17 @@ def remove_capabilities(capabilities: Mapping[str, Any], paths: Sequence[str]) -
             inner = inner[parent]
         inner.pop(last, None)
     return copy
+
+
+def substitute(value: Any, values: Mapping[str, Any]) -> Any:
+    """Replace `$name` strings by their values, at any depth."""
+    if isinstance(value, str):
+        return values.get(value[1:], value) if value.startswith("$") else value
+    if isinstance(value, list):
+        return [substitute(item, values) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {name: substitute(item, values) for name, item in cast(dict[str, Any], value).items()}
+    return value
 
 
 class CheckTimeouts(Struct, frozen=True):

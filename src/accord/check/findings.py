@@ -309,12 +309,25 @@ class CaseList(Generic[FixtureT]):
         self.cases: list[CheckCase[FixtureT]] = []
 
     def __call__(
-        self, name: str, about: str, rules: str, capability: str = ""
+        self, rules: str, capability: str = ""
     ) -> Callable[[CaseFunction[FixtureT]], CaseFunction[FixtureT]]:
-        """Add the decorated function as a case. `rules` are separated by spaces."""
+        """Add the decorated function as a case. `rules` are separated by spaces.
+
+        Its docstring is the name of the case in reports, a colon, and what the case does.
+        """
 
         def add(run: CaseFunction[FixtureT]) -> CaseFunction[FixtureT]:
-            self.cases.append(CheckCase(name, about, tuple(rules.split()), run, capability))
+            # `python -OO` has no docstrings; then the name of the function is the name of the case.
+            title = run.__doc__ or f"{getattr(run, '__name__', '').replace('_', ' ')}: ."
+            name, _, about = " ".join(title.split()).partition(": ")
+            lower = name if name[1:2].isupper() else name[:1].lower() + name[1:]
+            self.add(lower, about.removesuffix("."), rules, run, capability)
             return run
 
         return add
+
+    def add(
+        self, name: str, about: str, rules: str, run: CaseFunction[FixtureT], capability: str = ""
+    ) -> None:
+        """Add a function as a case."""
+        self.cases.append(CheckCase(name, about, tuple(rules.split()), run, capability))

@@ -39,8 +39,6 @@ def _handle(kind: bytes, data: bytes, reading: threading.Event) -> None:
         _write(2, data)
     elif kind == b"H":  # read from the client, or stop
         reading.set() if data else reading.clear()
-    elif kind == b"C":  # close stdout, keep running
-        os.close(1)
     elif kind == b"X":
         os._exit(data[0])
     elif kind == b"K":

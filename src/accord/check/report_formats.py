@@ -239,7 +239,6 @@ def report_text(report: CheckReport, *, verbose: bool = False, quiet: bool = Fal
 
 
 def totals_line(report: CheckReport) -> str:
-    """The totals in one line."""
     return ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items())
 
 

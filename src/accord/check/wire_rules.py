@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from accord.check.checked_connection import CheckedConnection, has_capability
 from accord.check.findings import SCHEMA, RuleNotes
@@ -71,18 +71,12 @@ class ConnectionRecord:
         return has_capability(at(self.initialize_result, "agentCapabilities"), path)
 
 
-RecordT = TypeVar("RecordT", bound=ConnectionRecord, contravariant=True)
+RecordT = TypeVar("RecordT", bound=ConnectionRecord)
 
 
-class RecordRule(Protocol[RecordT]):
-    """A function that checks rules on a record."""
-
-    def __call__(self, record: RecordT, notes: RuleNotes) -> None:
-        """Check the record and add notes."""
-        ...
-
-
-async def check_record(record: RecordT, notes: RuleNotes, rules: "Sequence[RecordRule[RecordT]]") -> None:
+async def check_record(
+    record: RecordT, notes: RuleNotes, rules: Sequence[Callable[[RecordT, RuleNotes], None]]
+) -> None:
     """Run all rule functions on a record. Yields to the event loop between them."""
     for line in record.sent:
         if line.skip_reason:

@@ -6,8 +6,8 @@ from typing import Any
 from tests.check.model_agent.agent import ModelAgent
 from tests.check.model_agent.state import Store
 
-from accord.check.agent.agent_under_test import AgentStartOptions
 from accord.check.check_script import AgentCheckScript, ScriptedPrompt
+from accord.check.program_launch import StartOptions
 from accord.wire.memory_transport import MemoryTransport, memory_pair
 
 SCRIPT = AgentCheckScript(
@@ -66,13 +66,13 @@ class ModelLauncher:
         self.lacks = lacks
         self.stores: dict[Path, Store] = {}
 
-    async def __call__(self, options: AgentStartOptions) -> LaunchedModelAgent:
+    async def __call__(self, options: StartOptions) -> LaunchedModelAgent:
         ours, theirs = memory_pair()
         agent = ModelAgent(
             theirs,
             self.broken,
             store=self.stores.setdefault(options.home, Store()),
-            start_folder=str(options.start_folder),
+            start_folder=str(options.folder),
             strict="--strict" in options.arguments,
             lacks=self.lacks,
         )

@@ -13,7 +13,7 @@ from tests.check.model_client.defects import MUTATIONS, crash_on_defect
 from tests.check.model_client.messages import readable
 from tests.check.model_client.request_handlers import ErrorResponse, RequestHandlers, Terminal
 
-from accord.check.client.client_process import ClientTask
+from accord.check.program_launch import StartOptions
 from accord.clock import Clock
 from accord.schema.codec import NotJson, parse_json
 
@@ -34,7 +34,7 @@ class Connection:
     pipe: Any
     connect: Callable[..., Any]
 
-    def __init__(self, task: ClientTask, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
+    def __init__(self, task: StartOptions, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
         self.task = task
         self.broken = broken
         self.lacks = lacks

@@ -8,8 +8,8 @@ from tests.check.model_client.client import ModelClient
 from tests.check.model_client.connection import Crash
 
 from accord.check.check_script import ClientCheckScript
-from accord.check.client.client_process import ClientTask
 from accord.check.client.client_under_test import PipeHandler
+from accord.check.program_launch import StartOptions
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.wire.pipes import LineFramer
 from accord.wire.process_tree import ProcessExit
@@ -81,9 +81,6 @@ class MemoryPipe:
             unread_data, self.unread_data = self.unread_data, []
             for data in unread_data:
                 self._deliver(data)
-
-    def close_stdout(self) -> None:
-        pass
 
     def exit(self, code: int | None = None) -> None:
         self._call_soon(self._on_exit)
@@ -163,8 +160,8 @@ class ModelLauncher:
         self.lacks = lacks
         self.clock = clock
 
-    async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> LaunchedModelClient:
-        client = ModelClient(task, self.broken, self.lacks, self.clock)
+    async def __call__(self, options: StartOptions, on_pipe: PipeHandler) -> LaunchedModelClient:
+        client = ModelClient(options, self.broken, self.lacks, self.clock)
 
         def connect(words: list[str], login: str = "") -> MemoryPipe:
             pipe = MemoryPipe(

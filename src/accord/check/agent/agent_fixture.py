@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from accord.check import findings
-from accord.check.agent.agent_under_test import AgentLauncher, AgentStartOptions, AgentTurn, AgentUnderTest
+from accord.check.agent.agent_under_test import AgentLauncher, AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import ClientResponder
 from accord.check.check_fixture import CheckFixture
 from accord.check.check_script import AgentCheckScript, ScriptedPrompt
@@ -17,8 +17,10 @@ from accord.check.checked_connection import (
     CheckTimeouts,
     ConnectionOver,
     remove_capabilities,
+    substitute,
 )
 from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
+from accord.check.program_launch import StartOptions
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import WireLine, pair_calls
@@ -74,17 +76,6 @@ def _judge_call(answer: CallAnswer, call: CallCase, agent: AgentUnderTest) -> bo
     )
 
 
-def substitute(value: Any, values: dict[str, Any]) -> Any:
-    """Replace `$name` strings by their values, at any depth."""
-    if isinstance(value, str):
-        return values.get(value[1:], value) if value.startswith("$") else value
-    if isinstance(value, list):
-        return [substitute(item, values) for item in cast(list[Any], value)]
-    if isinstance(value, dict):
-        return {name: substitute(item, values) for name, item in cast(dict[str, Any], value).items()}
-    return value
-
-
 async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
     """Check all passive rules on a closed connection with an agent."""
     from accord.check.agent import agent_feature_rules, agent_message_rules, agent_turn_rules
@@ -92,15 +83,10 @@ async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
     from accord.check.wire_rules import check_messages, check_record
 
     rules = [
-        check_messages,
-        agent_message_rules.check_text,
-        agent_feature_rules.check_capabilities,
-        agent_turn_rules.check_turns,
-        agent_turn_rules.check_tool_calls,
-        agent_turn_rules.check_requests,
-        agent_feature_rules.check_options,
-        agent_feature_rules.check_unstable,
-    ]
+        check_messages, agent_message_rules.check_text, agent_feature_rules.check_capabilities,
+        agent_turn_rules.check_turns, agent_turn_rules.check_tool_calls, agent_turn_rules.check_requests,
+        agent_feature_rules.check_options, agent_feature_rules.check_unstable,
+    ]  # fmt: skip
     await check_record(AgentRecord(agent), notes, rules)
 
 
@@ -191,9 +177,7 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
         self, name: str = "", *, arguments: Sequence[str] = (), byte_by_byte: bool = False
     ) -> AgentUnderTest:
         """Start the agent without initializing it. `byte_by_byte`: its input arrives byte by byte."""
-        options = AgentStartOptions(
-            self.start_folder, self.home, arguments, self.script.environment, byte_by_byte
-        )
+        options = StartOptions(self.start_folder, self.home, arguments, self.script.environment, byte_by_byte)
         launched = await self._launcher(options)
         label = f"{self.notes.case} {len(self.agents) + 1}" + (f" ({name})" if name else "")
         agent = AgentUnderTest(
@@ -263,7 +247,6 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
         return found
 
     def find_action(self, name: str) -> ScriptedPrompt | None:
-        """The prompt of an action, or None."""
         return self.script.action(name)
 
     async def run_action(self, agent: AgentUnderTest, session: str, action: str, **values: str) -> AgentTurn:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, cast
 
@@ -15,7 +15,8 @@ from accord.check.checked_connection import (
     has_capability,
 )
 from accord.check.findings import RuleId, RuleNotes
-from accord.clock import SYSTEM_CLOCK, Clock
+from accord.check.program_launch import ProgramLauncher, StartOptions
+from accord.clock import Clock
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import Evidence, WireLine
@@ -25,19 +26,6 @@ from accord.wire.process_tree import StopTimeouts
 from accord.wire.transport import Transport, TransportEnd
 
 _FEEDER_PROGRAM: Final = str(Path(__file__).parent.with_name("feeder_program.py"))
-
-
-class AgentStartOptions(NamedTuple):
-    """How to start an agent: more arguments and environment variables, and its folders."""
-
-    start_folder: Path
-    """Another folder than the session's; agents in memory resolve relative paths in it."""
-    home: Path
-    """The value of `ACCORD_HOME`."""
-    arguments: Sequence[str] = ()
-    environment: Mapping[str, str] = {}
-    byte_by_byte: bool = False
-    """Whether the agent's input arrives byte by byte."""
 
 
 class LaunchedAgent(Protocol):
@@ -61,7 +49,7 @@ class LaunchedAgent(Protocol):
 class AgentLauncher(Protocol):
     """Starts agents."""
 
-    async def __call__(self, options: AgentStartOptions) -> LaunchedAgent:
+    async def __call__(self, options: StartOptions) -> LaunchedAgent:
         """Start one; raises `NeverStarted`."""
         ...
 
@@ -86,29 +74,18 @@ class ProcessAgent:
         return f"it still ran {self._exit_timeout:g} seconds after its input was closed, and was killed"
 
 
-class AgentProcessLauncher:
+class AgentProcessLauncher(ProgramLauncher):
     """Starts agents by a command line, in the current folder, so that relative paths work."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        exit_timeout: float = 5.0,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """`env` are additional variables for every start."""
-        self.command: list[str] = list(command)
-        self._env = dict(env or {})
+    def __init__(self, command: Sequence[str], *, exit_timeout: float = 5.0, **more: Any) -> None:
+        super().__init__(command, **more)
         self._exit_timeout = exit_timeout
-        self._clock = clock
 
-    async def __call__(self, options: AgentStartOptions) -> ProcessAgent:
-        environment = {**self._env, "ACCORD_HOME": str(options.home), **options.environment}
+    async def __call__(self, options: StartOptions) -> ProcessAgent:
         command_prefix = [sys.executable, "-I", "-S", _FEEDER_PROGRAM] if options.byte_by_byte else []
         transport = await spawn(
             [*command_prefix, *self.command, *options.arguments],
-            env=environment,
+            env=self.environment(options),
             timeouts=StopTimeouts(leave=self._exit_timeout),
             clock=self._clock,
         )
@@ -246,7 +223,6 @@ class AgentTurn(NamedTuple):
         return [line for line in self.lines if line.sender == "agent" and line.kind in kinds]
 
     def requests(self, *methods: str) -> list[WireLine]:
-        """The requests of the agent."""
         return [
             line
             for line in self.lines
@@ -255,7 +231,6 @@ class AgentTurn(NamedTuple):
 
 
 def chunk_text(lines: list[WireLine], kind: str) -> str:
-    """The text of all chunks of a kind."""
     texts = [at(line.update, "content", "text") for line in lines if line.kind == kind]
     return "".join(text for text in texts if isinstance(text, str))
 

@@ -58,11 +58,9 @@ async def _check_exit(fixture: AgentFixture, phase: str, agent: AgentUnderTest) 
     )
 
 
-@case(
-    "a client that dies", "at once, after the handshake, in a turn, during a permission request", "fault-dies"
-)
+@case("fault-dies")
 async def client_dies(fixture: AgentFixture) -> None:
-    """The client disconnects in each phase."""
+    """A client that dies: at once, after the handshake, in a turn, during a permission request."""
     await _check_exit(fixture, "at once", await fixture.launch())
     await _check_exit(fixture, "after the handshake", await fixture.start_agent())
     if fixture.has_action("busy"):
@@ -77,8 +75,9 @@ async def client_dies(fixture: AgentFixture) -> None:
             await _check_exit(fixture, "during a permission request", agent)
 
 
-@case("a client that stalls", "an unanswered permission request, then a cancel", "fault-stalls")
+@case("fault-stalls")
 async def client_stalls(fixture: AgentFixture) -> None:
+    """A client that stalls: an unanswered permission request, then a cancel."""
     rule = "fault-stalls"
     agent = await fixture.start_agent()
     request, permission, session = await _start_permission_request(fixture, agent, "stalled.txt")
@@ -91,8 +90,9 @@ async def client_stalls(fixture: AgentFixture) -> None:
     fixture.judge(rule, not effects, "it continues, and a cancel ends the turn", failure, *frames)
 
 
-@case("a client that answers twice", "a permission request is rejected, then allowed", "fault-twice")
+@case("fault-twice")
 async def second_answer(fixture: AgentFixture) -> None:
+    """A client that answers twice: a permission request is rejected, then allowed."""
     rule = "fault-twice"
     agent = await start_agent_with_effect(fixture)
     request, permission, _ = await _start_permission_request(fixture, agent, "twice.txt")
@@ -106,8 +106,9 @@ async def second_answer(fixture: AgentFixture) -> None:
     fixture.judge(rule, not effects, "only the first answer counts", failure, permission)
 
 
-@case("answers to unknown ids", "answers with ids of no request", "fault-unknown-ids")
+@case("fault-unknown-ids")
 async def unknown_ids(fixture: AgentFixture) -> None:
+    """Answers to unknown ids: answers with ids of no request."""
     rule = "fault-unknown-ids"
     agent = await fixture.start_agent()
     for id in (12345, "unknown-id", None, 1.5):
@@ -117,8 +118,9 @@ async def unknown_ids(fixture: AgentFixture) -> None:
     fixture.add_pass(rule, "it continues", answer)
 
 
-@case("answers of wrong types", "answers to a permission request without a valid outcome", "fault-types")
+@case("fault-types")
 async def wrong_types(fixture: AgentFixture) -> None:
+    """Answers of wrong types: answers to a permission request without a valid outcome."""
     rule = "fault-types"
     agent = await start_agent_with_effect(fixture)
     for number, value in enumerate(_WRONG_ANSWERS):
@@ -132,8 +134,9 @@ async def wrong_types(fixture: AgentFixture) -> None:
     await agent.ping(rule=rule)
 
 
-@case("a huge line", "a request of many megabytes", "fault-huge")
+@case("fault-huge")
 async def huge_line(fixture: AgentFixture) -> None:
+    """A huge line: a request of many megabytes."""
     rule = "fault-huge"
     agent = await fixture.start_agent()
     await agent.call("_check/huge", {"text": "x" * _HUGE_BYTES}, rule=rule)
@@ -141,8 +144,9 @@ async def huge_line(fixture: AgentFixture) -> None:
     fixture.add_pass(rule, f"a line of {_HUGE_BYTES // 1024 // 1024} MiB is accepted", answer)
 
 
-@case("invalid lines", "lines that are not messages, in a session", "fault-noise")
+@case("fault-noise")
 async def invalid_lines(fixture: AgentFixture) -> None:
+    """Invalid lines: lines that are not messages, in a session."""
     rule = "fault-noise"
     agent, session = await fixture.open_session()
     for line in _INVALID_LINES:
@@ -153,8 +157,9 @@ async def invalid_lines(fixture: AgentFixture) -> None:
         fixture.add_pass(rule, "the session continues", turn)
 
 
-@case("a slow reader", "nothing is read during a turn", "fault-slow")
+@case("fault-slow")
 async def slow_reader(fixture: AgentFixture) -> None:
+    """A slow reader: nothing is read during a turn."""
     rule = "fault-slow"
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
@@ -167,8 +172,9 @@ async def slow_reader(fixture: AgentFixture) -> None:
     fixture.judge(rule, turn.answer.ok, "the turn is complete after reading continues", failure, turn.answer)
 
 
-@case("messages in pieces", "a handshake and a request, byte by byte", "fault-pieces")
+@case("fault-pieces")
 async def byte_by_byte_input(fixture: AgentFixture) -> None:
+    """Messages in pieces: a handshake and a request, byte by byte."""
     rule = "fault-pieces"
     agent = await fixture.launch("byte by byte", byte_by_byte=True)
     answer = await agent.initialize(ALL_CAPABILITIES, rule=rule)
@@ -181,8 +187,9 @@ async def byte_by_byte_input(fixture: AgentFixture) -> None:
     fixture.judge(rule, passed, "messages byte by byte are read", failure, answer)
 
 
-@case("answers in another order", "two permission requests, the later one answered first", "fault-reordered")
+@case("fault-reordered")
 async def answers_in_other_order(fixture: AgentFixture) -> None:
+    """Answers in another order: two permission requests, the later one answered first."""
     rule = "fault-reordered"
     agent = await start_agent_with_effect(fixture)
     if not (fixture.folder / "permitted.txt").exists():

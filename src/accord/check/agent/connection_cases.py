@@ -73,18 +73,16 @@ def _describe_answers(answers: list[WireLine]) -> str:
     return f"answered {_error_code(answers[0])}" if answers else "did not answer"
 
 
-@case("invalid JSON", "`{oops`, then initialize", "framing.agent-survives-invalid-json")
+@case("framing.agent-survives-invalid-json")
 async def invalid_json(fixture: AgentFixture) -> None:
+    """Invalid JSON: `{oops`, then initialize."""
     agent = await fixture.launch()
     await _check_refusal(agent, "{oops", "framing.agent-survives-invalid-json", -32700)
 
 
-@case(
-    "JSON that is not a request",
-    "an empty message and a number, then a request",
-    "framing.survives-invalid-request",
-)
+@case("framing.survives-invalid-request")
 async def json_without_request(fixture: AgentFixture) -> None:
+    """JSON that is not a request: an empty message and a number, then a request."""
     rule = "framing.survives-invalid-request"
     agent = await fixture.launch()
     await agent.initialize()
@@ -92,8 +90,9 @@ async def json_without_request(fixture: AgentFixture) -> None:
     await _check_refusal(agent, "5", rule, -32600)
 
 
-@case("batches", "`[]` and a batch, then a request", "framing.survives-batch")
+@case("framing.survives-batch")
 async def batches(fixture: AgentFixture) -> None:
+    """Batches: `[]` and a batch, then a request."""
     rule = "framing.survives-batch"
     agent = await fixture.launch()
     await agent.initialize()
@@ -105,15 +104,16 @@ async def batches(fixture: AgentFixture) -> None:
 
 
 @case(
-    "ids, unknown methods, notifications",
-    "requests with various ids, unknown methods, unknown notifications",
     "framing.agent-jsonrpc-member framing.agent-returns-id framing.agent-one-answer "
-    "framing.agent-silent-on-notification framing.agent-unknown-method "
-    "framing.agent-unknown-extension framing.agent-unknown-notification "
-    "framing.agent-error-members framing.agent-no-batch cancel-request.agent-unknown-id "
-    "cancel-request.agent-other-notification proxy.refused-by-agents schema",
+    "framing.agent-silent-on-notification framing.agent-unknown-method framing.agent-unknown-extension "
+    "framing.agent-unknown-notification framing.agent-error-members framing.agent-no-batch "
+    "cancel-request.agent-unknown-id cancel-request.agent-other-notification proxy.refused-by-agents "
+    "schema"
 )
 async def ids_and_methods(fixture: AgentFixture) -> None:
+    """Ids, unknown methods, notifications: requests with various ids, unknown methods,
+    unknown notifications.
+    """
     rule = "framing.agent-returns-id"
     agent, session = await fixture.open_session()
     for id in _REQUEST_IDS:
@@ -165,23 +165,19 @@ async def _check_notifications(
 
 
 @case(
-    "params",
-    "missing, wrong, null and additional members",
     "framing.agent-invalid-params framing.absent-params framing.agent-extra-members "
-    "extension.agent-malformed-meta extension.agent-known-methods",
+    "extension.agent-malformed-meta extension.agent-known-methods"
 )
 async def unusual_params(fixture: AgentFixture) -> None:
+    """Params: missing, wrong, null and additional members."""
     agent, session = await fixture.open_session()
     await check_calls(agent, _PARAM_CALLS, session=session, cwd=fixture.cwd)
 
 
-@case(
-    "_meta",
-    "vendor members and trace context on everything",
-    "extension.agent-accepts-meta extension.agent-announced extension.trace-context",
-)
+@case("extension.agent-accepts-meta extension.agent-announced extension.trace-context")
 async def meta_members(fixture: AgentFixture) -> None:
-    """Send vendor `_meta` and trace context with all requests; none may fail because of it."""
+    """_meta: vendor members and trace context on everything."""
+    # Send vendor `_meta` and trace context with all requests; none may fail because of it.
     rule = "extension.agent-accepts-meta"
     vendor = {"example.com/x": {"a": [1]}}
     trace = {
@@ -205,12 +201,9 @@ async def meta_members(fixture: AgentFixture) -> None:
         fixture.judge(rule, answer.ok, "`_meta` is accepted", failure, answer)
 
 
-@case(
-    "the end of the input",
-    "a turn, then the input is closed",
-    "framing.agent-only-messages framing.exits-at-end-of-input",
-)
+@case("framing.agent-only-messages framing.exits-at-end-of-input")
 async def end_of_input(fixture: AgentFixture) -> None:
+    """The end of the input: a turn, then the input is closed."""
     agent, session = await fixture.open_session()
     if fixture.has_action("talk"):
         await fixture.run_action(agent, session, "talk")
@@ -240,13 +233,12 @@ _OTHER_VERSIONS: Final = (0, 2, 7, 65535)
 
 
 @case(
-    "a minimal client",
-    "initialize with only the version, then tools",
     "initialize.version-returned initialize.agent-info initialize.missing-client-capability "
-    "initialize.minimal-client",
+    "initialize.minimal-client"
 )
 async def minimal_client(fixture: AgentFixture) -> None:
-    """`initialize` has only the version; the agent must accept it and send this client no requests."""
+    """A minimal client: initialize with only the version, then tools."""
+    # `initialize` has only the version; the agent must accept it and send this client no requests.
     rule = "initialize.minimal-client"
     agent = await fixture.launch()
     answer = await agent.initialize(rule=rule)
@@ -270,8 +262,9 @@ async def minimal_client(fixture: AgentFixture) -> None:
             await fixture.run_action(agent, session, action, **values)
 
 
-@case("other versions", "initialize with 0, 2, 7 and 65535", "initialize.version-offered")
+@case("initialize.version-offered")
 async def other_versions(fixture: AgentFixture) -> None:
+    """Other versions: initialize with 0, 2, 7 and 65535."""
     rule = "initialize.version-offered"
     for version in _OTHER_VERSIONS:
         agent = await fixture.launch(f"version {version}")
@@ -286,8 +279,9 @@ async def other_versions(fixture: AgentFixture) -> None:
         fixture.judge(rule, passed, f"{version} gave {answer_version}", failure, answer)
 
 
-@case("invalid versions", 'initialize with "1", true, 1.5 and 70000', "initialize.invalid-version")
+@case("initialize.invalid-version")
 async def invalid_versions(fixture: AgentFixture) -> None:
+    """Invalid versions: initialize with "1", true, 1.5 and 70000."""
     rule = "initialize.invalid-version"
     agent = await fixture.launch()
     for version in ("1", True, 1.5, 70000):
@@ -299,12 +293,9 @@ async def invalid_versions(fixture: AgentFixture) -> None:
         fixture.add_fail(rule, "after wrong versions it does not initialize", answer)
 
 
-@case(
-    "malformed capabilities",
-    "capabilities of wrong types, then a tool that reads",
-    "initialize.agent-malformed-capability",
-)
+@case("initialize.agent-malformed-capability")
 async def malformed_capabilities(fixture: AgentFixture) -> None:
+    """Malformed capabilities: capabilities of wrong types, then a tool that reads."""
     rule = "initialize.agent-malformed-capability"
     for capabilities in (False, {"fs": {"readTextFile": "yes"}, "terminal": 1}):
         agent = await fixture.launch()
@@ -333,12 +324,9 @@ async def _read_requests(fixture: AgentFixture, agent: AgentUnderTest) -> list[W
     return turn.requests("fs/read_text_file")
 
 
-@case(
-    "requests before initialize",
-    "session/new and session/list before initialize",
-    "initialize.refuses-earlier-requests accord.request-before-initialize",
-)
+@case("initialize.refuses-earlier-requests accord.request-before-initialize")
 async def requests_before_initialize(fixture: AgentFixture) -> None:
+    """Requests before initialize: session/new and session/list before initialize."""
     rule = "initialize.refuses-earlier-requests"
     agent = await fixture.launch()
     messages: tuple[tuple[str, Any], ...] = (
@@ -363,12 +351,9 @@ async def requests_before_initialize(fixture: AgentFixture) -> None:
     )
 
 
-@case(
-    "advertised methods",
-    "every method that needs a capability is called",
-    "initialize.advertised-methods initialize.unadvertised-methods",
-)
+@case("initialize.advertised-methods initialize.unadvertised-methods")
 async def advertised_methods(fixture: AgentFixture) -> None:
+    """Advertised methods: every method that needs a capability is called."""
     agent = await fixture.start_agent()
     rows = [
         _call_case(agent, method, params, capability) for method, params, capability in CAPABILITY_METHODS
@@ -389,13 +374,9 @@ def _call_case(agent: AgentUnderTest, method: str, params: Any, capability: str)
 _AUTH_REQUIRED: Final = -32000
 
 
-@case(
-    "offered logins",
-    "clients with and without terminal logins",
-    "auth.method-ids auth.terminal-method-needs-capability auth.unknown-method accord.unknown-value",
-)
+@case("auth.method-ids auth.terminal-method-needs-capability auth.unknown-method accord.unknown-value")
 async def login_offers(fixture: AgentFixture) -> None:
-    """Initialize a client with terminal logins and one without."""
+    """Offered logins: clients with and without terminal logins."""
     full = await fixture.start_agent(login=False)
     limited = await fixture.start_agent(capabilities_without("auth"), login=False)
     methods = listed(full.initialize_result, "authMethods")
@@ -418,12 +399,9 @@ async def login_offers(fixture: AgentFixture) -> None:
             )
 
 
-@case(
-    "signing in and out",
-    "session/new, authenticate, session/new, logout, session/new",
-    "framing.agent-empty-results auth.authenticate auth.required-error auth.logout-requires-login",
-)
+@case("framing.agent-empty-results auth.authenticate auth.required-error auth.logout-requires-login")
 async def sign_in_and_out(fixture: AgentFixture) -> None:
+    """Signing in and out: session/new, authenticate, session/new, logout, session/new."""
     rule = "auth.logout-requires-login"
     agent = await fixture.start_agent(login=False)
     first = await agent.new_session(fixture.cwd)
@@ -457,13 +435,12 @@ async def sign_in_and_out(fixture: AgentFixture) -> None:
 
 
 @case(
-    "auth status",
-    "auth/status, sign in, sign out",
     "auth-status.changes-nothing auth-status.members auth-status.update-advertised "
     "auth-status.update-only-changes",
     "auth.status",
 )
 async def auth_status(fixture: AgentFixture) -> None:
+    """Auth status: auth/status, sign in, sign out."""
     rule = "auth-status.changes-nothing"
     agent = await fixture.start_agent(login=False)
     before = await agent.new_session(fixture.cwd)

@@ -42,12 +42,11 @@ def _mode_option(session_result: Any) -> Any:
 
 
 @case(
-    "modes",
-    "set_mode with another mode and with `nope`",
     "framing.agent-empty-results mode.current-is-available mode.set mode.unknown-refused "
-    "option.follows-mode accord.unknown-value",
+    "option.follows-mode accord.unknown-value"
 )
 async def set_modes(fixture: AgentFixture) -> None:
+    """Modes: set_mode with another mode and with `nope`."""
     rule = "option.follows-mode"
     agent, session, session_result = await _open_session(fixture)
     ids = [at(mode, "id") for mode in listed(session_result, "modes", "availableModes")]
@@ -99,13 +98,12 @@ async def _check_unknown_value(
 
 
 @case(
-    "options",
-    "set_config_option with valid values, unknown values and an unknown type",
-    "option.current-value option.current-value-listed option.flat-or-grouped "
-    "option.set-returns-all option.update-has-all option.boolean-needs-capability "
-    "option.select-without-type option.unknown-refused accord.unknown-value",
+    "option.current-value option.current-value-listed option.flat-or-grouped option.set-returns-all "
+    "option.update-has-all option.boolean-needs-capability option.select-without-type "
+    "option.unknown-refused accord.unknown-value"
 )
 async def set_options(fixture: AgentFixture) -> None:
+    """Options: set_config_option with valid values, unknown values and an unknown type."""
     agent, session, session_result = await _open_session(fixture)
     options = listed(session_result, "configOptions")
     select = next((one for one in options if at(one, "type") == "select" and option_values(one)), None)
@@ -176,8 +174,9 @@ def _check_complete_list(fixture: AgentFixture, options: list[Any], answer: Call
         fixture.judge("option.set-returns-all", not missing, "the complete list", failure, answer)
 
 
-@case("mode change by the agent", "the change_mode action", "mode.agent-change-sent option.update-has-all")
+@case("mode.agent-change-sent option.update-has-all")
 async def agent_changes_mode(fixture: AgentFixture) -> None:
+    """Mode change by the agent: the change_mode action."""
     rule = "mode.agent-change-sent"
     agent, session, session_result = await _open_session(fixture)
     if not listed(session_result, "modes", "availableModes"):
@@ -190,8 +189,9 @@ async def agent_changes_mode(fixture: AgentFixture) -> None:
     fixture.judge(rule, named, "a mode change is sent", failure, update or turn)
 
 
-@case("commands", "a slash command in a prompt", "command.members command.recognized")
+@case("command.members command.recognized")
 async def slash_commands(fixture: AgentFixture) -> None:
+    """Commands: a slash command in a prompt."""
     agent, session, _ = await _open_session(fixture)
     update = await agent.wait_for_line(
         lambda line: line.kind == "available_commands_update", timeout=fixture.timeouts.soon / 5
@@ -209,13 +209,10 @@ async def slash_commands(fixture: AgentFixture) -> None:
     )
 
 
-@case(
-    "plans",
-    "a plan that changes, for clients with and without plan_update",
-    "plan.complete plan.entry-members plan.update-needs-capability plan.fallback",
-)
+@case("plan.complete plan.entry-members plan.update-needs-capability plan.fallback")
 async def plan_updates(fixture: AgentFixture) -> None:
-    """Run the action with a client that lacks `plan`, then with one that supports `plan_update`."""
+    """Plans: a plan that changes, for clients with and without plan_update."""
+    # Run the action with a client that lacks `plan`, then with one that supports `plan_update`.
     turns: list[AgentTurn] = []
     for capabilities in (capabilities_without("plan"), None):
         agent, session, _ = await _open_session(fixture, capabilities)
@@ -232,12 +229,9 @@ async def plan_updates(fixture: AgentFixture) -> None:
     fixture.judge("plan.fallback", bool(plans), reason, failure, limited_turn.answer)
 
 
-@case(
-    "usage and titles",
-    "the other updates of a turn",
-    "session-info.members usage.members usage.size usage.cost",
-)
+@case("session-info.members usage.members usage.size usage.cost")
 async def usage_and_titles(fixture: AgentFixture) -> None:
+    """Usage and titles: the other updates of a turn."""
     agent, session, _ = await _open_session(fixture)
     await fixture.run_action(agent, session, "think")
     await agent.ping()
@@ -255,12 +249,9 @@ async def _run_with_and_without(
     return full_turn, await fixture.run_action(limited_agent, session, action)
 
 
-@case(
-    "notices",
-    "the notice action, with and without the capability",
-    "notice.members notice.optional notice.needs-capability notice.text-as-fallback",
-)
+@case("notice.members notice.optional notice.needs-capability notice.text-as-fallback")
 async def optional_notices(fixture: AgentFixture) -> None:
+    """Notices: the notice action, with and without the capability."""
     full_turn, limited_turn = await _run_with_and_without(fixture, "notice", "session.notices", "notice")
     failure = f"with a notice, the turn returned {full_turn.answer.summary}"
     reason = "the turn succeeds without a reaction to the notice"
@@ -271,12 +262,9 @@ async def optional_notices(fixture: AgentFixture) -> None:
     fixture.judge("notice.text-as-fallback", has_text, reason, failure, limited_turn.answer)
 
 
-@case(
-    "compactions",
-    "the compact action, with and without the capability",
-    "compaction.needs-capability compaction.ends-once",
-)
+@case("compaction.needs-capability compaction.ends-once")
 async def optional_compactions(fixture: AgentFixture) -> None:
+    """Compactions: the compact action, with and without the capability."""
     agent, session = await fixture.open_session()
     await fixture.run_action(agent, session, "talk")
     for _ in range(2):
@@ -288,12 +276,9 @@ async def optional_compactions(fixture: AgentFixture) -> None:
     await fixture.run_action(limited_agent, session, "compact")
 
 
-@case(
-    "sub-agents",
-    "the delegate action, with and without the capability",
-    "subagent.needs-capability subagent.announced subagent.absolute-paths",
-)
+@case("subagent.needs-capability subagent.announced subagent.absolute-paths")
 async def optional_subagents(fixture: AgentFixture) -> None:
+    """Sub-agents: the delegate action, with and without the capability."""
     await _run_with_and_without(fixture, "delegate", "subagents", "subagent_update")
 
 
@@ -306,13 +291,12 @@ async def _find_provider(agent: AgentUnderTest, id: str) -> Any:
 
 
 @case(
-    "providers",
-    "list, set, disable",
     "provider.disabled-not-current provider.required-stays provider.unknown-disabled "
     "provider.unknown-refused provider.headers-secret",
     "providers",
 )
 async def configure_providers(fixture: AgentFixture) -> None:
+    """Providers: list, set, disable."""
     rule = "provider.required-stays"
     agent = await fixture.start_agent()
     listing = await agent.call("providers/list", {})

@@ -68,12 +68,11 @@ async def start_agent_with_effect(fixture: AgentFixture) -> AgentUnderTest:
 
 
 @case(
-    "an unanswered permission request",
-    "a permission request is answered late",
     "permission.request-members permission.option-members permission.option-ids "
-    "permission.nothing-before-answer",
+    "permission.nothing-before-answer"
 )
 async def unanswered_request(fixture: AgentFixture) -> None:
+    """An unanswered permission request: a permission request is answered late."""
     agent, session = await fixture.open_session()
     agent.responder.overrides["session/request_permission"] = leave_unanswered
     prompt = agent.prompt(session, fixture.action("permission").prompt_text(file="unanswered.txt"))
@@ -91,8 +90,9 @@ async def unanswered_request(fixture: AgentFixture) -> None:
     fixture.judge("permission.nothing-before-answer", not early_effects, reason, failure, *frames)
 
 
-@case("a rejected permission request", "a reject option is selected", "permission.reject-prevents")
+@case("permission.reject-prevents")
 async def rejected_request(fixture: AgentFixture) -> None:
+    """A rejected permission request: a reject option is selected."""
     turn, requests, effects = await run_permission_action(
         fixture, "rejected.txt", reject, agent=await start_agent_with_effect(fixture)
     )
@@ -112,12 +112,9 @@ _ANSWERS_WITHOUT_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
 )
 
 
-@case(
-    "answers that are not consent",
-    "cancelled, an error, an unknown outcome, a bare string",
-    "permission.only-consent-allows",
-)
+@case("permission.only-consent-allows")
 async def answers_without_consent(fixture: AgentFixture) -> None:
+    """Answers that are not consent: cancelled, an error, an unknown outcome, a bare string."""
     agent = await start_agent_with_effect(fixture)
     for number, (name, reply) in enumerate(_ANSWERS_WITHOUT_CONSENT):
         _, requests, effects = await run_permission_action(
@@ -134,12 +131,9 @@ def _always_reply(reply: Reply) -> Handler:
     return lambda line: reply
 
 
-@case(
-    "remembered answers",
-    "the permission action twice, with allow_once and with allow_always",
-    "permission.remembered",
-)
+@case("permission.remembered")
 async def remembered_answers(fixture: AgentFixture) -> None:
+    """Remembered answers: the permission action twice, with allow_once and with allow_always."""
     rule = "permission.remembered"
     agent = await fixture.start_agent()
     for kind, asks_again in (("allow_once", True), ("allow_always", False)):
@@ -180,12 +174,11 @@ async def _run_elicitation(fixture: AgentFixture, reply: Handler | None, action:
 
 
 @case(
-    "declined forms",
-    "decline, cancel, an error",
     "elicitation.members elicitation.one-scope elicitation.flat-schema elicitation.no-secrets "
-    "elicitation.declined",
+    "elicitation.declined"
 )
 async def declined_forms(fixture: AgentFixture) -> None:
+    """Declined forms: decline, cancel, an error."""
     replies: tuple[tuple[str, Reply], ...] = (
         ("decline", result_reply({"action": "decline"})),
         ("cancel", result_reply({"action": "cancel"})),
@@ -197,8 +190,9 @@ async def declined_forms(fixture: AgentFixture) -> None:
         fixture.judge("elicitation.declined", turn.answer.ok, "the turn ends normally", failure, turn)
 
 
-@case("forms without content", "content left out, and null", "elicitation.null-content")
+@case("elicitation.null-content")
 async def forms_without_content(fixture: AgentFixture) -> None:
+    """Forms without content: content left out, and null."""
     omitted = await _run_elicitation(fixture, lambda line: result_reply({"action": "accept"}))
     null = await _run_elicitation(fixture, lambda line: result_reply({"action": "accept", "content": None}))
     same_effect = omitted.answer.ok == null.answer.ok and omitted.stop_reason == null.stop_reason
@@ -208,8 +202,10 @@ async def forms_without_content(fixture: AgentFixture) -> None:
     fixture.judge("elicitation.null-content", same_effect, reason, failure, *frames)
 
 
-@case("unknown form actions", "the action `_x` with content", "elicitation.unknown-action")
+@case("elicitation.unknown-action")
 async def unknown_form_actions(fixture: AgentFixture) -> None:
+    """Unknown form actions: the action `_x` with content."""
+
     def unknown_action(line: WireLine) -> Reply:
         return result_reply({"action": "_x", "content": form_content(line, FORM_ANSWER)})
 
@@ -227,12 +223,9 @@ async def unknown_form_actions(fixture: AgentFixture) -> None:
     fixture.judge("elicitation.unknown-action", passed, reason, failure, turn.answer)
 
 
-@case(
-    "clients without elicitation modes",
-    "the ask actions with a client that lacks a mode",
-    "elicitation.mode-needs-capability",
-)
+@case("elicitation.mode-needs-capability")
 async def missing_elicitation_modes(fixture: AgentFixture) -> None:
+    """Clients without elicitation modes: the ask actions with a client that lacks a mode."""
     for missing in ("elicitation.form", "elicitation.url", "elicitation"):
         agent, session = await fixture.open_session(capabilities_without(missing))
         for action in ("ask", "ask_url"):
@@ -240,8 +233,9 @@ async def missing_elicitation_modes(fixture: AgentFixture) -> None:
                 await fixture.run_action(agent, session, action)
 
 
-@case("web pages", "the ask_url action", "elicitation.unique-id elicitation.url elicitation.own-completions")
+@case("elicitation.unique-id elicitation.url elicitation.own-completions")
 async def web_pages(fixture: AgentFixture) -> None:
+    """Web pages: the ask_url action."""
     await _run_elicitation(fixture, None, "ask_url")
 
 
@@ -254,12 +248,9 @@ _DIALECT_ANSWERS: Final[tuple[Any, ...]] = (
 )
 
 
-@case(
-    "answers in dialects",
-    "permission answers in dialects that name no offered option",
-    "accord.dialect-is-not-consent",
-)
+@case("accord.dialect-is-not-consent")
 async def answers_in_dialects(fixture: AgentFixture) -> None:
+    """Answers in dialects: permission answers in dialects that name no offered option."""
     agent = await start_agent_with_effect(fixture)
     replies: list[tuple[str, Reply]] = [(repr(value), result_reply(value)) for value in _DIALECT_ANSWERS]
     replies.append(("an option that was not offered", select_option("not-offered")))
@@ -273,8 +264,9 @@ async def answers_in_dialects(fixture: AgentFixture) -> None:
         fixture.judge("accord.dialect-is-not-consent", not effects, reason, failure, *frames)
 
 
-@case("strict mode", "dialects in strict and in tolerant mode", "accord.agent-strict-mode")
+@case("accord.agent-strict-mode")
 async def strict_mode(fixture: AgentFixture) -> None:
+    """Strict mode: dialects in strict and in tolerant mode."""
     rule = "accord.agent-strict-mode"
     if not fixture.script.strict:
         fixture.add_not_applicable(rule, "it has no strict mode that the script knows of")

@@ -35,13 +35,12 @@ def session_ids(entries: list[Any]) -> list[str]:
 
 
 @case(
-    "session list",
-    "sessions in two folders, the folder filter, a second list",
-    "session.list-first-page session.list-empty session.list-cwd-filter "
-    "session.list-entry-members session.list-changes-nothing",
+    "session.list-first-page session.list-empty session.list-cwd-filter session.list-entry-members "
+    "session.list-changes-nothing",
     _LIST_CAPABILITY,
 )
 async def list_filters(fixture: AgentFixture) -> None:
+    """Session list: sessions in two folders, the folder filter, a second list."""
     agent, session = await fixture.open_session()
     other = await fixture.new_session(agent, cwd=str(fixture.extra))
     if fixture.has_action("talk"):  # some agents do not list sessions without a turn
@@ -80,13 +79,9 @@ async def list_filters(fixture: AgentFixture) -> None:
     fixture.judge("session.list-changes-nothing", passed, "listing changes nothing", failure, answer)
 
 
-@case(
-    "session list pages",
-    f"an invalid cursor, {_SESSION_COUNT} sessions",
-    "session.list-invalid-cursor session.list-page-size",
-    _LIST_CAPABILITY,
-)
+@case("session.list-invalid-cursor session.list-page-size", _LIST_CAPABILITY)
 async def list_pages(fixture: AgentFixture) -> None:
+    """Session list pages: an invalid cursor, 60 sessions."""
     rule = "session.list-page-size"
     agent = await fixture.start_agent()
     answer = await agent.call("session/list", {"cursor": "garbage"})
@@ -130,13 +125,12 @@ def _check_not_found(fixture: AgentFixture, answer: CallAnswer, session: str) ->
 
 
 @case(
-    "closing a session",
-    "session/close in the middle of a turn",
     "framing.agent-empty-results session.close-cancels-turn session.closed-refuses-prompts "
     "accord.agent-unknown-session",
     _CLOSE_CAPABILITY,
 )
 async def close_session(fixture: AgentFixture) -> None:
+    """Closing a session: session/close in the middle of a turn."""
     rule = "session.close-cancels-turn"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
@@ -154,12 +148,9 @@ async def close_session(fixture: AgentFixture) -> None:
         _check_not_found(fixture, after, session)
 
 
-@case(
-    "unknown sessions",
-    "every method with the session `nope`",
-    "prompt.unknown-session-refused accord.agent-unknown-session",
-)
+@case("prompt.unknown-session-refused accord.agent-unknown-session")
 async def unknown_sessions(fixture: AgentFixture) -> None:
+    """Unknown sessions: every method with the session `nope`."""
     agent = await fixture.start_agent()
     for method, params, capability in _UNKNOWN_SESSION_CALLS:
         if capability and not agent.advertises(capability):
@@ -175,12 +166,11 @@ async def unknown_sessions(fixture: AgentFixture) -> None:
 
 
 @case(
-    "deleting a session",
-    "delete, list, delete again",
     "framing.agent-empty-results session.delete-leaves-list session.delete-missing-succeeds",
     _DELETE_CAPABILITY,
 )
 async def delete_session(fixture: AgentFixture) -> None:
+    """Deleting a session: delete, list, delete again."""
     rule = "session.delete-leaves-list"
     agent, session = await fixture.open_session()
     if fixture.has_action("talk"):
@@ -210,13 +200,12 @@ async def _listed_ids(agent: AgentUnderTest, **params: Any) -> set[str]:
 
 
 @case(
-    "archiving a session",
-    "archive, list with every filter, unarchive",
-    "archive.needs-list archive.hides archive.idempotent archive.unarchive-opens-nothing "
-    "archive.filter archive.filter-invalid-refused archive.member-in-list",
+    "archive.needs-list archive.hides archive.idempotent archive.unarchive-opens-nothing archive.filter "
+    "archive.filter-invalid-refused archive.member-in-list",
     _ARCHIVE_CAPABILITY,
 )
 async def archive_session(fixture: AgentFixture) -> None:
+    """Archiving a session: archive, list with every filter, unarchive."""
     rule = "archive.idempotent"
     agent, session = await fixture.open_session()
     other = await fixture.new_session(agent)
@@ -276,10 +265,9 @@ async def _check_unarchive(fixture: AgentFixture, agent: AgentUnderTest, session
         fixture.judge("archive.hides", answer.ok, "and can be loaded", failure, answer)
 
 
-@case(
-    "archiving a busy session", "archive in the middle of a turn", "archive.cancels-turn", _ARCHIVE_CAPABILITY
-)
+@case("archive.cancels-turn", _ARCHIVE_CAPABILITY)
 async def archive_busy_session(fixture: AgentFixture) -> None:
+    """Archiving a busy session: archive in the middle of a turn."""
     rule = "archive.cancels-turn"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
@@ -301,13 +289,9 @@ async def _listed_title(agent: AgentUnderTest, session: str) -> Any:
     return next((at(one, "title") for one in entries if at(one, "sessionId") == session), None)
 
 
-@case(
-    "session status",
-    "an open, a closed and an unknown session",
-    "status.changes-nothing status.open-or-saved status.unknown-session",
-    _STATUS_CAPABILITY,
-)
+@case("status.changes-nothing status.open-or-saved status.unknown-session", _STATUS_CAPABILITY)
 async def session_status(fixture: AgentFixture) -> None:
+    """Session status: an open, a closed and an unknown session."""
     rule = "status.open-or-saved"
     agent, session = await fixture.open_session()
     first = await agent.call("session/status", {"sessionId": session})
@@ -333,13 +317,9 @@ async def session_status(fixture: AgentFixture) -> None:
     fixture.judge("status.unknown-session", _names_session(answer, "nope"), reason, failure, answer)
 
 
-@case(
-    "session titles",
-    "set, list, run a turn, set invalid titles",
-    "title.stored title.invalid-refused title.not-overwritten",
-    _TITLE_CAPABILITY,
-)
+@case("title.stored title.invalid-refused title.not-overwritten", _TITLE_CAPABILITY)
 async def session_titles(fixture: AgentFixture) -> None:
+    """Session titles: set, list, run a turn, set invalid titles."""
     rule = "title.invalid-refused"
     agent, session = await fixture.open_session()
     answer = await agent.call("session/set_title", {"sessionId": session, "title": _NEW_TITLE})

@@ -47,12 +47,11 @@ def _session_params(session: str, fixture: AgentFixture) -> dict[str, Any]:
 
 
 @case(
-    "loading a session",
-    "a turn, another process, session/load",
     "session.load-replays session.load-answers-last session.load-result-object notice.not-replayed",
     _LOAD_CAPABILITY,
 )
 async def load_session(fixture: AgentFixture) -> None:
+    """Loading a session: a turn, another process, session/load."""
     prompts = [fixture.action("talk").prompt_text()]
     if fixture.has_action("echo"):
         prompts.append(fixture.action("echo").prompt_text(text=_REPLAYED_TEXT))
@@ -99,8 +98,9 @@ def _judge_replay(
         fixture.judge(rule, not missing, "the whole conversation is replayed", failure, answer)
 
 
-@case("loading an unknown session", "session/load of `nope`", "session.load-exists", _LOAD_CAPABILITY)
+@case("session.load-exists", _LOAD_CAPABILITY)
 async def load_unknown_session(fixture: AgentFixture) -> None:
+    """Loading an unknown session: session/load of `nope`."""
     rule = "session.load-exists"
     agent = await fixture.start_agent()
     row = CallCase(rule, "session/load", {"sessionId": "nope", "cwd": fixture.cwd, "mcpServers": []}, "error")
@@ -109,13 +109,9 @@ async def load_unknown_session(fixture: AgentFixture) -> None:
         fixture.add_fail(rule, "session/load is advertised but unknown", answers[0])
 
 
-@case(
-    "resuming a session",
-    "a turn, another process, session/resume",
-    "session.resume-without-history session.resume-without-mcp-servers",
-    _RESUME_CAPABILITY,
-)
+@case("session.resume-without-history session.resume-without-mcp-servers", _RESUME_CAPABILITY)
 async def resume_session(fixture: AgentFixture) -> None:
+    """Resuming a session: a turn, another process, session/resume."""
     prompt = fixture.action("talk").prompt_text()
     agent, session, _, answer = await _reopen(fixture, "session/resume", prompt)
     if not answer.ok:
@@ -128,13 +124,9 @@ async def resume_session(fixture: AgentFixture) -> None:
     fixture.judge("session.resume-without-mcp-servers", without_servers.ok, reason, failure, without_servers)
 
 
-@case(
-    "history of a resumed session",
-    "a fact, another process, a question",
-    "session.resume-keeps-context",
-    _RESUME_CAPABILITY,
-)
+@case("session.resume-keeps-context", _RESUME_CAPABILITY)
 async def resume_keeps_history(fixture: AgentFixture) -> None:
+    """History of a resumed session: a fact, another process, a question."""
     recall = fixture.action("recall")
     told = fixture.action("tell").prompt_text(word=_REMEMBERED_WORD)
     agent, session, _, answer = await _reopen(fixture, "session/resume", told)
@@ -156,13 +148,9 @@ _FORK_TEXT: Final = "text-in-the-fork"
 _REMEMBERED_WORD: Final = "word-to-remember"
 
 
-@case(
-    "forking a session",
-    "fork, a prompt in the fork, the source again",
-    "fork.new-session",
-    "sessionCapabilities.fork",
-)
+@case("fork.new-session", "sessionCapabilities.fork")
 async def fork_session(fixture: AgentFixture) -> None:
+    """Forking a session: fork, a prompt in the fork, the source again."""
     rule = "fork.new-session"
     agent, source = await fixture.open_session()
     await fixture.run_action(agent, source, "echo", text="before")
@@ -194,13 +182,9 @@ def _system_prompt(mode: Any = "append", content: Any = None) -> dict[str, Any]:
     return {"systemPrompt": {"mode": mode, "content": blocks}}
 
 
-@case(
-    "invalid system prompts",
-    "unknown modes, images, a bare text",
-    "system-prompt.invalid-refused",
-    _SYSTEM_PROMPT_CAPABILITY,
-)
+@case("system-prompt.invalid-refused", _SYSTEM_PROMPT_CAPABILITY)
 async def invalid_system_prompts(fixture: AgentFixture) -> None:
+    """Invalid system prompts: unknown modes, images, a bare text."""
     rule = "system-prompt.invalid-refused"
     agent = await fixture.start_agent()
     prompts: list[dict[str, Any]] = [
@@ -224,13 +208,9 @@ async def invalid_system_prompts(fixture: AgentFixture) -> None:
         fixture.judge(rule, after == before, "and no session is left behind", failure)
 
 
-@case(
-    "a system prompt",
-    "a word in every answer, on new, load, resume and fork",
-    "system-prompt.applied",
-    _SYSTEM_PROMPT_CAPABILITY,
-)
+@case("system-prompt.applied", _SYSTEM_PROMPT_CAPABILITY)
 async def system_prompt_is_applied(fixture: AgentFixture) -> None:
+    """A system prompt: a word in every answer, on new, load, resume and fork."""
     rule = "system-prompt.applied"
     action = fixture.action("obey")
     agent = await fixture.start_agent()
@@ -255,13 +235,9 @@ async def system_prompt_is_applied(fixture: AgentFixture) -> None:
             fixture.judge(rule, expected in turn.text, f"applied on {method}", failure, turn.answer)
 
 
-@case(
-    "an overriding system prompt",
-    "the permission action with and without override",
-    "system-prompt.override-keeps-permissions",
-    _SYSTEM_PROMPT_CAPABILITY,
-)
+@case("system-prompt.override-keeps-permissions", _SYSTEM_PROMPT_CAPABILITY)
 async def overriding_system_prompt(fixture: AgentFixture) -> None:
+    """An overriding system prompt: the permission action with and without override."""
     rule = "system-prompt.override-keeps-permissions"
     agent = await fixture.start_agent()
     if not agent.advertises(f"{_SYSTEM_PROMPT_CAPABILITY}.mode.override"):

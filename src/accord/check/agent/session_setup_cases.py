@@ -37,12 +37,9 @@ _RELATIVE_FOLDERS: Final = (
 )
 
 
-@case(
-    "new sessions",
-    "two sessions, relative folders, null members",
-    "session.unique-id session.relative-cwd-refused session.null-reads-as-empty",
-)
+@case("session.unique-id session.relative-cwd-refused session.null-reads-as-empty")
 async def new_session_ids(fixture: AgentFixture) -> None:
+    """New sessions: two sessions, relative folders, null members."""
     agent = await fixture.start_agent()
     first, second = await fixture.new_session(agent), await fixture.new_session(agent)
     frames = agent.lines[-3:]
@@ -56,12 +53,9 @@ async def new_session_ids(fixture: AgentFixture) -> None:
         fixture.judge("session.null-reads-as-empty", answer.ok, "null reads as empty", failure, answer)
 
 
-@case(
-    "wrong MCP servers",
-    "mcpServers of wrong types on new, load and resume",
-    "session.mcp-servers-invalid-refused",
-)
+@case("session.mcp-servers-invalid-refused")
 async def invalid_mcp_servers(fixture: AgentFixture) -> None:
+    """Wrong MCP servers: mcpServers of wrong types on new, load and resume."""
     rule = "session.mcp-servers-invalid-refused"
     agent = await fixture.start_agent()
     session_id = await fixture.new_session(agent)
@@ -100,11 +94,10 @@ def _listed_ids(result: object) -> set[str]:
     return {str(at(one, "sessionId")) for one in listed(result, "sessions")}
 
 
-@case(
-    "the session's folder", "a relative path; the agent was started in another folder", "session.works-in-cwd"
-)
+@case("session.works-in-cwd")
 async def session_folder(fixture: AgentFixture) -> None:
-    """A relative path refers to the session's folder, not to the folder the agent was started in."""
+    """The session's folder: a relative path; the agent was started in another folder."""
+    # A relative path refers to the session's folder, not to the folder the agent was started in.
     rule = "session.works-in-cwd"
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "read", file="notes.txt")
@@ -119,9 +112,10 @@ async def session_folder(fixture: AgentFixture) -> None:
         fixture.add_not_shown(rule, "the file was not read")
 
 
-@case("two sessions at once", "two prompts at the same time", "session.independent")
+@case("session.independent")
 async def separate_sessions(fixture: AgentFixture) -> None:
-    """Two sessions at the same time must not mix their text."""
+    """Two sessions at once: two prompts at the same time."""
+    # Two sessions at the same time must not mix their text.
     rule = "session.independent"
     agent, first = await fixture.open_session()
     second = await fixture.new_session(agent)
@@ -155,12 +149,11 @@ def _was_read(turn: AgentTurn, path: str, word: str) -> bool:
 
 
 @case(
-    "invalid additional directories",
-    "relative, empty and mistyped additional directories",
     "session.roots-invalid-refused session.roots-forbidden-refused session.roots-invalid-on-load",
     _DIRECTORIES_CAPABILITY,
 )
 async def invalid_directories(fixture: AgentFixture) -> None:
+    """Invalid additional directories: relative, empty and mistyped additional directories."""
     rule = "session.roots-forbidden-refused"
     agent = await fixture.start_agent()
     for roots in _INVALID_DIRECTORIES:
@@ -188,14 +181,10 @@ async def invalid_directories(fixture: AgentFixture) -> None:
     fixture.judge(rule, not answer.ok, "a forbidden root is refused", failure, answer)
 
 
-@case(
-    "additional directories are not kept",
-    "resume and fork without the field",
-    "session.roots-not-kept fork.roots-not-inherited",
-    _DIRECTORIES_CAPABILITY,
-)
+@case("session.roots-not-kept fork.roots-not-inherited", _DIRECTORIES_CAPABILITY)
 async def directories_are_not_kept(fixture: AgentFixture) -> None:
-    """Additional directories are not kept: load, resume and fork without the field have none."""
+    """Additional directories are not kept: resume and fork without the field."""
+    # Additional directories are not kept: load, resume and fork without the field have none.
     rule = "fork.roots-not-inherited"
     agent = await fixture.start_agent()
     agent.responder.overrides["session/request_permission"] = reject
@@ -234,13 +223,9 @@ async def _check_outside(
     fixture.judge(rule, not read, "a directory that is not named is not accessible", failure, *requests)
 
 
-@case(
-    "relative paths",
-    "the same file name in `cwd` and in an additional directory",
-    "session.relative-paths-in-cwd",
-    _DIRECTORIES_CAPABILITY,
-)
+@case("session.relative-paths-in-cwd", _DIRECTORIES_CAPABILITY)
 async def relative_paths(fixture: AgentFixture) -> None:
+    """Relative paths: the same file name in `cwd` and in an additional directory."""
     rule = "session.relative-paths-in-cwd"
     agent = await fixture.start_agent()
     session = await fixture.new_session(agent, additionalDirectories=[str(fixture.extra)])
@@ -254,8 +239,9 @@ async def relative_paths(fixture: AgentFixture) -> None:
         fixture.add_not_shown(rule, "the file was not read")
 
 
-@case("paths outside", "a path in another folder; every permission is rejected", "session.files-inside-roots")
+@case("session.files-inside-roots")
 async def paths_outside(fixture: AgentFixture) -> None:
+    """Paths outside: a path in another folder; every permission is rejected."""
     agent = await fixture.start_agent()
     agent.responder.overrides["session/request_permission"] = reject
     session = await fixture.new_session(agent)
@@ -290,8 +276,9 @@ async def _wait_for_logs(agent: AgentUnderTest, logs: list[Path]) -> bool:
     return all(log.exists() for log in logs)
 
 
-@case("MCP servers", "two stdio servers are attached", "session.stdio-mcp-server session.every-mcp-server")
+@case("session.stdio-mcp-server session.every-mcp-server")
 async def connect_mcp_servers(fixture: AgentFixture) -> None:
+    """MCP servers: two stdio servers are attached."""
     agent = await fixture.start_agent()
     logs = [fixture.root / "first-server.log", fixture.root / "second-server.log"]
     servers = [_stdio_server(f"check{number}", log) for number, log in enumerate(logs)]
@@ -310,8 +297,9 @@ async def connect_mcp_servers(fixture: AgentFixture) -> None:
         )
 
 
-@case("a broken MCP server", "a command that does not exist", "session.broken-mcp-server")
+@case("session.broken-mcp-server")
 async def broken_mcp_server(fixture: AgentFixture) -> None:
+    """A broken MCP server: a command that does not exist."""
     rule = "session.broken-mcp-server"
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
@@ -325,8 +313,9 @@ async def broken_mcp_server(fixture: AgentFixture) -> None:
     fixture.judge(rule, turn.answer.ok, "the session works without it", failure, turn.answer)
 
 
-@case("MCP over ACP", "an MCP server of the client", "mcp.declared-server", "mcpCapabilities.acp")
+@case("mcp.declared-server", "mcpCapabilities.acp")
 async def mcp_over_acp(fixture: AgentFixture) -> None:
+    """MCP over ACP: an MCP server of the client."""
     agent = await fixture.start_agent()
     server = {"type": "acp", "name": "check", "serverId": "check-server"}
     session = await fixture.new_session(agent, mcpServers=[server])

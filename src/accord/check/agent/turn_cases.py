@@ -23,13 +23,12 @@ NON_ASCII_TEXT: Final = "日本語 🎉 naïve"
 
 
 @case(
-    "a plain turn",
-    "a prompt of text, and one with a resource link",
-    "extension.agent-no-custom-members prompt.text-block prompt.resource-link-block "
-    "prompt.stop-reason prompt.answered prompt.updates-before-response prompt.update-members "
-    "prompt.chunk-content prompt.message-id-constant usage.prompt-result",
+    "extension.agent-no-custom-members prompt.text-block prompt.resource-link-block prompt.stop-reason "
+    "prompt.answered prompt.updates-before-response prompt.update-members prompt.chunk-content "
+    "prompt.message-id-constant usage.prompt-result"
 )
 async def plain_turn(fixture: AgentFixture) -> None:
+    """A plain turn: a prompt of text, and one with a resource link."""
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "talk")
     failure = f"a prompt of text gave {turn.answer.summary}"
@@ -51,12 +50,9 @@ async def plain_turn(fixture: AgentFixture) -> None:
     await agent.ping()
 
 
-@case(
-    "special texts",
-    "several lines, emoji and CJK, half of a surrogate pair",
-    "framing.agent-one-line framing.agent-utf8 accord.agent-lone-surrogate",
-)
+@case("framing.agent-one-line framing.agent-utf8 accord.agent-lone-surrogate")
 async def special_texts(fixture: AgentFixture) -> None:
+    """Special texts: several lines, emoji and CJK, half of a surrogate pair."""
     rule = "accord.agent-lone-surrogate"
     agent, session = await fixture.open_session()
     if fixture.has_action("lines"):
@@ -90,10 +86,9 @@ async def special_texts(fixture: AgentFixture) -> None:
         fixture.judge(rule, turn.answer.ok, "half of a surrogate pair is accepted", failure, turn.answer)
 
 
-@case(
-    "malformed prompts", "a text block without text; a bare text in strict mode", "prompt.malformed-refused"
-)
+@case("prompt.malformed-refused")
 async def malformed_prompts(fixture: AgentFixture) -> None:
+    """Malformed prompts: a text block without text; a bare text in strict mode."""
     agent, session = await fixture.open_session()
     await _check_refusal(fixture, agent, session, [{"type": "text"}])
     strict = await fixture.start_strict_agent()
@@ -111,13 +106,10 @@ async def _check_refusal(fixture: AgentFixture, agent: Any, session: str, prompt
     )
 
 
-@case(
-    "requests during a turn",
-    "modes, options and a second prompt",
-    "prompt.requests-during-turn accord.second-prompt",
-)
+@case("prompt.requests-during-turn accord.second-prompt")
 async def requests_during_turn(fixture: AgentFixture) -> None:
-    """During a turn, modes and options can be set, and a second prompt is refused."""
+    """Requests during a turn: modes, options and a second prompt."""
+    # During a turn, modes and options can be set, and a second prompt is refused.
     rule = "prompt.requests-during-turn"
     agent = await fixture.start_agent()
     new_answer = await agent.new_session(fixture.cwd)
@@ -179,13 +171,12 @@ def _check_cancelled_turn(fixture: AgentFixture, turn: AgentTurn) -> None:
 
 
 @case(
-    "canceling a turn",
-    "session/cancel while the turn is busy",
     "cancel.stop-reason cancel.no-error cancel.soon cancel.updates-before-response "
-    "cancel.session-continues terminal.always-released",
+    "cancel.session-continues terminal.always-released"
 )
 async def cancel_turn(fixture: AgentFixture) -> None:
-    """Once with a client that has terminals, once without."""
+    """Canceling a turn: session/cancel while the turn is busy."""
+    # Once with a client that has terminals, once without.
     rule = "cancel.session-continues"
     for capabilities in (None, capabilities_without("terminal")):
         agent, session = await (
@@ -214,8 +205,9 @@ async def cancel_turn(fixture: AgentFixture) -> None:
         await agent.ping()
 
 
-@case("cancel without a turn", "session/cancel without a turn", "cancel.without-turn")
+@case("cancel.without-turn")
 async def cancel_without_turn(fixture: AgentFixture) -> None:
+    """Cancel without a turn: session/cancel without a turn."""
     rule = "cancel.without-turn"
     agent, session = await fixture.open_session()
     await fixture.require_plain_turn(agent, session)
@@ -226,8 +218,9 @@ async def cancel_without_turn(fixture: AgentFixture) -> None:
     fixture.judge(rule, worked, "it is harmless", failure, turn)
 
 
-@case("canceling a request", "$/cancel_request for a prompt", "cancel-request.agent-still-answered")
+@case("cancel-request.agent-still-answered")
 async def cancel_request(fixture: AgentFixture) -> None:
+    """Canceling a request: $/cancel_request for a prompt."""
     rule = "cancel-request.agent-still-answered"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
@@ -248,13 +241,10 @@ async def cancel_request(fixture: AgentFixture) -> None:
     await agent.ping()
 
 
-@case(
-    "cancel during a permission request",
-    "session/cancel while a permission request is pending",
-    "cancel.permission-outcome",
-)
+@case("cancel.permission-outcome")
 async def cancel_during_permission_request(fixture: AgentFixture) -> None:
-    """Cancel a turn during a permission request; the request may be answered in two ways."""
+    """Cancel during a permission request: session/cancel while a permission request is pending."""
+    # Cancel a turn during a permission request; the request may be answered in two ways.
     rule = "cancel.permission-outcome"
     answers = (CANCELLED_REPLY, error_reply(-32800, "Request cancelled"))
     agent = await fixture.start_agent()
@@ -297,13 +287,12 @@ def _check_tool_call_reported(fixture: AgentFixture, turn: AgentTurn) -> bool:
 
 
 @case(
-    "reading a file",
-    "the read action, twice, and the search action",
     "tool-call.reported tool-call.members tool-call.unique-id tool-call.kind tool-call.status "
     "tool-call.content tool-call.absolute-paths tool-call.line-number tool-call.announced "
-    "tool-call.in-progress tool-call.final-status file.read-needs-capability file.absolute-paths",
+    "tool-call.in-progress tool-call.final-status file.read-needs-capability file.absolute-paths"
 )
 async def read_file(fixture: AgentFixture) -> None:
+    """Reading a file: the read action, twice, and the search action."""
     agent, session = await fixture.open_session()
     for _ in range(2):
         turn = await fixture.run_action(agent, session, "read", file="notes.txt")
@@ -312,12 +301,9 @@ async def read_file(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, session, "search", text=NOTES_WORD)
 
 
-@case(
-    "writing a file",
-    "the write action",
-    "tool-call.reported tool-call.new-file-diff file.write-needs-capability file.absolute-paths",
-)
+@case("tool-call.reported tool-call.new-file-diff file.write-needs-capability file.absolute-paths")
 async def write_file(fixture: AgentFixture) -> None:
+    """Writing a file: the write action."""
     rule = "tool-call.new-file-diff"
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "write", file="made.txt", text="hello")
@@ -335,8 +321,9 @@ async def write_file(fixture: AgentFixture) -> None:
         fixture.add_not_shown(rule, "no diff of the new file was shown")
 
 
-@case("a write answered with null", "the write action, and the client answers null", "file.null-write-result")
+@case("file.null-write-result")
 async def null_result_of_write(fixture: AgentFixture) -> None:
+    """A write answered with null: the write action, and the client answers null."""
     agent, session = await fixture.open_session()
 
     def write(line: WireLine) -> Reply:
@@ -358,24 +345,20 @@ async def null_result_of_write(fixture: AgentFixture) -> None:
 
 
 @case(
-    "running a command",
-    "the run action",
     "tool-call.reported tool-call.terminal-before-release terminal.needs-capability "
-    "terminal.always-released terminal.absolute-cwd",
+    "terminal.always-released terminal.absolute-cwd"
 )
 async def run_command(fixture: AgentFixture) -> None:
+    """Running a command: the run action."""
     agent, session = await fixture.open_session()
     turn = await fixture.run_action(agent, session, "run")
     _check_tool_call_reported(fixture, turn)
 
 
-@case(
-    "clients without a capability",
-    "each action with a client that lacks the capability it needs",
-    "file.read-needs-capability file.write-needs-capability terminal.needs-capability",
-)
+@case("file.read-needs-capability file.write-needs-capability terminal.needs-capability")
 async def missing_client_capabilities(fixture: AgentFixture) -> None:
-    """The agent must not use a capability that the client lacks."""
+    """Clients without a capability: each action with a client that lacks the capability it needs."""
+    # The agent must not use a capability that the client lacks.
     actions: tuple[tuple[RuleId, str, str, dict[str, str], str], ...] = (
         ("file.read-needs-capability", "fs.readTextFile", "read", {"file": "notes.txt"}, "fs/read_text_file"),
         (

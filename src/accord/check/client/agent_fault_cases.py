@@ -6,10 +6,17 @@ The client must not hang, crash or give consent, and it must end clearly.
 import json
 from typing import Any, Final
 
-from accord.check.checked_connection import Handler, Reply
+from accord.check.checked_connection import Reply, error_reply, result_reply, substitute
 from accord.check.client.agent_responder import AgentExit
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, tail
-from accord.check.client.client_under_test import ClientUnderTest
+from accord.check.client.client_fixture import (
+    ANSWER_TEXT,
+    ClientCases,
+    ClientFixture,
+    ClientTurn,
+    run_steps,
+    tail,
+)
+from accord.check.client.client_under_test import text_chunk
 from accord.check.client.user_decision_cases import is_consent, permission_params
 from accord.check.findings import CaseUnavailable, RuleId
 
@@ -18,47 +25,50 @@ case: Final = ClientCases()
 
 _HUGE_BYTES: Final = 8 * 1024 * 1024
 _SPLIT_TEXT: Final = "AnswerOfThe你Check"
+_INVALID_LINES: Final = (
+    *(b"", b"plain words", b"\x1b[31mred\x1b[0m", b"\xff\xfe\x00"),
+    *(b"[]", b"5", b"null", b'{"jsonrpc":"2.0"', b"{}"),
+)
 _REQUEST_COUNT: Final = 2000
 
 
-def _exit_with(code: int | None = None) -> Handler:
-    def handler(_: Any) -> Reply:
-        raise AgentExit(code)
-
-    return handler
-
-
-async def _check_error_exit(fixture: ClientFixture, rules: tuple[RuleId, ...], when: str) -> None:
+async def _check_error_exit(fixture: ClientFixture, rule: RuleId, when: str) -> None:
     """Judge that the client exits with a message and an error code, without a crash."""
     if not fixture.traits.exits_after_turn:
-        for rule in rules:
-            fixture.add_not_shown(rule, "it keeps running after a turn; only its screen shows the error")
+        fixture.add_not_shown(rule, "it keeps running after a turn; only its screen shows the error")
         return
     ended = await fixture.process.wait(fixture.timeouts.answer)
     exit, output = fixture.process.exit, fixture.process.output
-    for rule in rules:
-        if not ended:
-            fixture.add_fail(rule, f"{when}: it hangs; output: {tail(output)}")
-        elif exit is not None and exit.signal is not None:
-            fixture.add_fail(rule, f"{when}: it crashed, it {exit}; output: {tail(output)}")
-        elif exit is not None and exit.code == 0:
-            fixture.add_fail(rule, f"{when}: it exited with code 0")
-        elif not output.strip():
-            fixture.add_fail(rule, f"{when}: it exited without a message")
-        else:
-            fixture.add_pass(rule, f"{when}: it {exit}, output: {tail(output, 80)}")
+    if not ended:
+        fixture.add_fail(rule, f"{when}: it hangs; output: {tail(output)}")
+    elif exit is not None and exit.signal is not None:
+        fixture.add_fail(rule, f"{when}: it crashed, it {exit}; output: {tail(output)}")
+    elif exit is not None and exit.code == 0:
+        fixture.add_fail(rule, f"{when}: it exited with code 0")
+    elif not output.strip():
+        fixture.add_fail(rule, f"{when}: it exited without a message")
+    else:
+        fixture.add_pass(rule, f"{when}: it {exit}, output: {tail(output, 80)}")
 
 
-async def _exit_at(fixture: ClientFixture, method: str, code: int | None) -> None:
-    fixture.responder.overrides[method] = _exit_with(code)
-    await fixture.start()
-    await fixture.wait_for_connection()
-    await _check_error_exit(fixture, ("fault-dies",), f"exit at {method}")
+def _add_exit(name: str, about: str, method: str, code: int | None) -> None:
+    """Add a case: the agent exits instead of answering a method."""
+
+    async def run(fixture: ClientFixture) -> None:
+        def exit_now(_: Any) -> Reply:
+            raise AgentExit(code)
+
+        fixture.responder.overrides[method] = exit_now
+        await fixture.start()
+        await fixture.wait_for_connection()
+        await _check_error_exit(fixture, "fault-dies", f"exit at {method}")
+
+    case.add(name, about, "fault-dies", run)
 
 
-@case("agent stalls until the deadline", "the deadline action; the agent answers nothing", "fault-stalls")
+@case("fault-stalls")
 async def agent_stalls_until_deadline(fixture: ClientFixture) -> None:
-    """The same, with a client that has a deadline."""
+    """Agent stalls until the deadline: the deadline action; the agent answers nothing."""
     fixture.require_actions("deadline")
     fixture.responder.ignores_eof = True
     await fixture.start_turn("deadline")
@@ -67,27 +77,25 @@ async def agent_stalls_until_deadline(fixture: ClientFixture) -> None:
     fixture.judge("fault-stalls", ended, "its deadline ended the turn", failure)
 
 
-@case("agent dies at initialize", "the agent exits instead of answering", "fault-dies")
-async def exit_at_initialize(fixture: ClientFixture) -> None:
-    await _exit_at(fixture, "initialize", 1)
+_add_exit("agent dies at initialize", "the agent exits instead of answering", "initialize", 1)
 
 
-@case("agent dies at session/new", "the agent is killed", "fault-dies")
-async def killed_at_session_new(fixture: ClientFixture) -> None:
-    await _exit_at(fixture, "session/new", None)
+_add_exit("agent dies at session/new", "the agent is killed", "session/new", None)
 
 
-@case("agent dies in a turn", "the agent is killed after some text", "framing.agent-dies")
+@case("framing.agent-dies")
 async def killed_in_turn(fixture: ClientFixture) -> None:
+    """Agent dies in a turn: the agent is killed after some text."""
     turn = await fixture.start_turn()
     turn.client.send_text("text before the kill")
     await turn.client.ping()
     turn.client.exit()
-    await _check_error_exit(fixture, ("framing.agent-dies",), "killed in a turn")
+    await _check_error_exit(fixture, "framing.agent-dies", "killed in a turn")
 
 
-@case("agent dies during a permission request", "the agent exits", "fault-dies")
+@case("fault-dies")
 async def exit_during_permission_request(fixture: ClientFixture) -> None:
+    """Agent dies during a permission request: the agent exits."""
     turn = await fixture.start_turn(*fixture.available_actions("ask"))
     client = turn.client
     client.send_request(
@@ -95,12 +103,13 @@ async def exit_during_permission_request(fixture: ClientFixture) -> None:
     )
     await client.ping()
     client.exit(0)
-    await _check_error_exit(fixture, ("fault-dies",), "exit during a permission request")
+    await _check_error_exit(fixture, "fault-dies", "exit during a permission request")
 
 
-@case("agent stalls", "the agent answers nothing; two interrupts", "fault-stalls")
+@case("fault-stalls")
 async def agent_stalls(fixture: ClientFixture) -> None:
-    """The agent answers neither the prompt nor the cancel; a second interrupt must end the client."""
+    """Agent stalls: the agent answers nothing; two interrupts."""
+    # The agent answers neither the prompt nor the cancel; a second interrupt must end the client.
     if not fixture.script.cancels:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
     fixture.responder.ignores_eof = True
@@ -115,26 +124,35 @@ async def agent_stalls(fixture: ClientFixture) -> None:
     fixture.judge("fault-stalls", ended, f"the second interrupt ended it: it {exit}", failure)
 
 
-@case("agent answers twice", "each answer is sent again with another value", "fault-twice")
+@case("fault-twice")
 async def second_answers(fixture: ClientFixture) -> None:
-    """Every answer is sent twice, the second time differently."""
+    """Agent answers twice: each answer is sent again with another value."""
     rule = "fault-twice"
     turn = await fixture.start_turn()
     client = turn.client
-    opened = next(line for line in client.lines if line.method == "session/new")
-    client.send({"jsonrpc": "2.0", "id": opened.id, "result": {"sessionId": "another"}})
-    answer = await client.ping(rule=rule)
-    fixture.add_pass(rule, "it continues", answer)
+    client.reply(client.calls("session/new")[0], result_reply({"sessionId": "another"}))
+    fixture.add_pass(rule, "it continues", await client.ping(rule=rule))
     client.send_text(ANSWER_TEXT)
     client.end_turn(turn.prompt)
-    client.reply(turn.prompt, {"error": {"code": -32603, "message": "a second answer"}})
+    client.reply(turn.prompt, error_reply(-32603, "a second answer"))
     await _check_normal_exit(fixture, rule, ANSWER_TEXT)
 
 
-async def _check_normal_exit(
-    fixture: ClientFixture, rule: RuleId, answer_text: str, *, error_allowed: bool = False
+async def _check_normal_end(
+    fixture: ClientFixture, turn: ClientTurn, rule: RuleId, *, error_allowed: bool = False
 ) -> None:
-    """Judge that the client printed the text and ended normally. `error_allowed`: with any exit code."""
+    """End the turn with a text that the client must print, and judge that the client ends normally.
+
+    `error_allowed`: with any exit code.
+    """
+    turn.client.send_text(ANSWER_TEXT)
+    turn.client.end_turn(turn.prompt)
+    await _check_normal_exit(fixture, rule, ANSWER_TEXT, error_allowed)
+
+
+async def _check_normal_exit(
+    fixture: ClientFixture, rule: RuleId, answer_text: str, error_allowed: bool = False
+) -> None:
     ended = await fixture.wait_for_exit()
     exit, output = fixture.process.exit, fixture.process.output
     if fixture.traits.exits_after_turn and not ended:
@@ -149,23 +167,24 @@ async def _check_normal_exit(
         fixture.add_pass(rule, "the turn ended normally")
 
 
-@case("unknown ids", "answers with ids of no request", "fault-unknown-ids")
+@case("fault-unknown-ids")
 async def unknown_ids(fixture: ClientFixture) -> None:
-    rule = "fault-unknown-ids"
+    """Unknown ids: answers with ids of no request."""
     turn = await fixture.start_turn()
-    client = turn.client
     for id in (9999, "zzz", None, -1):
-        client.send({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn", "sessionId": "x"}})
-        client.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no such request"}})
-    await client.ping(rule=rule)
-    client.send_text(ANSWER_TEXT)
-    client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
+        for reply in (
+            result_reply({"stopReason": "end_turn", "sessionId": "x"}),
+            error_reply(-32603, "no such request"),
+        ):
+            turn.client.send({"jsonrpc": "2.0", "id": id, **reply})
+    await turn.client.ping(rule="fault-unknown-ids")
+    await _check_normal_end(fixture, turn, "fault-unknown-ids")
 
 
-@case("wrong types", "in updates and in permission requests", "fault-types")
+@case("fault-types")
 async def wrong_types(fixture: ClientFixture) -> None:
-    """Send wrong types everywhere; a permission request with wrong types must not be allowed."""
+    """Wrong types: in updates and in permission requests."""
+    # Send wrong types everywhere; a permission request with wrong types must not be allowed.
     rule = "fault-types"
     turn = await fixture.start_turn(*fixture.available_actions("reads"))
     client = turn.client
@@ -203,52 +222,35 @@ async def wrong_types(fixture: ClientFixture) -> None:
         answer = await client.call("session/request_permission", {**valid_params, **change}, rule=rule)
         failure = f"{sorted(change)} of a wrong type was approved: {answer.summary}"
         fixture.judge(rule, not is_consent(answer), "wrong types are not consent", failure, answer)
-    client.send_text(ANSWER_TEXT)
-    client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, rule, ANSWER_TEXT, error_allowed=True)
+    await _check_normal_end(fixture, turn, rule, error_allowed=True)
 
 
-@case("a huge message", "8 MiB", "fault-huge")
+@case("fault-huge")
 async def huge_message(fixture: ClientFixture) -> None:
-    rule = "fault-huge"
+    """A huge message: 8 MiB."""
     turn = await fixture.start_turn()
     client = turn.client
     client.update("tool_call", toolCallId="c1", title="Huge input", rawInput={"data": "x" * _HUGE_BYTES})
     client.lines[-1] = client.lines[-1]._replace(data=b"(8 MiB)")
-    await client.ping(rule=rule)
-    client.send_text(ANSWER_TEXT)
-    client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
+    await client.ping(rule="fault-huge")
+    await _check_normal_end(fixture, turn, "fault-huge")
 
 
-@case("lines that are not messages", "text, escape sequences, bytes, other JSON", "fault-noise")
+@case("fault-noise")
 async def invalid_lines(fixture: ClientFixture) -> None:
-    rule = "fault-noise"
+    """Lines that are not messages: text, escape sequences, bytes, other JSON."""
     turn = await fixture.start_turn()
-    client = turn.client
-    for line in (
-        b"",
-        b"plain words",
-        b"\x1b[31mred\x1b[0m",
-        b"\xff\xfe\x00",
-        b"[]",
-        b"5",
-        b"null",
-        b'{"jsonrpc":"2.0"',
-        b"{}",
-    ):
-        client.send(line)
-    client.pipe.write_stderr("a warning\n" * 50)
-    client.pipe.write(b"\xef\xbb\xbf\r\n\n")
-    await client.ping(rule=rule)
-    client.send_text(ANSWER_TEXT)
-    client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
+    await run_steps(turn.client, _INVALID_LINES)
+    turn.client.pipe.write_stderr("a warning\n" * 50)
+    turn.client.pipe.write(b"\xef\xbb\xbf\r\n\n")
+    await turn.client.ping(rule="fault-noise")
+    await _check_normal_end(fixture, turn, "fault-noise")
 
 
-@case("agent reads slowly", "2000 requests while the agent reads nothing", "fault-slow")
+@case("fault-slow")
 async def agent_reads_slowly(fixture: ClientFixture) -> None:
-    """Send thousands of requests without reading; the answers fill all pipes and must arrive later."""
+    """Agent reads slowly: 2000 requests while the agent reads nothing."""
+    # Send thousands of requests without reading; the answers fill all pipes and must arrive later.
     rule = "fault-slow"
     turn = await fixture.start_turn()
     client = turn.client
@@ -262,36 +264,26 @@ async def agent_reads_slowly(fixture: ClientFixture) -> None:
     failure = f"{len(missing)} of {_REQUEST_COUNT} requests got no answer"
     fixture.judge(rule, not missing, "every request was answered", failure, *missing[:1])
     del client.lines[turn.prompt.number :]  # too many to check
-    client.send_text(ANSWER_TEXT)
-    client.end_turn(turn.prompt)
-    await _check_normal_exit(fixture, rule, ANSWER_TEXT)
+    await _check_normal_end(fixture, turn, rule)
 
 
-@case("messages in pieces", "byte by byte", "fault-pieces")
+@case("fault-pieces")
 async def byte_by_byte_output(fixture: ClientFixture) -> None:
+    """Messages in pieces: byte by byte."""
     rule = "fault-pieces"
     turn = await fixture.start_turn()
-    client = turn.client
-    _send_byte_by_byte(client, _SPLIT_TEXT)
-    await client.ping(rule=rule)
-    client.end_turn(turn.prompt)
+    chunk = substitute(text_chunk(_SPLIT_TEXT), {"session": fixture.responder.session})
+    for byte in json.dumps(chunk, ensure_ascii=False).encode() + b"\n":
+        turn.client.pipe.write(bytes([byte]))
+    await turn.client.ping(rule=rule)
+    turn.client.end_turn(turn.prompt)
     await _check_normal_exit(fixture, rule, _SPLIT_TEXT)
 
 
-def _send_byte_by_byte(client: ClientUnderTest, text: str) -> None:
-    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    notification = {
-        "jsonrpc": "2.0",
-        "method": "session/update",
-        "params": {"sessionId": client.responder.session, "update": update},
-    }
-    for byte in json.dumps(notification, ensure_ascii=False).encode() + b"\n":
-        client.pipe.write(bytes([byte]))
-
-
-@case("answers in another order", "the turn ends before the agent's request is answered", "fault-reordered")
+@case("fault-reordered")
 async def answers_in_other_order(fixture: ClientFixture) -> None:
-    """End the turn before the agent's own request is answered, and send an update after it."""
+    """Answers in another order: the turn ends before the agent's request is answered."""
+    # End the turn before the agent's own request is answered, and send an update after it.
     turn = await fixture.start_turn()
     client = turn.client
     client.send_text(ANSWER_TEXT)

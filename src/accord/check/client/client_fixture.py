@@ -1,9 +1,9 @@
 """The fixture of one case with a client: temporary folders, script, the client and its agents."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -12,10 +12,12 @@ from accord.check.check_fixture import CheckFixture, ProgramTraits
 from accord.check.check_script import ClientCheckScript, ScriptedCommand, fill_placeholders, write_files
 from accord.check.checked_connection import CheckTimeouts, ConnectionOver
 from accord.check.client.agent_responder import AgentResponder
-from accord.check.client.client_process import ClientLauncher, ClientTask, LaunchedClient
+from accord.check.client.client_process import ClientLauncher, LaunchedClient
 from accord.check.client.client_under_test import AgentPipe, ClientUnderTest
 from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
+from accord.check.program_launch import StartOptions
 from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.wire.envelope import Message
 
 
 async def check_client_record(client: "ClientUnderTest", notes: RuleNotes) -> None:
@@ -84,7 +86,6 @@ class ClientFixture(CheckFixture[ClientCheckScript]):
                 raise CaseUnavailable(f"the script has no action {name!r}")
 
     def find_action(self, name: str) -> ScriptedCommand | None:
-        """The action of the script with this name, or None."""
         return self.script.action(name)
 
     def available_actions(self, *actions: str) -> tuple[str, ...]:
@@ -110,8 +111,10 @@ class ClientFixture(CheckFixture[ClientCheckScript]):
             environment |= action.environment
             terminal = terminal or action.terminal
             write_files(action, placeholder_values)
-        task = ClientTask(prompt, self.folder, self.home, arguments, environment, terminal)
-        self.processes.append(await self._launcher(task, self._add_connection))
+        options = StartOptions(
+            self.folder, self.home, arguments, environment, prompt=prompt, terminal=terminal
+        )
+        self.processes.append(await self._launcher(options, self._add_connection))
 
     def _add_connection(self, pipe: AgentPipe) -> None:
         if pipe.arguments:  # a terminal login, which succeeds
@@ -215,4 +218,45 @@ def tail(output: str, max_characters: int = 300) -> str:
     return f"...{line[-max_characters:]}" if len(line) > max_characters else line or "(nothing)"
 
 
-ClientCases: TypeAlias = findings.CaseList[ClientFixture]
+class Ping(NamedTuple):
+    """A step: the client must still answer requests, otherwise the rule is broken."""
+
+    rule: RuleId
+
+
+Step: TypeAlias = Message | str | bytes | Ping
+"""What the agent of a table does next: send a message or any other line, or test that the client answers."""
+
+
+async def run_steps(client: ClientUnderTest, steps: Sequence[Step]) -> None:
+    """Do the steps of a table in order."""
+    for step in steps:
+        if isinstance(step, Ping):
+            await client.ping(rule=step.rule)
+        else:
+            client.send(step)
+
+
+class ClientCases(findings.CaseList[ClientFixture]):
+    """The cases of a module. Those that only send a list of messages are written as tables."""
+
+    def turn(
+        self, name: str, about: str, rules: str, prepare: Callable[[ClientFixture], None] | None = None
+    ) -> Callable[..., None]:
+        """Add a case with the steps that the result is called with: the turn must continue after them.
+
+        `prepare` changes the answers of the agent; then the first rule is broken if no prompt follows.
+        """
+        rule, *_ = rule_ids = rules.split()
+
+        def add(*steps: Step) -> None:
+            async def run(fixture: ClientFixture) -> None:
+                if prepare is not None:
+                    prepare(fixture)
+                turn = await fixture.start_turn(rule=rule if prepare is not None else None)
+                await run_steps(turn.client, steps)
+                await fixture.finish_turn(turn, ANSWER_TEXT, rule_ids)
+
+            self.add(name, about, rules, run)
+
+        return add

@@ -5,13 +5,14 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from accord.check.check_script import fill_placeholders
 from accord.check.client.client_under_test import PipeHandler, RelayListener, listen_for_relays
-from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.check.program_launch import ProgramLauncher, StartOptions
+from accord.clock import Clock, within
 from accord.errors import UsageError
 from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
 
@@ -58,17 +59,6 @@ def _options_index(command: Sequence[str]) -> int:
 _MAX_OUTPUT_BYTES: Final = 1_000_000
 
 
-class ClientTask(NamedTuple):
-    """How to start a client: the prompt, folders, more arguments, and environment."""
-
-    prompt: str
-    folder: Path
-    home: Path
-    arguments: Sequence[str] = ()
-    environment: Mapping[str, str] = {}
-    terminal: bool = False
-
-
 class LaunchedClient(Protocol):
     """One running client."""
 
@@ -106,7 +96,7 @@ class ClientLauncher(Protocol):
     can_choose_prompt: bool
     """Whether the prompt can be chosen."""
 
-    async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> LaunchedClient:
+    async def __call__(self, options: StartOptions, on_pipe: PipeHandler) -> LaunchedClient:
         """Start one; raises `NeverStarted`."""
         ...
 
@@ -174,34 +164,28 @@ class ProcessClient:
         return forced
 
 
-class ClientProcessLauncher:
+class ClientProcessLauncher(ProgramLauncher):
     """Starts clients by a command template, in the session's folder unless the template has `{folder}`."""
 
-    def __init__(
-        self, template: Sequence[str], *, env: Mapping[str, str] | None = None, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
-        """`env` are additional variables for every start."""
-        self.template: list[str] = list(template)
-        self._env = dict(env or {})
+    def __init__(self, template: Sequence[str], **more: Any) -> None:
+        super().__init__(template, **more)
         if template and os.sep in template[0]:
-            self.template[0] = str(Path(template[0]).absolute())  # it starts in another folder
+            self.command[0] = str(Path(template[0]).absolute())  # it starts in another folder
         self.can_choose_prompt: bool = has_placeholder(template, "{prompt}")
-        self._clock = clock
 
-    async def __call__(self, task: ClientTask, on_pipe: PipeHandler) -> ProcessClient:
+    async def __call__(self, options: StartOptions, on_pipe: PipeHandler) -> ProcessClient:
         listener = await listen_for_relays(on_pipe)
         command = fill_template(
-            self.template,
+            self.command,
             agent=listener.command,
-            prompt=task.prompt,
-            folder=str(task.folder),
-            options=task.arguments,
+            prompt=options.prompt,
+            folder=str(options.folder),
+            options=options.arguments,
         )
-        cwd = None if has_placeholder(self.template, "{folder}") else task.folder
-        environment = {**self._env, "ACCORD_HOME": str(task.home), **task.environment}
+        cwd = None if has_placeholder(self.command, "{folder}") else options.folder
         try:
-            terminal = task.terminal and hasattr(os, "openpty")  # Windows has no pseudo-terminals
-            started = _start_client(command, cwd, environment, terminal=terminal)
+            terminal = options.terminal and hasattr(os, "openpty")  # Windows has no pseudo-terminals
+            started = _start_client(command, cwd, self.environment(options), terminal=terminal)
         except BaseException:
             await listener.aclose()
             raise

@@ -11,7 +11,13 @@ from typing import Any, ClassVar, Final, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from accord.check.checked_connection import CheckedConnection, CheckTimeouts, ConnectionOver, has_capability
+from accord.check.checked_connection import (
+    CheckedConnection,
+    CheckTimeouts,
+    ConnectionOver,
+    has_capability,
+    substitute,
+)
 from accord.check.client.agent_responder import AgentExit, AgentResponder
 from accord.check.findings import RuleId, RuleNotes
 from accord.clock import Clock
@@ -36,27 +42,18 @@ class AgentPipe(Protocol):
 
     def start(self, receiver: Receiver) -> None:
         """Start to deliver the client's messages."""
-        ...
 
     def write(self, data: bytes) -> None:
         """Write to stdout."""
-        ...
 
     def write_stderr(self, text: str) -> None:
         """Write to stderr."""
-        ...
 
     def set_reading(self, reading: bool) -> None:
         """Stop or continue reading."""
-        ...
-
-    def close_stdout(self) -> None:
-        """Close stdout and keep running."""
-        ...
 
     def exit(self, code: int | None = None) -> None:
         """Exit with a code, or be killed."""
-        ...
 
 
 class _Hello(Struct, frozen=True):
@@ -148,9 +145,6 @@ class RelayPipe(asyncio.Protocol):
     def set_reading(self, reading: bool) -> None:
         self._send_packet(b"H", b"1" if reading else b"")
 
-    def close_stdout(self) -> None:
-        self._send_packet(b"C", b"")
-
     def exit(self, code: int | None = None) -> None:
         self._send_packet(*((b"K", b"") if code is None else (b"X", bytes([code]))))
 
@@ -192,6 +186,17 @@ async def listen_for_relays(on_pipe: PipeHandler) -> RelayListener:
 
     server = await asyncio.get_running_loop().create_server(new_pipe, "127.0.0.1", 0)
     return RelayListener(server, token, pipes)
+
+
+def update(kind: str, session: str = "$session", /, **members: Any) -> Message:
+    """A session update, by default of the session of the case."""
+    params = {"sessionId": session, "update": {"sessionUpdate": kind, **members}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": params}
+
+
+def text_chunk(text: str, **members: Any) -> Message:
+    """A chunk of the agent's message."""
+    return update("agent_message_chunk", content={"type": "text", "text": text}, **members)
 
 
 class ClientUnderTest(CheckedConnection):
@@ -249,25 +254,25 @@ class ClientUnderTest(CheckedConnection):
     def reply(self, request: WireLine, reply: Message) -> WireLine:
         """Answer a request, with the responder's notifications before and after it."""
         for message in self.responder.before_answer.pop(request.method, []):
-            self.send({"jsonrpc": "2.0", **message})
+            self.send(message)
         line = super().reply(request, reply)
         for message in self.responder.after_answer.pop(request.method, []):
-            self.send({"jsonrpc": "2.0", **message})
+            self.send(message)
         return line
 
-    def update(self, kind: str, session: str | None = None, /, **members: Any) -> WireLine:
+    def send(self, message: Message | str | bytes) -> WireLine:
+        """Send any text, bytes or message as one line. `$session` in a message is the case's session."""
+        if isinstance(message, dict):
+            message = substitute(message, {"session": self.responder.session})
+        return super().send(message)
+
+    def update(self, kind: str, session: str = "$session", /, **members: Any) -> WireLine:
         """Send a session update."""
-        return self.notify(
-            "session/update",
-            {
-                "sessionId": self.responder.session if session is None else session,
-                "update": {"sessionUpdate": kind, **members},
-            },
-        )
+        return self.send(update(kind, session, **members))
 
     def send_text(self, text: str, **more: Any) -> WireLine:
         """Send a chunk of the agent's message."""
-        return self.update("agent_message_chunk", content={"type": "text", "text": text}, **more)
+        return self.send(text_chunk(text, **more))
 
     def exit(self, code: int | None = None) -> None:
         """Exit at once."""
@@ -301,7 +306,6 @@ class ClientUnderTest(CheckedConnection):
         return found
 
     def end_turn(self, prompt: WireLine, reason: Any = "end_turn", **more: Any) -> WireLine:
-        """End the turn."""
         return self.reply(prompt, {"result": {"stopReason": reason, **more}})
 
     @property

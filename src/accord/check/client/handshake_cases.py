@@ -3,9 +3,8 @@
 from typing import Any, Final, cast
 
 from accord.check.checked_connection import ConnectionOver, Reply, error_reply, result_reply
-from accord.check.client.agent_responder import ALL_CAPABILITIES
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, ClientTurn, tail
-from accord.check.client.client_under_test import ClientUnderTest
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, ClientTurn, Ping, tail
+from accord.check.client.client_under_test import ClientUnderTest, text_chunk, update
 from accord.check.client.user_decision_cases import permission_params
 from accord.check.findings import RuleId
 from accord.trace.trace_steps import at, listed
@@ -18,15 +17,14 @@ TWO_LINE_PROMPT: Final = "Say hello,\nin two lines: 你好 👋🏽"
 
 
 @case(
-    "a plain turn",
-    "a two-line prompt with non-ASCII text, a thought, text, the end",
     "framing.client-only-messages framing.client-one-line framing.client-utf8 "
     "framing.client-jsonrpc-member framing.client-no-batch extension.client-no-custom-members "
-    "extension.client-known-methods extension.client-announced initialize.first "
-    "initialize.version-sent initialize.client-info initialize.client-capabilities-member "
-    "session.new-members session.absolute-cwd schema",
+    "extension.client-known-methods extension.client-announced initialize.first initialize.version-sent "
+    "initialize.client-info initialize.client-capabilities-member session.new-members "
+    "session.absolute-cwd schema"
 )
 async def plain_turn(fixture: ClientFixture) -> None:
+    """A plain turn: a two-line prompt with non-ASCII text, a thought, text, the end."""
     turn = await fixture.start_turn(prompt=TWO_LINE_PROMPT)
     if fixture.can_choose_prompt:
         prompt_text = "".join(
@@ -45,12 +43,9 @@ async def plain_turn(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
-@case(
-    "a minimal agent",
-    "initialize answers with the version alone",
-    "initialize.missing-agent-capability initialize.minimal-agent",
-)
+@case("initialize.missing-agent-capability initialize.minimal-agent")
 async def minimal_agent(fixture: ClientFixture) -> None:
+    """A minimal agent: initialize answers with the version alone."""
     rule = "initialize.missing-agent-capability"
     fixture.responder.initialize_result = {"protocolVersion": 1}
     fixture.responder.unadvertised_rule = rule
@@ -60,13 +55,11 @@ async def minimal_agent(fixture: ClientFixture) -> None:
     fixture.add_pass(rule, "only advertised features were used", turn.prompt)
 
 
-@case(
-    "unsupported features",
-    "the session, newest, roots, servers and delete actions, for an agent without capabilities",
-    "initialize.missing-agent-capability",
-)
+@case("initialize.missing-agent-capability")
 async def unsupported_features(fixture: ClientFixture) -> None:
-    """Request every optional feature of the script from an agent that advertises none."""
+    """Unsupported features: the session, newest, roots, servers and delete actions, for an agent without
+    capabilities.
+    """
     rule = "initialize.missing-agent-capability"
     fixture.responder.initialize_result = {"protocolVersion": 1}
     fixture.responder.unadvertised_rule = rule
@@ -82,8 +75,9 @@ async def unsupported_features(fixture: ClientFixture) -> None:
             fixture.add_pass(rule, f"the feature ({action}) was not used")
 
 
-@case("invalid capabilities", "capabilities of wrong types", "initialize.client-malformed-capability")
+@case("initialize.client-malformed-capability")
 async def invalid_capabilities(fixture: ClientFixture) -> None:
+    """Invalid capabilities: capabilities of wrong types."""
     rule = "initialize.client-malformed-capability"
     fixture.responder.initialize_result = {
         "protocolVersion": 1,
@@ -100,8 +94,9 @@ async def invalid_capabilities(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
-@case("another version", "initialize answers version 9", "initialize.unsupported-version")
+@case("initialize.unsupported-version")
 async def other_version(fixture: ClientFixture) -> None:
+    """Another version: initialize answers version 9."""
     rule = "initialize.unsupported-version"
     fixture.responder.initialize_result = {**fixture.responder.initialize_result, "protocolVersion": 9}
     await fixture.start()
@@ -182,8 +177,9 @@ def _method_ids(client: ClientUnderTest) -> list[Any]:
     return [at(line.params, "methodId") for line in client.calls("authenticate")]
 
 
-@case("sign-in required", "session/new fails until sign-in", "auth.method-without-type auth.offers-login")
+@case("auth.method-without-type auth.offers-login")
 async def sign_in_required(fixture: ClientFixture) -> None:
+    """Sign-in required: session/new fails until sign-in."""
     rule = "auth.method-without-type"
     _require_login(fixture, _AGENT_METHOD)
     client = await _try_turn_with_login(fixture)
@@ -204,13 +200,10 @@ async def sign_in_required(fixture: ClientFixture) -> None:
         fixture.add_not_shown(rule, "it did not sign in")
 
 
-@case(
-    "login at a terminal",
-    "the only method is of type terminal",
-    "auth.terminal-method-not-authenticated auth.terminal-login",
-)
+@case("auth.terminal-method-not-authenticated auth.terminal-login")
 async def terminal_login(fixture: ClientFixture) -> None:
-    """The only login is at a terminal: the client must start the login, then connect again."""
+    """Login at a terminal: the only method is of type terminal."""
+    # The only login is at a terminal: the client must start the login, then connect again.
     _require_login(fixture, _TERMINAL_METHOD)
     await fixture.start()
     client = await fixture.wait_for_connection()
@@ -247,12 +240,9 @@ def _judge_terminal_login(fixture: ClientFixture, second: ClientUnderTest | None
         )
 
 
-@case(
-    "an invalid auth method",
-    "a terminal method with invalid args, and a valid method",
-    "auth.invalid-terminal-method",
-)
+@case("auth.invalid-terminal-method")
 async def invalid_auth_method(fixture: ClientFixture) -> None:
+    """An invalid auth method: a terminal method with invalid args, and a valid method."""
     rule = "auth.invalid-terminal-method"
     _require_login(fixture, _INVALID_METHOD, _AGENT_METHOD)
     client = await _try_turn_with_login(fixture)
@@ -267,8 +257,9 @@ async def invalid_auth_method(fixture: ClientFixture) -> None:
         fixture.add_fail(rule, "one invalid method made it stop", client.lines[-1])
 
 
-@case("signed out in a turn", "the prompt fails with -32000", "auth.survives-signed-out-session")
+@case("auth.survives-signed-out-session")
 async def signed_out_in_turn(fixture: ClientFixture) -> None:
+    """Signed out in a turn: the prompt fails with -32000."""
     rule = "auth.survives-signed-out-session"
     turn = await fixture.start_turn()
     turn.client.reply(turn.prompt, error_reply(-32000, "Authentication required"))
@@ -289,12 +280,11 @@ _META_TEXT: Final = "TextWithMeta"
 
 
 @case(
-    "ids, unknown methods, bad params",
-    "requests with various ids, unknown methods, missing params",
     "framing.client-returns-id framing.client-one-answer framing.client-unknown-method "
-    "framing.client-unknown-extension framing.client-invalid-params framing.client-error-members",
+    "framing.client-unknown-extension framing.client-invalid-params framing.client-error-members"
 )
 async def ids_and_params(fixture: ClientFixture) -> None:
+    """Ids, unknown methods, bad params: requests with various ids, unknown methods, missing params."""
     turn = await fixture.start_turn()
     client = turn.client
     for id in (0, "perm_1", -7, 9007199254740991, "", "0"):
@@ -329,12 +319,11 @@ async def _check_bad_params(fixture: ClientFixture, client: ClientUnderTest) -> 
 
 
 @case(
-    "notifications",
-    "fifty updates, unknown notifications, cancels of unknown requests",
     "framing.client-silent-on-notification framing.client-unknown-notification "
-    "cancel-request.client-unknown-id cancel-request.client-other-notification",
+    "cancel-request.client-unknown-id cancel-request.client-other-notification"
 )
 async def unknown_notifications(fixture: ClientFixture) -> None:
+    """Notifications: fifty updates, unknown notifications, cancels of unknown requests."""
     turn = await fixture.start_turn()
     client = turn.client
     first_answer = await client.ping()
@@ -362,11 +351,10 @@ async def unknown_notifications(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn, ANSWER_TEXT)
 
 
-@case(
-    "output that is not a message", "a banner before the first answer", "framing.client-survives-invalid-json"
-)
+@case("framing.client-survives-invalid-json")
 async def invalid_lines(fixture: ClientFixture) -> None:
-    """Print a banner before the first answer. Closing with a clear message is allowed."""
+    """Output that is not a message: a banner before the first answer."""
+    # Print a banner before the first answer. Closing with a clear message is allowed.
     rule = "framing.client-survives-invalid-json"
     fixture.responder.overrides["initialize"] = lambda _: None
     await fixture.start()
@@ -395,27 +383,26 @@ def _with_additional_members(value: Any) -> Any:
     return value
 
 
-@case("additional members", "unknown members everywhere", "framing.client-extra-members")
-async def additional_members(fixture: ClientFixture) -> None:
-    rule = "framing.client-extra-members"
-    fixture.responder.initialize_result = {
-        "protocolVersion": 1,
-        "agentCapabilities": _with_additional_members(ALL_CAPABILITIES),
-        "agentInfo": {"name": "accord-check", "version": "1", "zzz": 1},
-        "zzz": 1,
-    }
+def _add_members_to_answers(fixture: ClientFixture) -> None:
+    fixture.responder.initialize_result = _with_additional_members(fixture.responder.initialize_result)
     fixture.responder.session_result = {"zzz": 1}
-    turn = await fixture.start_turn(rule=rule)
-    client = turn.client
-    client.update("tool_call", toolCallId="c1", title="Look", zzz={"a": 1})
-    client.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "zzz": 1}])
-    client.send_text("some ", zzz=[1])
-    await client.ping(rule=rule)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
+
+
+case.turn(
+    "additional members",
+    "unknown members everywhere",
+    "framing.client-extra-members",
+    _add_members_to_answers,
+)(
+    update("tool_call", toolCallId="c1", title="Look", zzz={"a": 1}),
+    update("plan", entries=[{"content": "a", "priority": "high", "status": "pending", "zzz": 1}]),
+    text_chunk("some ", zzz=[1]),
+    Ping("framing.client-extra-members"),
+)
 
 
 async def _check_meta(fixture: ClientFixture, rule: RuleId, meta: Any) -> None:
-    fixture.responder.initialize_result["agentCapabilities"] = {**ALL_CAPABILITIES, "_meta": meta}
+    fixture.responder.initialize_result["agentCapabilities"]["_meta"] = meta
     fixture.responder.session_result = {"_meta": meta}
     turn = await fixture.start_turn(rule=rule)
     client = turn.client
@@ -434,11 +421,13 @@ async def _check_meta(fixture: ClientFixture, rule: RuleId, meta: Any) -> None:
         fixture.add_fail(rule, "the message with `_meta` is not printed")
 
 
-@case("_meta", "vendor members on everything", "extension.client-accepts-meta")
+@case("extension.client-accepts-meta")
 async def vendor_meta(fixture: ClientFixture) -> None:
+    """_meta: vendor members on everything."""
     await _check_meta(fixture, "extension.client-accepts-meta", _VENDOR_META)
 
 
-@case("malformed _meta", "`_meta` that is a list", "extension.client-malformed-meta")
+@case("extension.client-malformed-meta")
 async def malformed_meta(fixture: ClientFixture) -> None:
+    """Malformed _meta: `_meta` that is a list."""
     await _check_meta(fixture, "extension.client-malformed-meta", [])

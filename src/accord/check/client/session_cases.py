@@ -5,6 +5,7 @@ from typing import Any, Final
 from accord.check.checked_connection import Reply, result_reply
 from accord.check.client.agent_responder import capabilities_without
 from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, ClientTurn
+from accord.check.client.client_under_test import text_chunk
 from accord.check.findings import RuleId
 from accord.trace.trace_steps import at, listed
 from accord.trace.wire_line import WireLine
@@ -22,63 +23,56 @@ _OPTIONAL_FEATURES: Final = (
 )
 
 
-async def _request_missing_feature(
-    fixture: ClientFixture, rule: RuleId, action: str, *missing: str, **values: str
-) -> None:
-    """Request a feature that the agent lacks; a passive rule checks that the client does not use it."""
-    fixture.require_actions(action)
-    fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(*missing)
-    fixture.responder.unadvertised_rule = rule
-    fixture.responder.sessions = [_session_entry(fixture, "old")]
-    await fixture.try_turn(action, **values)
-    fixture.add_pass(rule, "the feature was not used")
+def _add_missing_feature(name: str, about: str, rule: RuleId, action: str, *missing: str) -> None:
+    """Add a case: the client is told to use a feature that the agent does not advertise."""
+
+    async def run(fixture: ClientFixture) -> None:
+        fixture.require_actions(action)
+        fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(*missing)
+        fixture.responder.unadvertised_rule = rule
+        fixture.responder.sessions = [_session_entry(fixture, "old")]
+        await fixture.try_turn(action, session="old")
+        fixture.add_pass(rule, "the feature was not used")
+
+    case.add(name, about, rule, run)
 
 
 def _session_entry(fixture: ClientFixture, id: str, updated: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
     return {"sessionId": id, "cwd": str(fixture.folder), "title": id, "updatedAt": updated}
 
 
-@case(
+_add_missing_feature(
     "agent without load",
     "the session action; the agent cannot load or resume",
     "session.load-needs-capability",
+    "session",
+    *("loadSession", "sessionCapabilities.resume"),
 )
-async def no_load(fixture: ClientFixture) -> None:
-    await _request_missing_feature(
-        fixture,
-        "session.load-needs-capability",
-        "session",
-        "loadSession",
-        "sessionCapabilities.resume",
-        session="old",
-    )
+
+
+_add_missing_feature(
+    "agent without resume",
+    "the session action; the agent can only load",
+    "session.resume-needs-capability",
+    *("session", "sessionCapabilities.resume"),
+)
+
+
+_add_missing_feature(
+    "agent without a session list",
+    "the newest action",
+    "session.list-needs-capability",
+    *("newest", "sessionCapabilities.list"),
+)
 
 
 @case(
-    "agent without resume", "the session action; the agent can only load", "session.resume-needs-capability"
-)
-async def no_resume(fixture: ClientFixture) -> None:
-    await _request_missing_feature(
-        fixture, "session.resume-needs-capability", "session", "sessionCapabilities.resume", session="old"
-    )
-
-
-@case("agent without a session list", "the newest action", "session.list-needs-capability")
-async def no_list(fixture: ClientFixture) -> None:
-    await _request_missing_feature(
-        fixture, "session.list-needs-capability", "newest", "sessionCapabilities.list"
-    )
-
-
-@case(
-    "optional methods",
-    "a turn with an agent that advertises everything, then with one that does not",
     "auth.logout-needs-capability session.close-needs-capability fork.needs-capability "
-    "provider.needs-capability archive.needs-capability status.needs-capability "
-    "title.needs-capability system-prompt.needs-capability auth-status.needs-capability",
+    "provider.needs-capability archive.needs-capability status.needs-capability title.needs-capability "
+    "system-prompt.needs-capability auth-status.needs-capability"
 )
 async def unrequested_methods(fixture: ClientFixture) -> None:
-    """Run a turn with an agent that has all features, then with one that lacks the optional ones."""
+    """Optional methods: a turn with an agent that advertises everything, then with one that does not."""
     for missing in ((), _OPTIONAL_FEATURES):
         fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(*missing)
         turn = await fixture.start_turn()
@@ -86,29 +80,24 @@ async def unrequested_methods(fixture: ClientFixture) -> None:
         await fixture.process.end()
 
 
-@case("agent without delete", "the delete action", "session.delete-needs-capability")
-async def no_delete(fixture: ClientFixture) -> None:
-    await _request_missing_feature(
-        fixture, "session.delete-needs-capability", "delete", "sessionCapabilities.delete", session="old"
-    )
-
-
-@case(
-    "loading a session",
-    "a replayed message, and null as the answer",
-    "session.load-null-result session.roots-sent-again",
+_add_missing_feature(
+    "agent without delete",
+    "the delete action",
+    "session.delete-needs-capability",
+    *("delete", "sessionCapabilities.delete"),
 )
+
+
+@case("session.load-null-result session.roots-sent-again")
 async def load_session(fixture: ClientFixture) -> None:
-    """The agent can only load, replays a message, and answers null."""
+    """Loading a session: a replayed message, and null as the answer."""
+    # The agent can only load, replays a message, and answers null.
     rule = "session.load-null-result"
     fixture.require_actions("session")
     fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(
         "sessionCapabilities.resume"
     )
-    old = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "replayed text"}}
-    fixture.responder.before_answer["session/load"] = [
-        {"method": "session/update", "params": {"sessionId": "old", "update": old}}
-    ]
+    fixture.responder.before_answer["session/load"] = [text_chunk("replayed text")]
 
     def load(_: WireLine) -> Reply:
         fixture.responder.session = "old"
@@ -134,8 +123,9 @@ def _check_folders(fixture: ClientFixture, request: WireLine) -> None:
         fixture.judge("session.roots-sent-again", roots == [str(fixture.extra)], reason, failure, request)
 
 
-@case("resuming a session", "the session and roots actions", "session.roots-sent-again")
+@case("session.roots-sent-again")
 async def resume_session(fixture: ClientFixture) -> None:
+    """Resuming a session: the session and roots actions."""
     fixture.require_actions("session")
     await fixture.start("session", *fixture.available_actions("roots"), session="old")
     client = await fixture.wait_for_connection()
@@ -147,13 +137,9 @@ async def resume_session(fixture: ClientFixture) -> None:
     await fixture.finish_turn(ClientTurn(client, await client.wait_for_prompt()), ANSWER_TEXT)
 
 
-@case(
-    "session list pages",
-    "two pages, and a cursor with special characters",
-    "session.list-last-page session.list-cursor-verbatim archive.filter-kept-in-pages",
-)
+@case("session.list-last-page session.list-cursor-verbatim archive.filter-kept-in-pages")
 async def list_pages(fixture: ClientFixture) -> None:
-    """Two pages; the second is the last."""
+    """Session list pages: two pages, and a cursor with special characters."""
     rule = "session.list-cursor-verbatim"
     fixture.require_actions("newest")
     pages: list[WireLine] = []
@@ -197,16 +183,18 @@ _AUDIO: Final = (
 )
 
 
-@case("additional directories", "an agent that supports them", "session.roots-absolute")
+@case("session.roots-absolute")
 async def additional_folders(fixture: ClientFixture) -> None:
+    """Additional directories: an agent that supports them."""
     fixture.require_actions("roots")
     client = await fixture.try_turn("roots")
     if not client.calls("session/new"):
         fixture.add_not_shown("session.roots-absolute", "it opened no session")
 
 
-@case("agent without additional directories", "the roots action", "session.roots-need-capability")
+@case("session.roots-need-capability")
 async def unsupported_folders(fixture: ClientFixture) -> None:
+    """Agent without additional directories: the roots action."""
     fixture.require_actions("roots")
     fixture.responder.initialize_result["agentCapabilities"] = capabilities_without(
         "sessionCapabilities.additionalDirectories"
@@ -216,22 +204,18 @@ async def unsupported_folders(fixture: ClientFixture) -> None:
 
 
 @case(
-    "MCP servers",
-    "one of each kind",
     "session.http-mcp-needs-capability session.sse-mcp-needs-capability session.stdio-mcp-members "
-    "session.http-mcp-members",
+    "session.http-mcp-members"
 )
 async def mcp_servers(fixture: ClientFixture) -> None:
+    """MCP servers: one of each kind."""
     fixture.require_actions("servers")
     await fixture.try_turn("servers")
 
 
-@case(
-    "agent without HTTP and SSE servers",
-    "the servers action; the agent supports only stdio servers",
-    "session.http-mcp-needs-capability session.sse-mcp-needs-capability mcp.needs-capability",
-)
+@case("session.http-mcp-needs-capability session.sse-mcp-needs-capability mcp.needs-capability")
 async def unsupported_mcp_servers(fixture: ClientFixture) -> None:
+    """Agent without HTTP and SSE servers: the servers action; the agent supports only stdio servers."""
     fixture.require_actions("servers")
     fixture.responder.initialize_result["agentCapabilities"] = capabilities_without("mcpCapabilities")
     client = await fixture.try_turn("servers")
@@ -244,13 +228,9 @@ async def unsupported_mcp_servers(fixture: ClientFixture) -> None:
             fixture.add_pass(rule, "the feature was not used")
 
 
-@case(
-    "attachments",
-    "an image, audio and a text file, for agents that support all or none",
-    "prompt.blocks-need-capability",
-)
+@case("prompt.blocks-need-capability")
 async def attachments(fixture: ClientFixture) -> None:
-    """Attach each kind, for an agent that accepts all and for one that accepts none."""
+    """Attachments: an image, audio and a text file, for agents that support all or none."""
     fixture.require_actions("attach")
     files = {"picture.png": _IMAGE, "sound.wav": _AUDIO, "text.txt": b"text\n"}
     for name, data in files.items():
@@ -264,14 +244,10 @@ async def attachments(fixture: ClientFixture) -> None:
     fixture.add_pass("prompt.blocks-need-capability", "only supported kinds were sent")
 
 
-@case(
-    "a sub-agent",
-    "a sub-agent sends text and reads a file",
-    "subagent.updates-accepted subagent.inherited-roots",
-    "subagents",
-)
+@case("subagent.updates-accepted subagent.inherited-roots", "subagents")
 async def subagent(fixture: ClientFixture) -> None:
-    """A sub-agent is announced, sends text, and reads a file of its parent's folder."""
+    """A sub-agent: a sub-agent sends text and reads a file."""
+    # A sub-agent is announced, sends text, and reads a file of its parent's folder.
     rule = "subagent.inherited-roots"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
@@ -291,13 +267,9 @@ async def subagent(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn, ANSWER_TEXT, ("subagent.updates-accepted",))
 
 
-@case(
-    "MCP over ACP",
-    "calls to the client's own MCP server",
-    "mcp.needs-capability mcp.result-or-error mcp.notification-of-active-request mcp.malformed-refused",
-)
+@case("mcp.needs-capability mcp.result-or-error mcp.notification-of-active-request mcp.malformed-refused")
 async def mcp_over_acp(fixture: ClientFixture) -> None:
-    """Use the client's own MCP server: a valid call, an unknown method, malformed calls."""
+    """MCP over ACP: calls to the client's own MCP server."""
     rule = "mcp.malformed-refused"
     fixture.responder.initialize_result["agentCapabilities"]["mcpCapabilities"]["acp"] = True
     turn = await fixture.start_turn(*fixture.available_actions("servers"))

@@ -3,10 +3,19 @@
 import json
 from typing import Any, Final
 
+from accord.check.checked_connection import substitute
 from accord.check.client.agent_responder import MODES
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, tail
-from accord.check.client.client_under_test import ClientUnderTest
+from accord.check.client.client_fixture import (
+    ANSWER_TEXT,
+    ClientCases,
+    ClientFixture,
+    Ping,
+    run_steps,
+    tail,
+)
+from accord.check.client.client_under_test import text_chunk, update
 from accord.trace.trace_steps import at, listed
+from accord.wire.envelope import Message
 
 case: Final = ClientCases()
 
@@ -18,128 +27,92 @@ _SECOND_HALF: Final = "TextAfterTheSecondHalf"
 _ENTRY: Final = {"content": "Look", "priority": "high", "status": "pending"}
 _COMMAND: Final = {"name": "check", "description": "Check it"}
 _TEXT: Final = {"type": "text", "text": "text "}
+_ITEM: Final = {"type": "content", "content": _TEXT}
+_COMMANDS_UPDATE: Final = update("available_commands_update", availableCommands=[_COMMAND])
 
-ALL_UPDATES: Final[tuple[dict[str, Any], ...]] = (
-    {"sessionUpdate": "user_message_chunk", "content": _TEXT},
-    {"sessionUpdate": "agent_thought_chunk", "content": _TEXT},
-    {
-        "sessionUpdate": "agent_message_chunk",
-        "content": {"type": "image", "data": "AA==", "mimeType": "image/png"},
-    },
-    {
-        "sessionUpdate": "agent_message_chunk",
-        "content": {"type": "resource_link", "uri": "file:///x", "name": "x"},
-    },
-    {"sessionUpdate": "plan", "entries": [_ENTRY, _ENTRY, _ENTRY]},
-    {"sessionUpdate": "plan", "entries": [_ENTRY]},
-    {"sessionUpdate": "tool_call", "toolCallId": "u1", "title": "Look"},
-    {"sessionUpdate": "tool_call_update", "toolCallId": "u1", "status": "completed", "content": []},
-    {"sessionUpdate": "available_commands_update", "availableCommands": [_COMMAND]},
-    {"sessionUpdate": "available_commands_update", "availableCommands": []},
-    {"sessionUpdate": "current_mode_update", "currentModeId": "ask"},
-    {"sessionUpdate": "config_option_update", "configOptions": []},
-    {"sessionUpdate": "session_info_update", "title": "A title"},
-    {"sessionUpdate": "session_info_update", "title": None},
-    {"sessionUpdate": "usage_update", "used": 1, "size": 10, "cost": {"amount": 3, "currency": "credits"}},
+ALL_UPDATES: Final = (
+    update("user_message_chunk", content=_TEXT),
+    update("agent_thought_chunk", content=_TEXT),
+    update("agent_message_chunk", content={"type": "image", "data": "AA==", "mimeType": "image/png"}),
+    update("agent_message_chunk", content={"type": "resource_link", "uri": "file:///x", "name": "x"}),
+    update("plan", entries=[_ENTRY, _ENTRY, _ENTRY]),
+    update("plan", entries=[_ENTRY]),
+    update("tool_call", toolCallId="u1", title="Look"),
+    update("tool_call_update", toolCallId="u1", status="completed", content=[]),
+    _COMMANDS_UPDATE,
+    update("available_commands_update", availableCommands=[]),
+    update("current_mode_update", currentModeId="ask"),
+    update("config_option_update", configOptions=[]),
+    update("session_info_update", title="A title"),
+    update("session_info_update", title=None),
+    update("usage_update", used=1, size=10, cost={"amount": 3, "currency": "credits"}),
 )
 """At least one of each kind that needs no capability."""
+_UPDATES_OUTSIDE_TURNS: Final = [
+    one for one in ALL_UPDATES if "chunk" not in one["params"]["update"]["sessionUpdate"]
+]
 
 
-def _notification(fixture: ClientFixture, update: dict[str, Any]) -> dict[str, Any]:
-    return {"method": "session/update", "params": {"sessionId": fixture.responder.session, "update": update}}
+def _send_before_session(fixture: ClientFixture) -> None:
+    fixture.responder.before_answer["session/new"] = list(_UPDATES_OUTSIDE_TURNS)
 
 
-def _updates_outside_turns(fixture: ClientFixture) -> list[dict[str, Any]]:
-    return [
-        _notification(fixture, update) for update in ALL_UPDATES if "chunk" not in update["sessionUpdate"]
-    ]
+def _send_after_session(fixture: ClientFixture) -> None:
+    fixture.responder.after_answer["session/new"] = list(_UPDATES_OUTSIDE_TURNS)
 
 
-@case(
+case.turn(
     "updates before a session is open",
     "every update that belongs to no turn, before the answer to session/new",
     "prompt.updates-around-session-new",
-)
-async def updates_before_session(fixture: ClientFixture) -> None:
-    """Every update that belongs to no turn, sent right before the answer to session/new."""
-    rule = "prompt.updates-around-session-new"
-    fixture.responder.before_answer["session/new"] = _updates_outside_turns(fixture)
-    turn = await fixture.start_turn(rule=rule)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
+    _send_before_session,
+)()
 
 
-@case(
+case.turn(
     "updates outside of a turn",
     "every update that belongs to no turn, after session/new",
     "prompt.updates-outside-turn",
+    _send_after_session,
+)(Ping("prompt.updates-outside-turn"))
+
+
+case.turn("every update", "one of each kind, and message ids of every form", "prompt.message-id-opaque")(
+    *ALL_UPDATES,
+    *[text_chunk("word ", messageId=id) for id in ("m1", None, "m1", "an odd id / 你好", "")],
+    text_chunk("word "),
+    Ping("prompt.message-id-opaque"),
 )
-async def updates_outside_turn(fixture: ClientFixture) -> None:
-    """The same updates, after the answer to session/new and before a prompt."""
-    rule = "prompt.updates-outside-turn"
-    fixture.responder.after_answer["session/new"] = _updates_outside_turns(fixture)
-    turn = await fixture.start_turn(rule=rule)
-    await turn.client.ping(rule=rule)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
 
 
-@case("every update", "one of each kind, and message ids of every form", "prompt.message-id-opaque")
-async def all_updates(fixture: ClientFixture) -> None:
-    rule = "prompt.message-id-opaque"
-    turn = await fixture.start_turn()
-    client = turn.client
-    for update in ALL_UPDATES:
-        client.notify("session/update", {"sessionId": client.responder.session, "update": update})
-    for id in ("m1", None, "m1", "an odd id / 你好", ""):
-        client.send_text("word ", **({"messageId": id} if id is not None else {"messageId": None}))
-    client.send_text("word ")
-    await client.ping(rule=rule)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
+case.turn("unknown updates", "an unknown update and an unknown block", "extension.unknown-update")(
+    update("zzz", anything=[1]),
+    update("agent_message_chunk", content={"type": "hologram", "data": 5}),
+    Ping("extension.unknown-update"),
+)
 
 
-@case("unknown updates", "an unknown update and an unknown block", "extension.unknown-update")
-async def unknown_updates(fixture: ClientFixture) -> None:
-    rule = "extension.unknown-update"
-    turn = await fixture.start_turn()
-    client = turn.client
-    client.update("zzz", anything=[1])
-    client.update("agent_message_chunk", content={"type": "hologram", "data": 5})
-    await client.ping(rule=rule)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
-
-
-@case(
+case.turn(
     "unusual tool calls",
     "unknown kinds, an invalid item, updates of unknown calls",
     "tool-call.unknown-kind tool-call.invalid-content-item tool-call.unknown-id tool-call.name-optional",
+)(
+    update("tool_call", toolCallId="t1", title="Odd", kind="file", status="weird"),
+    Ping("tool-call.unknown-kind"),
+    update("tool_call", toolCallId="t2", title="Mixed", content=[_ITEM, {"type": "zzz"}, 5, _ITEM]),
+    Ping("tool-call.invalid-content-item"),
+    update("tool_call_update", toolCallId="never-begun", status="completed"),
+    Ping("tool-call.unknown-id"),
+    update("tool_call", toolCallId="t3", title="Named", name="read_file"),
+    update("tool_call_update", toolCallId="t3", name=None),
+    update("tool_call", toolCallId="t4", title="Without", name=None),
+    Ping("tool-call.name-optional"),
 )
-async def unusual_tool_calls(fixture: ClientFixture) -> None:
-    """Tool calls with unknown kinds, one invalid item, unknown ids, with and without a name."""
-    rule = "tool-call.invalid-content-item"
-    turn = await fixture.start_turn()
-    client = turn.client
-    client.update("tool_call", toolCallId="t1", title="Odd", kind="file", status="weird")
-    await client.ping(rule="tool-call.unknown-kind")
-    mixed = [{"type": "content", "content": _TEXT}, {"type": "zzz"}, 5, {"type": "content", "content": _TEXT}]
-    client.update("tool_call", toolCallId="t2", title="Mixed", content=mixed)
-    await client.ping(rule=rule)
-    client.update("tool_call_update", toolCallId="never-begun", status="completed")
-    await client.ping(rule="tool-call.unknown-id")
-    client.update("tool_call", toolCallId="t3", title="Named", name="read_file")
-    client.update("tool_call_update", toolCallId="t3", name=None)
-    client.update("tool_call", toolCallId="t4", title="Without", name=None)
-    await client.ping(rule="tool-call.name-optional")
-    await fixture.finish_turn(
-        turn, ANSWER_TEXT, ("tool-call.unknown-kind", rule, "tool-call.unknown-id", "tool-call.name-optional")
-    )
 
 
-@case(
-    "notices",
-    "three notices, one of an unknown severity",
-    "notice.unknown-severity notice.shown notice.unadvertised",
-)
+@case("notice.unknown-severity notice.shown notice.unadvertised")
 async def notice_updates(fixture: ClientFixture) -> None:
-    """Notices, for a client that advertises them or not."""
+    """Notices: three notices, one of an unknown severity."""
     rule = "notice.unadvertised"
     turn = await fixture.start_turn()
     client = turn.client
@@ -161,13 +134,10 @@ async def notice_updates(fixture: ClientFixture) -> None:
         )
 
 
-@case(
-    "auth status",
-    "an unknown state, and accounts with an email address",
-    "auth-status.unknown-state auth-status.account-private",
-)
+@case("auth-status.unknown-state auth-status.account-private")
 async def auth_status_accounts(fixture: ClientFixture) -> None:
-    """An unknown state, and accounts with an address that must not be stored or printed."""
+    """Auth status: an unknown state, and accounts with an email address."""
+    # An unknown state, and accounts with an address that must not be stored or printed.
     rule = "auth-status.unknown-state"
     fixture.responder.initialize_result["agentCapabilities"]["auth"] = {"status": {}, "logout": {}}
     accounts = [
@@ -190,8 +160,9 @@ async def auth_status_accounts(fixture: ClientFixture) -> None:
     fixture.judge("auth-status.account-private", not files_with_account and not printed, reason, failure)
 
 
-@case("an unknown stop reason", "the turn ends with `tool_use`", "prompt.unknown-stop-reason")
+@case("prompt.unknown-stop-reason")
 async def unknown_stop_reason(fixture: ClientFixture) -> None:
+    """An unknown stop reason: the turn ends with `tool_use`."""
     turn = await fixture.start_turn()
     turn.client.send_text(ANSWER_TEXT)
     turn.client.end_turn(turn.prompt, "tool_use")
@@ -203,8 +174,9 @@ async def unknown_stop_reason(fixture: ClientFixture) -> None:
     fixture.judge("prompt.unknown-stop-reason", passed, "the turn is over", failure, turn.client.lines[-1])
 
 
-@case("a refusal", "the turn ends with `refusal`", "prompt.refusal-shown")
+@case("prompt.refusal-shown")
 async def refusal_stop_reason(fixture: ClientFixture) -> None:
+    """A refusal: the turn ends with `refusal`."""
     rule = "prompt.refusal-shown"
     turn = await fixture.start_turn()
     turn.client.end_turn(turn.prompt, "refusal")
@@ -217,17 +189,14 @@ async def refusal_stop_reason(fixture: ClientFixture) -> None:
     fixture.judge(rule, reports_refusal, "it reports the refusal", failure, turn.client.lines[-1])
 
 
-@case("a slash command", "a prompt that starts with a slash", "command.sent-as-text")
+@case("command.sent-as-text")
 async def slash_command(fixture: ClientFixture) -> None:
+    """A slash command: a prompt that starts with a slash."""
     rule = "command.sent-as-text"
     if not fixture.can_choose_prompt:
         fixture.add_not_shown(rule, "the prompt cannot be chosen: the command has no {prompt}")
         return
-    fixture.responder.after_answer["session/new"] = [
-        _notification(
-            fixture, {"sessionUpdate": "available_commands_update", "availableCommands": [_COMMAND]}
-        )
-    ]
+    fixture.responder.after_answer["session/new"] = [_COMMANDS_UPDATE]
     turn = await fixture.start_turn(prompt="/check it now")
     blocks = listed(turn.prompt.params, "prompt")
     passed = bool(blocks) and str(at(blocks[0], "text")).startswith("/check it now")
@@ -236,20 +205,15 @@ async def slash_command(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("split surrogates", "an emoji in two updates", "accord.client-lone-surrogate")
+@case("accord.client-lone-surrogate")
 async def split_surrogates(fixture: ClientFixture) -> None:
+    """Split surrogates: an emoji in two updates."""
     rule = "accord.client-lone-surrogate"
     turn = await fixture.start_turn()
-    client = turn.client
     for half in (f"{_FIRST_HALF} \ud83d", f"\ude00 {_SECOND_HALF} "):
-        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": half}}
-        notification = {
-            "method": "session/update",
-            "params": {"sessionId": client.responder.session, "update": update},
-        }
-        # Escaped, because a lone surrogate is not valid UTF-8.
-        client.send(json.dumps({"jsonrpc": "2.0", **notification}))
-    await client.ping(rule=rule)
+        chunk = substitute(text_chunk(half), {"session": fixture.responder.session})
+        turn.client.send(json.dumps(chunk))  # escaped, because a lone surrogate is not valid UTF-8
+    await turn.client.ping(rule=rule)
     await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
     if fixture.traits.prints_messages:
         both_printed = all(text in fixture.process.stdout for text in (_FIRST_HALF, _SECOND_HALF))
@@ -275,9 +239,10 @@ _MODE_OPTION: Final[dict[str, Any]] = {
 }
 
 
-@case("modes without options", "the mode action", "mode.only-listed option.modes-as-fallback")
+@case("mode.only-listed option.modes-as-fallback")
 async def set_listed_mode(fixture: ClientFixture) -> None:
-    """The agent has only modes, so `session/set_mode` must be used."""
+    """Modes without options: the mode action."""
+    # The agent has only modes, so `session/set_mode` must be used.
     fixture.require_actions("mode")
     fixture.responder.session_result = {"modes": MODES}
     client = await fixture.try_turn("mode", mode="code")
@@ -287,8 +252,9 @@ async def set_listed_mode(fixture: ClientFixture) -> None:
     )
 
 
-@case("an unlisted mode", "the mode action with an unknown mode", "mode.only-listed")
+@case("mode.only-listed")
 async def set_unlisted_mode(fixture: ClientFixture) -> None:
+    """An unlisted mode: the mode action with an unknown mode."""
     fixture.require_actions("mode")
     fixture.responder.session_result = {"modes": MODES}
     client = await fixture.try_turn("mode", mode="nope")
@@ -296,8 +262,9 @@ async def set_unlisted_mode(fixture: ClientFixture) -> None:
         fixture.add_pass("mode.only-listed", "an unlisted mode was not set")
 
 
-@case("modes and options", "an agent that has both", "option.preferred-to-modes")
+@case("option.preferred-to-modes")
 async def modes_and_options(fixture: ClientFixture) -> None:
+    """Modes and options: an agent that has both."""
     rule = "option.preferred-to-modes"
     fixture.require_actions("mode")
     fixture.responder.options.append(dict(_MODE_OPTION))
@@ -311,13 +278,9 @@ async def modes_and_options(fixture: ClientFixture) -> None:
     fixture.judge(rule, passed, "it uses the option", "it uses session/set_mode", calls[0])
 
 
-@case(
-    "unusual options",
-    "an unknown type, an unknown category, a boolean",
-    "option.boolean-value option.unknown-type option.unknown-category",
-)
+@case("option.boolean-value option.unknown-type option.unknown-category")
 async def unusual_options(fixture: ClientFixture) -> None:
-    """Options of an unknown type, of an unknown category, and without category."""
+    """Unusual options: an unknown type, an unknown category, a boolean."""
     rule = "option.unknown-type"
     fixture.responder.options.insert(0, dict(_SLIDER_OPTION))
     fixture.responder.session_result = {"configOptions": fixture.responder.options}
@@ -366,22 +329,20 @@ _DIALECT_TEXTS: Final = {
 _ALLOW_IDS: Final = ("allow_once", "allow_always", "allowed", "approved", "allow")
 
 
-def _send_dialects(client: ClientUnderTest) -> None:
-    """Send text in three dialects: a flat update, `type` for the kind, and text without a block."""
-    session = client.responder.session
-    block = {"type": "text", "text": f"{_FLAT_UPDATE_TEXT} "}
-    client.notify(
-        "session/update", {"sessionId": session, "sessionUpdate": "agent_message_chunk", "content": block}
-    )
-    update: dict[str, Any] = {
-        "type": "agent_message_chunk",
-        "content": {"type": "text", "text": f"{_TYPE_MEMBER_TEXT} "},
-    }
-    client.notify("session/update", {"sessionId": session, "update": update})
-    update = {"sessionUpdate": "agent_message_chunk", "text": f"{_NO_BLOCK_TEXT} "}
-    client.notify("session/update", {"sessionId": session, "update": update})
+def _session_update(**params: Any) -> Message:
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "$session", **params}}
 
 
+def _text_block(text: str) -> dict[str, str]:
+    return {"type": "text", "text": f"{text} "}
+
+
+_DIALECT_UPDATES: Final[tuple[Message, ...]] = (
+    _session_update(sessionUpdate="agent_message_chunk", content=_text_block(_FLAT_UPDATE_TEXT)),
+    _session_update(update={"type": "agent_message_chunk", "content": _text_block(_TYPE_MEMBER_TEXT)}),
+    _session_update(update={"sessionUpdate": "agent_message_chunk", "text": f"{_NO_BLOCK_TEXT} "}),
+)
+"""The same text in three dialects: a flat update, `type` for the kind, and text without a block."""
 _DIALECT_PERMISSION: Final = {
     "permissionId": "p1",
     "toolName": "write",
@@ -390,13 +351,14 @@ _DIALECT_PERMISSION: Final = {
 }
 
 
-@case("dialects", "updates and a permission request in dialects", "dialects")
+@case("dialects")
 async def dialects_are_repaired(fixture: ClientFixture) -> None:
-    """Text in dialects must be printed; a permission request in a dialect must not be allowed."""
+    """Dialects: updates and a permission request in dialects."""
+    # Text in dialects must be printed; a permission request in a dialect must not be allowed.
     rule = "dialects"
     turn = await fixture.start_turn(*fixture.available_actions("reject"))
     client = turn.client
-    _send_dialects(client)
+    await run_steps(client, _DIALECT_UPDATES)
     request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
     answer = await client.call("session/request_permission", request, rule=rule)
     chosen = at(answer.result, "outcome", "optionId")
@@ -410,17 +372,14 @@ async def dialects_are_repaired(fixture: ClientFixture) -> None:
         fixture.judge(rule, not missing, "text in dialects is printed", failure)
 
 
-@case(
-    "dialects in strict mode",
-    "updates and a permission request in dialects, with the strict action",
-    "accord.client-strict-mode",
-)
+@case("accord.client-strict-mode")
 async def dialects_in_strict_mode(fixture: ClientFixture) -> None:
+    """Dialects in strict mode: updates and a permission request in dialects, with the strict action."""
     rule = "accord.client-strict-mode"
     fixture.require_actions("strict")
     turn = await fixture.start_turn("strict")
     client = turn.client
-    _send_dialects(client)
+    await run_steps(client, _DIALECT_UPDATES)
     request = {**_DIALECT_PERMISSION, "sessionId": client.responder.session}
     answer = await client.call("session/request_permission", request, rule=rule)
     failure = f"a permission request in a dialect gave {answer.summary}; expected -32602"

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Final
 
 from accord.check.checked_connection import CallAnswer
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, tail
+from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, Ping, tail
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.client.workspace_cases import LONG_COMMAND, open_terminal
 from accord.check.findings import CaseUnavailable, RuleId
@@ -46,13 +46,9 @@ def is_consent(answer: CallAnswer) -> bool:
     return at(outcome, "outcome") == "selected" and chosen in allow_ids
 
 
-@case(
-    "permission requests",
-    "four options with unusual ids, under every policy of the script",
-    "prompt.client-serves-during-turn permission.served permission.offered-option",
-)
+@case("prompt.client-serves-during-turn permission.served permission.offered-option")
 async def permission_options(fixture: ClientFixture) -> None:
-    """Run with every permission policy of the script."""
+    """Permission requests: four options with unusual ids, under every policy of the script."""
     rule = "prompt.client-serves-during-turn"
     for action in fixture.available_actions("allow", "reject", "reads") or ("",):
         turn = await fixture.start_turn(*([action] if action else []))
@@ -74,9 +70,10 @@ async def permission_options(fixture: ClientFixture) -> None:
         await fixture.process.end()
 
 
-@case("two permission requests at once", "both are pending at the same time", "permission.concurrent")
+@case("permission.concurrent")
 async def concurrent_permissions(fixture: ClientFixture) -> None:
-    """Two requests at the same time must both be answered."""
+    """Two permission requests at once: both are pending at the same time."""
+    # Two requests at the same time must both be answered.
     rule = "permission.concurrent"
     turn = await fixture.start_turn()
     client = turn.client
@@ -90,9 +87,10 @@ async def concurrent_permissions(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("read-only policy", "official and other kinds of tool calls", "accord.only-official-read-kind")
+@case("accord.only-official-read-kind")
 async def read_only_policy(fixture: ClientFixture) -> None:
-    """Only the official kind `read` may be allowed automatically, and only once."""
+    """Read-only policy: official and other kinds of tool calls."""
+    # Only the official kind `read` may be allowed automatically, and only once.
     fixture.require_actions("reads")
     turn = await fixture.start_turn("reads")
     client = turn.client
@@ -129,12 +127,11 @@ async def _elicit(client: ClientUnderTest, rule: RuleId, **params: Any) -> CallA
 
 
 @case(
-    "elicitations",
-    "a form, a slow pattern, an unknown mode, unsupported modes",
     "elicitation.unadvertised-mode elicitation.action elicitation.unknown-mode elicitation.bounded-pattern",
     "elicitation",
 )
 async def elicitations(fixture: ClientFixture) -> None:
+    """Elicitations: a form, a slow pattern, an unknown mode, unsupported modes."""
     rule = "elicitation.unadvertised-mode"
     turn = await fixture.start_turn()
     client, notes = turn.client, fixture.notes
@@ -162,22 +159,16 @@ async def elicitations(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("unknown completions", "elicitation/complete with an unknown id", "elicitation.unknown-completion")
-async def unknown_completions(fixture: ClientFixture) -> None:
-    rule = "elicitation.unknown-completion"
-    turn = await fixture.start_turn()
-    for _ in range(2):
-        turn.client.notify("elicitation/complete", {"elicitationId": "never-begun"})
-    answer = await turn.client.ping(rule=rule)
-    fixture.add_pass(rule, "it continues", answer)
-    await fixture.finish_turn(turn, ANSWER_TEXT, (rule,))
-
-
-@case(
-    "web page before consent", "a URL on this machine", "elicitation.url-only-on-consent", "elicitation.url"
+case.turn("unknown completions", "elicitation/complete with an unknown id", "elicitation.unknown-completion")(
+    *2 * [{"jsonrpc": "2.0", "method": "elicitation/complete", "params": {"elicitationId": "never-begun"}}],
+    Ping("elicitation.unknown-completion"),
 )
+
+
+@case("elicitation.url-only-on-consent", "elicitation.url")
 async def page_is_not_opened(fixture: ClientFixture) -> None:
-    """The page must not be requested before the user accepts."""
+    """Web page before consent: a URL on this machine."""
+    # The page must not be requested before the user accepts.
     rule = "elicitation.url-only-on-consent"
     visits = 0
 
@@ -206,13 +197,9 @@ async def page_is_not_opened(fixture: ClientFixture) -> None:
         server.close()
 
 
-@case(
-    "cancel with pending permission requests",
-    "two requests are pending",
-    "cancel.notification cancel.pending-permissions",
-)
+@case("cancel.notification cancel.pending-permissions")
 async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
-    """Two permissions are pending while the turn is canceled."""
+    """Cancel with pending permission requests: two requests are pending."""
     rule = "cancel.pending-permissions"
     if not fixture.script.cancels:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
@@ -240,13 +227,9 @@ async def cancel_with_pending_permissions(fixture: ClientFixture) -> None:
     await fixture.wait_for_exit()
 
 
-@case(
-    "updates after a cancel",
-    "a late update, and a pending terminal wait",
-    "cancel-request.client-own-abort cancel.notification cancel.late-updates-applied",
-)
+@case("cancel-request.client-own-abort cancel.notification cancel.late-updates-applied")
 async def updates_after_cancel(fixture: ClientFixture) -> None:
-    """Updates arrive after the cancel, while a wait for a terminal is pending."""
+    """Updates after a cancel: a late update, and a pending terminal wait."""
     rule = "cancel-request.client-own-abort"
     if not fixture.script.cancels:
         raise CaseUnavailable("the script does not say that an interrupt cancels")
@@ -289,9 +272,10 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
         fixture.judge(rule, passed, "a result or -32800", f"it aborted with {code}", answers[0])
 
 
-@case("deadline", "the deadline action", "prompt.patient")
+@case("prompt.patient")
 async def client_deadline(fixture: ClientFixture) -> None:
-    """The client's deadline must cancel the turn."""
+    """Deadline: the deadline action."""
+    # The client's deadline must cancel the turn.
     rule = "prompt.patient"
     fixture.require_actions("deadline")
     turn = await fixture.start_turn("deadline")

@@ -26,13 +26,9 @@ def _is_refusal(fixture: ClientFixture, answer: CallAnswer) -> bool:
     return not answer.ok and answer.code not in (-32601, -32602) and not fixture.has_action("allow")
 
 
-@case(
-    "reading files",
-    "a whole file, some lines, a missing file, wrong types",
-    "file.read-result file.line-and-limit file.missing-file file.invalid-line-or-limit",
-    "fs.readTextFile",
-)
+@case("file.read-result file.line-and-limit file.missing-file file.invalid-line-or-limit", "fs.readTextFile")
 async def read_files(fixture: ClientFixture) -> None:
+    """Reading files: a whole file, some lines, a missing file, wrong types."""
     rule = "file.invalid-line-or-limit"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client, notes, path = turn.client, fixture.notes, fixture.folder / "notes.txt"
@@ -58,14 +54,9 @@ async def read_files(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case(
-    "paths outside the roots",
-    "links, `..` and paths to other folders",
-    "file.inside-roots",
-    "fs.readTextFile",
-)
+@case("file.inside-roots", "fs.readTextFile")
 async def paths_outside(fixture: ClientFixture) -> None:
-    """Paths outside the roots: a link, `..` and a plain path."""
+    """Paths outside the roots: links, `..` and paths to other folders."""
     rule = "file.inside-roots"
     link = fixture.folder / "link.txt"
     link.symlink_to(fixture.outside / "secret.txt")
@@ -87,8 +78,9 @@ async def paths_outside(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("writing files", "a new file", "framing.client-empty-results file.write-creates", "fs.writeTextFile")
+@case("framing.client-empty-results file.write-creates", "fs.writeTextFile")
 async def write_files(fixture: ClientFixture) -> None:
+    """Writing files: a new file."""
     rule = "file.write-creates"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
@@ -103,9 +95,9 @@ async def write_files(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("an unknown session", "requests that name an unknown session", "accord.client-unknown-session")
+@case("accord.client-unknown-session")
 async def unknown_session(fixture: ClientFixture) -> None:
-    """Send requests with an unknown session id."""
+    """An unknown session: requests that name an unknown session."""
     rule = "accord.client-unknown-session"
     turn = await fixture.start_turn(*fixture.available_actions("allow"))
     client = turn.client
@@ -131,10 +123,9 @@ async def unknown_session(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case(
-    "files that are not advertised", "fs methods that the client does not offer", "file.unadvertised-method"
-)
+@case("file.unadvertised-method")
 async def unadvertised_files(fixture: ClientFixture) -> None:
+    """Files that are not advertised: fs methods that the client does not offer."""
     rule = "file.unadvertised-method"
     turn = await fixture.start_turn()
     client = turn.client
@@ -213,15 +204,12 @@ async def terminal_turn(fixture: ClientFixture) -> ClientTurn:
 
 
 @case(
-    "terminal lifecycle",
-    "a long command: wait, output, kill, release, and calls after the release",
     "framing.client-empty-results terminal.create-at-once terminal.output-members "
-    "terminal.calls-during-wait terminal.kill-keeps-id terminal.released-id-fails "
-    "terminal.unknown-id",
+    "terminal.calls-during-wait terminal.kill-keeps-id terminal.released-id-fails terminal.unknown-id",
     "terminal",
 )
 async def terminal_lifecycle(fixture: ClientFixture) -> None:
-    """Create, output during a wait, kill, release, and calls after the release."""
+    """Terminal lifecycle: a long command: wait, output, kill, release, and calls after the release."""
     rule = "terminal.kill-keeps-id"
     turn = await terminal_turn(fixture)
     client, notes = turn.client, fixture.notes
@@ -254,9 +242,9 @@ async def terminal_lifecycle(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("releasing a running command", "its process must end", "terminal.release-kills", "terminal")
+@case("terminal.release-kills", "terminal")
 async def release_running_command(fixture: ClientFixture) -> None:
-    """Release a running command; its process must end."""
+    """Releasing a running command: its process must end."""
     rule = "terminal.release-kills"
     turn = await terminal_turn(fixture)
     terminal = await open_terminal(fixture, turn.client, LONG_COMMAND)
@@ -291,14 +279,9 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-@case(
-    "canceling a wait",
-    "$/cancel_request for a pending wait",
-    "cancel-request.client-still-answered",
-    "terminal",
-)
+@case("cancel-request.client-still-answered", "terminal")
 async def cancel_wait(fixture: ClientFixture) -> None:
-    """Cancel a wait with `$/cancel_request`; it must still get one answer."""
+    """Canceling a wait: $/cancel_request for a pending wait."""
     rule = "cancel-request.client-still-answered"
     turn = await terminal_turn(fixture)
     client = turn.client
@@ -315,12 +298,9 @@ async def cancel_wait(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case(
-    "terminals that are not advertised",
-    "terminal/create for a client that has none",
-    "file.unadvertised-method",
-)
+@case("file.unadvertised-method")
 async def unadvertised_terminal(fixture: ClientFixture) -> None:
+    """Terminals that are not advertised: terminal/create for a client that has none."""
     rule = "file.unadvertised-method"
     turn = await fixture.start_turn()
     if turn.client.advertises("terminal"):
@@ -340,8 +320,9 @@ _PRINT_ENVIRONMENT: Final = (
 _PRINT_100_BYTES: Final = "import sys; sys.stdout.buffer.write(('é'*49+'ü').encode()); sys.stdout.flush()"
 
 
-@case("command environment", "arguments, a variable, a folder", "terminal.environment", "terminal")
+@case("terminal.environment", "terminal")
 async def command_environment(fixture: ClientFixture) -> None:
+    """Command environment: arguments, a variable, a folder."""
     rule = "terminal.environment"
     turn = await terminal_turn(fixture)
     client = turn.client
@@ -366,8 +347,9 @@ async def command_environment(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("exit status of a command", "an exit code, and a signal", "terminal.exit-status", "terminal")
+@case("terminal.exit-status", "terminal")
 async def command_exits(fixture: ClientFixture) -> None:
+    """Exit status of a command: an exit code, and a signal."""
     rule = "terminal.exit-status"
     turn = await terminal_turn(fixture)
     for code, member, expected in (
@@ -386,8 +368,9 @@ async def command_exits(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case("output limit", "more than the limit, in characters of two bytes", "terminal.output-limit", "terminal")
+@case("terminal.output-limit", "terminal")
 async def output_limit(fixture: ClientFixture) -> None:
+    """Output limit: more than the limit, in characters of two bytes."""
     rule = "terminal.output-limit"
     turn = await terminal_turn(fixture)
     terminal = await open_terminal(fixture, turn.client, _PRINT_100_BYTES, rule, outputByteLimit=15)
@@ -407,13 +390,9 @@ async def output_limit(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-@case(
-    "types in terminal/create",
-    "members of wrong types, and null members",
-    "terminal.create-invalid-params terminal.create-null-params",
-    "terminal",
-)
+@case("terminal.create-invalid-params terminal.create-null-params", "terminal")
 async def terminal_param_types(fixture: ClientFixture) -> None:
+    """Types in terminal/create: members of wrong types, and null members."""
     rule = "terminal.create-invalid-params"
     turn = await terminal_turn(fixture)
     client = turn.client
