@@ -67,32 +67,26 @@ def _parser() -> "Parser":
     parser = Parser(
         "accord agent", "Run the coding agent. It speaks ACP on stdin and stdout; editors start it."
     )
-    option = parser.add_argument
-    option("--model", metavar="M", help="provider:name, a provider alone, or rehearsal")
-    option("--mode", metavar="MODE", help=f"what the agent may do without asking: {', '.join(MODES)}")
+    option = parser.option
+    option("--model M", "provider:name, a provider alone, or rehearsal")
+    option("--mode MODE", f"what the agent may do without asking: {', '.join(MODES)}")
     option(
-        "--resume",
-        metavar="ID",
+        "--resume ID",
+        "continue this session, or the newest of the folder, when the client opens its first session",
         nargs="?",
         const=_NO_VALUE,
-        help="continue this session, or the newest of the folder, when the client opens its first session",
     )
-    option("--store", metavar="PATH", help="session store to use instead of the default file")
-    option("--log", metavar="FILE", help="record all protocol messages in this file")
-    option("--strict", action="store_true", help="reject nonstandard messages instead of repairing them")
+    option("--store PATH", "session store to use instead of the default file")
+    option("--log FILE", "record all protocol messages in this file")
+    option("--strict", "reject nonstandard messages instead of repairing them")
     option(
-        "--login",
-        metavar="PROVIDER",
+        "--login PROVIDER",
+        "store the key of a model provider and exit; without a terminal, read the key from stdin",
         nargs="?",
         const=_NO_VALUE,
-        help="store the key of a model provider and exit; without a terminal, read the key from stdin",
     )
     option(
-        "--logout",
-        metavar="PROVIDER",
-        nargs="?",
-        const=_NO_VALUE,
-        help="delete the key of a provider, or all keys, and exit",
+        "--logout PROVIDER", "delete the key of a provider, or all keys, and exit", nargs="?", const=_NO_VALUE
     )
     return parser
 

@@ -19,13 +19,13 @@ from accord.cli.command_parser import (
     Parser,
     add_trust_option,
     existing_folder,
+    find_subcommand,
     is_terminal,
     json_text,
     print_stderr,
     print_table,
     split_command,
     split_env,
-    subcommand_help,
 )
 from accord.errors import NeverStarted, UsageError
 from accord.frontend.agent_config import (
@@ -64,15 +64,10 @@ _ORIGIN_LABELS: Final[dict[str, str]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run one subcommand and return the exit code."""
-    name = arguments[0] if arguments else "--help"
-    if name in ("-h", "--help", "help"):
-        summaries = {name: summary for name, (summary, _) in _COMMANDS.items()}
-        print(subcommand_help("accord agents", summaries))
+    name = find_subcommand("accord agents", _COMMANDS, arguments)
+    if name is None:
         return 0 if arguments else 2
-    command = _COMMANDS.get(name)
-    if command is None:
-        raise UsageError(f"unknown subcommand {name!r}; use one of: {', '.join(_COMMANDS)}")
-    return command[1](arguments[1:])
+    return _COMMANDS[name][1](arguments[1:])
 
 
 def registry_rows(path: Path) -> list[tuple[str, ...]]:

@@ -2,28 +2,26 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from accord.cli.command_parser import (
     Parser,
+    SessionArguments,
     add_session_options,
     add_trust_option,
-    agent_folder,
     check_session_options,
     is_terminal,
-    read_env,
+    session_values,
     split_command,
 )
 from accord.errors import UsageError
-from accord.policy.rules import PERMISSION_DEFAULTS, PermissionDefault
+from accord.policy.rules import PERMISSION_DEFAULTS
 
 if TYPE_CHECKING:
     from accord.frontend.agent_config import ConfiguredAgent
     from accord.frontend.agent_config.project_trust import TrustCallback
     from accord.tui.chat_types import ChatStart
-    from accord.wire.remote.address import RemoteLauncher
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,27 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     return run_plain_chat(chat_start(chat_arguments))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatArguments:
-    """The arguments, checked as far as possible before the screen starts."""
-
-    agent: str | None
-    remote: "RemoteLauncher | None"
-    command: tuple[str, ...]
-    """The agent's command after `--`; empty if the agent is named or the default."""
-    env: Mapping[str, str] = field(repr=False)
-    """The variables of `--env`, with their values."""
-    cwd: str
-    add_dir: tuple[str, ...]
-    permissions: PermissionDefault | None
-    model: str | None
-    mode: str | None
-    session: str | None
-    newest: bool
-    trust: bool
-
-
-def read_arguments(words: Sequence[str]) -> ChatArguments:
+def read_arguments(words: Sequence[str]) -> SessionArguments:
     """Parse and check the arguments. Raises UsageError."""
     own_words, command = split_command(words)
     options = parser().parse_args(own_words)
@@ -72,51 +50,32 @@ def read_arguments(words: Sequence[str]) -> ChatArguments:
         value = getattr(options, name)
         if value is not None and not value.strip():
             raise UsageError(f"{name} has an empty value; omit it or pass a value")
-    remote = None
-    if options.url is not None:
-        from accord.cli.agent_choice import remote_launcher
-
-        remote = remote_launcher(options.url, options.token_file)
-    is_remote = remote is not None
-    return ChatArguments(
-        agent=options.agent,
-        remote=remote,
-        command=command,
-        env=read_env(options.env),
-        cwd=agent_folder("--cwd", options.cwd, remote=is_remote),
-        add_dir=tuple(agent_folder("--add-dir", path, remote=is_remote) for path in options.add_dir),
-        permissions=cast("PermissionDefault | None", options.permissions),
-        model=options.model,
-        mode=options.mode,
-        session=options.session,
-        newest=options.newest,
-        trust=options.trust,
-    )
+    return SessionArguments(**session_values(options, command))
 
 
 def parser() -> Parser:
     """Return the parser of the arguments before `--`."""
     parser = Parser("accord chat", "Chat with an agent on a full screen; without a terminal, line by line.")
     parser.usage = "accord chat [OPTIONS] [NAME | --url URL] [-- COMMAND ...]"
-    option = parser.add_argument
-    option(
+    option = parser.option
+    parser.add_argument(
         "agent",
         nargs="?",
         metavar="NAME",
         help="agent from `accord agents list` (default: the configured default, else accord)",
     )
-    option("--url", metavar="URL", help="address of a remote agent, for example of `accord serve`")
+    option("--url URL", "address of a remote agent, for example of `accord serve`")
     add_session_options(parser)
     option(
         "--permissions",
+        "what the agent may do: ask (default), reads (default without a terminal), all, none",
         choices=PERMISSION_DEFAULTS,
-        help="what the agent may do: ask (default), reads (default without a terminal), all, none",
     )
     add_trust_option(parser)
     return parser
 
 
-def run_screen_chat(arguments: ChatArguments) -> int:
+def run_screen_chat(arguments: SessionArguments) -> int:
     """Run the terminal client. Raises UsageError for unusable settings."""
     from accord.tui.actions import ACTIONS
     from accord.tui.background_color import BackgroundColor, detect_background
@@ -138,7 +97,7 @@ def run_screen_chat(arguments: ChatArguments) -> int:
     return app.run(mouse=settings.mouse) or 0
 
 
-def chat_start(arguments: ChatArguments) -> "ChatStart":
+def chat_start(arguments: SessionArguments) -> "ChatStart":
     """Return what the chat starts with. The agent is looked up later, after the first screen is drawn."""
     from accord.tui.chat_types import ChatStart
 
@@ -172,7 +131,7 @@ def chat_start(arguments: ChatArguments) -> "ChatStart":
     )
 
 
-def _agent_name(arguments: ChatArguments) -> str:
+def _agent_name(arguments: SessionArguments) -> str:
     if arguments.remote is not None:
         return str(arguments.remote)
     return arguments.agent or (arguments.command[0].rpartition("/")[2] if arguments.command else "accord")

@@ -88,7 +88,7 @@ def _rules(words: list[str]) -> int:
     parser.add_argument(
         "kind", nargs="?", choices=("agent", "client"), default="agent", help="whose rules (default: agent)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.option("--json", "print JSON")
     options = parser.parse_args(words)
 
     from accord.check.check_run import AGENTS, CLIENTS

@@ -11,9 +11,14 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn, TextIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from accord.errors import UsageError
+
+if TYPE_CHECKING:
+    from accord.policy.rules import PermissionDefault
+    from accord.wire.remote.address import RemoteLauncher
 
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -23,6 +28,22 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def option(self, spec: str, help: str, *, repeat: bool = False, **more: Any) -> None:
+        """Add an option. `spec` has its names and the name of its value; without a value it is a flag.
+
+        `repeat`: it may be given several times. `more` are the arguments of `add_argument`.
+        """
+        *names, last = spec.split()
+        if not last.startswith("-"):
+            more["metavar"] = last
+        else:
+            names.append(last)
+            if "choices" not in more:
+                more["action"] = "store_true"
+        if repeat:
+            more = {"action": "append", "default": [], **more}
+        self.add_argument(*names, help=help, **more)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; run `{self.prog} --help` for the options")
@@ -47,26 +68,58 @@ def split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
 def add_session_options(parser: Parser) -> None:
     """Add the options that `accord run` and `accord chat` share: session, folders, model and mode."""
-    option = parser.add_argument
+    option = parser.option
     add_env_option(parser)
-    option("--token-file", metavar="F", help="file with the token for --url (default: ACCORD_TOKEN)")
-    option(
-        "--continue",
-        dest="newest",
-        action="store_true",
-        help="continue the newest session of this folder and agent",
-    )
-    option("--session", metavar="ID", help="continue this session")
-    option("--cwd", metavar="DIR", default=".", help="folder to work in (default: the current one)")
-    option(
-        "--add-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="additional folder that the agent may use; repeatable",
-    )
-    option("--model", metavar="M", help="model to use, one that the agent lists")
-    option("--mode", metavar="M", help="mode to use, one that the agent lists")
+    option("--token-file F", "file with the token for --url (default: ACCORD_TOKEN)")
+    option("--continue", "continue the newest session of this folder and agent", dest="newest")
+    option("--session ID", "continue this session")
+    option("--cwd DIR", "folder to work in (default: the current one)", default=".")
+    option("--add-dir DIR", "additional folder that the agent may use; repeatable", repeat=True)
+    option("--model M", "model to use, one that the agent lists")
+    option("--mode M", "mode to use, one that the agent lists")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionArguments:
+    """The checked arguments that `accord run` and `accord chat` share."""
+
+    agent: str | None
+    command: tuple[str, ...]
+    """The agent's command after `--`; empty if the agent is named or the default."""
+    remote: "RemoteLauncher | None"
+    """`--url`."""
+    env: Mapping[str, str] = field(repr=False)
+    """The variables of `--env`, with their values."""
+    cwd: str
+    add_dir: tuple[str, ...]
+    permissions: "PermissionDefault | None"
+    model: str | None
+    mode: str | None
+    session: str | None
+    newest: bool
+    """`--continue`."""
+    trust: bool
+
+
+def session_values(options: argparse.Namespace, command: tuple[str, ...]) -> dict[str, Any]:
+    """Return the members of `SessionArguments`. Raises UsageError, also for contradicting options."""
+    remote = None
+    if options.url is not None:
+        from accord.cli.agent_choice import remote_launcher
+
+        remote = remote_launcher(options.url, options.token_file)
+    is_remote = remote is not None
+    return {
+        "command": command,
+        "remote": remote,
+        "env": read_env(options.env),
+        "cwd": agent_folder("--cwd", options.cwd, remote=is_remote),
+        "add_dir": tuple(agent_folder("--add-dir", path, remote=is_remote) for path in options.add_dir),
+        **{
+            name: getattr(options, name)
+            for name in ("agent", "permissions", "model", "mode", "session", "newest", "trust")
+        },
+    }
 
 
 def check_session_options(options: argparse.Namespace) -> None:
@@ -81,19 +134,15 @@ def check_session_options(options: argparse.Namespace) -> None:
 
 def add_trust_option(parser: Parser) -> None:
     """Add `--trust`: use the project's `acp.json` without asking."""
-    parser.add_argument(
-        "--trust", action="store_true", help="trust the project's acp.json, for this run only"
-    )
+    parser.option("--trust", "trust the project's acp.json, for this run only")
 
 
 def add_env_option(parser: Parser) -> None:
     """Add `--env`: variables for the agent's process."""
-    parser.add_argument(
-        "--env",
-        metavar="NAME[=VALUE]",
-        action="append",
-        default=[],
-        help="environment variable for the agent; NAME alone passes your own value on; repeatable",
+    parser.option(
+        "--env NAME[=VALUE]",
+        "environment variable for the agent; NAME alone passes your own value on; repeatable",
+        repeat=True,
     )
 
 
@@ -139,11 +188,25 @@ def agent_folder(option: str, text: str, *, remote: bool = False) -> str:
     return path
 
 
-def subcommand_help(program: str, summaries: Mapping[str, str]) -> str:
-    """Return the help text of a command with subcommands."""
-    width = max(map(len, summaries))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in summaries.items()]
-    return "\n".join([f"usage: {program} COMMAND   ({program} COMMAND --help shows the options)", "", *lines])
+def find_subcommand(
+    program: str, commands: Mapping[str, Sequence[Any]], arguments: Sequence[str]
+) -> str | None:
+    """Return the name of the subcommand; print the help and return None if there is none.
+
+    The first member of each command is its summary. Raises UsageError for an unknown name.
+    """
+    name = arguments[0] if arguments else "--help"
+    if name in commands:
+        return name
+    if name not in ("-h", "--help", "help"):
+        group = program.split()[2:]
+        shown = f"`{' '.join([*group, name])}`" if group else repr(name)
+        raise UsageError(f"unknown subcommand {shown}; use one of: {', '.join(commands)}")
+    width = max(map(len, commands))
+    print(f"usage: {program} COMMAND   ({program} COMMAND --help shows the options)\n")
+    for command, (summary, *_) in commands.items():
+        print(f"  {command:<{width}}  {summary}")
+    return None
 
 
 def quoted_command(words: Sequence[str]) -> str:

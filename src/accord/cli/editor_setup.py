@@ -150,13 +150,11 @@ def setup(arguments: Sequence[str]) -> int:
     """Print the settings, or merge them into the editor's file with `--write`."""
     parser = Parser("accord agents setup", "Configure an editor to run `accord agent`.")
     parser.add_argument("editor", help=", ".join(EDITORS))
-    parser.add_argument(
-        "--write", action="store_true", help="merge the entry into the editor's settings; keeps a backup"
-    )
-    parser.add_argument("--remove", action="store_true", help="remove the entry from the editor's settings")
-    parser.add_argument("--file", metavar="PATH", help="settings file, if it is not in its usual place")
-    parser.add_argument("--name", metavar="NAME", help="name of the agent in the editor")
-    parser.add_argument("--plugin", metavar="PLUGIN", help=f"Neovim plugin: {', '.join(PLUGINS)}")
+    parser.option("--write", "merge the entry into the editor's settings; keeps a backup")
+    parser.option("--remove", "remove the entry from the editor's settings")
+    parser.option("--file PATH", "settings file, if it is not in its usual place")
+    parser.option("--name NAME", "name of the agent in the editor")
+    parser.option("--plugin PLUGIN", f"Neovim plugin: {', '.join(PLUGINS)}")
     options = parser.parse_args(arguments)
     editor = options.editor.casefold()
     if editor not in EDITORS:

@@ -7,26 +7,22 @@ import asyncio
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from accord.cli.command_parser import (
     Parser,
+    SessionArguments,
     add_session_options,
     add_trust_option,
-    agent_folder,
     check_session_options,
     is_terminal,
-    read_env,
+    session_values,
     split_command,
 )
 from accord.errors import AccordError, UsageError
-from accord.policy.rules import PERMISSION_DEFAULTS, PermissionDefault
-
-if TYPE_CHECKING:
-    from accord.wire.remote.address import RemoteLauncher
-
+from accord.policy.rules import PERMISSION_DEFAULTS
 
 _MAX_PROMPT_BYTES: Final = 16 * 1024 * 1024
 _STDIN: Final = "-"
@@ -51,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunArguments:
+class RunArguments(SessionArguments):
     """The checked arguments."""
 
     words: tuple[str, ...]
@@ -59,27 +55,11 @@ class RunArguments:
     file: str | None
     attach: tuple[str, ...]
     """Absolute paths of existing files."""
-    agent: str | None
-    command: tuple[str, ...]
-    """The agent's command after `--`; empty if the agent is named or the default."""
-    remote: "RemoteLauncher | None"
-    """`--url`."""
-    env: Mapping[str, str] = field(repr=False)
-    """The variables of `--env`, with their values."""
-    cwd: str
-    add_dir: tuple[str, ...]
-    permissions: PermissionDefault | None
     format: str
-    model: str | None
-    mode: str | None
     settings: tuple[tuple[str, str], ...]
-    session: str | None
-    newest: bool
-    """`--continue`."""
     timeout: float | None
     deadline: float | None
     retry: bool
-    trust: bool
     strict: bool
 
 
@@ -90,8 +70,7 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
     if command and options.agent is not None:
         raise UsageError(f"-a {options.agent} and -- {command[0]} both name an agent; use one of them")
     check_session_options(options)
-    remote = options.url is not None
-    if remote and (command or options.agent is not None):
+    if options.url is not None and (command or options.agent is not None):
         other = f"-- {command[0]}" if command else f"-a {options.agent}"
         raise UsageError(f"--url and {other} both name an agent; use one of them")
     for name in ("agent", "file", "model", "mode", "session"):
@@ -102,24 +81,13 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
         words=tuple(options.prompt),
         file=options.file,
         attach=tuple(_existing_file("--attach", path) for path in options.attach),
-        agent=options.agent,
-        command=command,
-        remote=_remote_launcher(options.url, options.token_file),
-        env=read_env(options.env),
-        cwd=agent_folder("--cwd", options.cwd, remote=remote),
-        add_dir=tuple(agent_folder("--add-dir", path, remote=remote) for path in options.add_dir),
-        permissions=cast("PermissionDefault | None", options.permissions),
         format=options.format,
-        model=options.model,
-        mode=options.mode,
         settings=tuple(map(_parse_setting, options.set)),
-        session=options.session,
-        newest=options.newest,
         timeout=_parse_seconds("--timeout", options.timeout),
         deadline=_parse_seconds("--deadline", options.deadline),
         retry=options.retry,
-        trust=options.trust,
         strict=options.strict,
+        **session_values(options, command),
     )
 
 
@@ -136,59 +104,38 @@ def parser() -> Parser:
         "2 wrong usage or configuration; 3 the agent could not be started, died or broke the protocol; "
         "4 timeout; 5 a permission was needed and not given; 6 sign in first; 130 interrupted."
     )
-    option = parser.add_argument
-    option(
+    option = parser.option
+    parser.add_argument(
         "prompt",
         nargs="*",
         metavar="PROMPT",
         help="the prompt; - means stdin, which is also read if there is no prompt",
     )
-    option("--file", metavar="F", help="append a file to the prompt; - means stdin")
+    option("--file F", "append a file to the prompt; - means stdin")
+    option("--attach F", "attach an image or another file; repeatable", repeat=True)
     option(
-        "--attach",
-        metavar="F",
-        action="append",
-        default=[],
-        help="attach an image or another file; repeatable",
+        "-a --agent NAME", "agent from `accord agents list` (default: the configured default, else accord)"
     )
-    option(
-        "-a",
-        "--agent",
-        metavar="NAME",
-        help="agent from `accord agents list` (default: the configured default, else accord)",
-    )
-    option("--url", metavar="URL", help="address of a remote agent: ws://, wss://, http:// or https://")
+    option("--url URL", "address of a remote agent: ws://, wss://, http:// or https://")
     add_session_options(parser)
     option(
         "--permissions",
+        "what the agent may do: ask (default on a terminal), reads (default without one), all, none",
         choices=PERMISSION_DEFAULTS,
-        help="what the agent may do: ask (default on a terminal), reads (default without one), all, none",
     )
     option(
         "--format",
+        "text (default), json (one event per line) or quiet (only the answer)",
         choices=FORMATS,
         default="text",
-        help="text (default), json (one event per line) or quiet (only the answer)",
     )
-    option(
-        "--set", metavar="K=V", action="append", default=[], help="set another option that the agent lists"
-    )
-    option("--timeout", metavar="S", help="give up after S seconds without a message (default: 600)")
-    option("--deadline", metavar="S", help="stop the turn S seconds after the prompt (default: no limit)")
-    option(
-        "--retry", action="store_true", help="send the prompt again if the agent dies before it did anything"
-    )
+    option("--set K=V", "set another option that the agent lists", repeat=True)
+    option("--timeout S", "give up after S seconds without a message (default: 600)")
+    option("--deadline S", "stop the turn S seconds after the prompt (default: no limit)")
+    option("--retry", "send the prompt again if the agent dies before it did anything")
     add_trust_option(parser)
-    option("--strict", action="store_true", help="reject nonstandard messages instead of repairing them")
+    option("--strict", "reject nonstandard messages instead of repairing them")
     return parser
-
-
-def _remote_launcher(url: str | None, token_file: str | None) -> "RemoteLauncher | None":
-    if url is None:
-        return None
-    from accord.cli.agent_choice import remote_launcher
-
-    return remote_launcher(url, token_file)
 
 
 def _existing_file(option: str, text: str) -> str:

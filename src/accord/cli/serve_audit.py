@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from accord.cli.command_parser import Parser, print_stderr, subcommand_help
+from accord.cli.command_parser import Parser, find_subcommand, print_stderr
 from accord.cli.exit_codes import FAILED
 from accord.errors import UsageError
 from accord.gateway.access.audit_log import AuditBroken, VerifiedAudit, audit_file, verify_audit_log
@@ -18,21 +18,15 @@ _VERIFY: Final = "check the hashes of the audit log and name the first broken li
 
 def main(arguments: Sequence[str]) -> int:
     """Run one subcommand of `accord serve audit` and return the exit code."""
-    name = arguments[0] if arguments else "--help"
-    if name in ("-h", "--help", "help"):
-        print(subcommand_help("accord serve audit", {"verify": _VERIFY}))
+    if find_subcommand("accord serve audit", {"verify": (_VERIFY,)}, arguments) is None:
         return 0 if arguments else 2
-    if name != "verify":
-        raise UsageError(f"unknown subcommand `audit {name}`; use one of: verify")
     return _verify(arguments[1:])
 
 
 def _verify(arguments: Sequence[str]) -> int:
     parser = Parser("accord serve audit verify", _VERIFY)
-    parser.add_argument(
-        "--expect", metavar="HASH", help="hash that an earlier check printed; must be in the log"
-    )
-    parser.add_argument("--file", metavar="F", help="log to check (default: the audit log of the gateway)")
+    parser.option("--expect HASH", "hash that an earlier check printed; must be in the log")
+    parser.option("--file F", "log to check (default: the audit log of the gateway)")
     options = parser.parse_args(arguments)
     if options.expect is not None and not re.fullmatch("[0-9a-f]{64}", options.expect):
         raise UsageError(f"--expect {options.expect!r} is not a hash; it has 64 hexadecimal digits")

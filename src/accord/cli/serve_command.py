@@ -219,35 +219,26 @@ def parser() -> Parser:
         "Put defaults in serve.json in the config folder; command-line options override them. "
         "docs/gateway.md describes all settings."
     )
-    option = parser.add_argument
-    option(
+    option = parser.option
+    parser.add_argument(
         "agent", nargs="*", metavar="AGENT", help="agents from `accord agents list`; the first is the default"
     )
-    option("--cwd", metavar="DIR", default=".", help="folder whose project's acp.json to use")
+    option("--cwd DIR", "folder whose project's acp.json to use", default=".")
     add_trust_option(parser)
-    option("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
-    option("--port", metavar="P", help=f"port to listen on (default: {PORT} or the next free one)")
-    option(
-        "--host-name", metavar="N", action="append", help="additional host name of this server; repeatable"
-    )
-    option("--allow-origin", metavar="O", action="append", help="additional origin whose pages may connect")
-    option(
-        "--proxy", metavar="ADDRESS", action="append", help="reverse proxy whose X-Forwarded headers to trust"
-    )
-    option("--tls-cert", metavar="F", help="use TLS with this certificate, a PEM file")
-    option("--tls-key", metavar="F", help="key of the certificate, a PEM file")
-    option("--insecure", action="store_true", help="allow a public address without TLS")
-    option("--folder", metavar="DIR", action="append", help="allow sessions only in this folder; repeatable")
-    option("--idle", metavar="MINUTES", help="stop an agent after this time without work (default: 15)")
-    option("--stop-wait", metavar="SECONDS", help="how long a stop waits for running turns (default: 30)")
-    option("--limit", metavar="NAME=N", action="append", help="change a limit; docs/gateway.md lists them")
-    option("--log", metavar="FILE", help="write the log to this file instead of stderr")
-    option(
-        "--log-format",
-        choices=LOG_FORMATS,
-        default="text",
-        help="text (default) or json, one object per line",
-    )
-    option("--log-level", choices=LOG_LEVELS, default="info", help="lowest level to log (default: info)")
-    option("--no-qr", action="store_true", help="print the link without a QR code")
+    option("--host H", "address to listen on (default: 127.0.0.1)")
+    option("--port P", f"port to listen on (default: {PORT} or the next free one)")
+    option("--host-name N", "additional host name of this server; repeatable", repeat=True, default=None)
+    option("--allow-origin O", "additional origin whose pages may connect", repeat=True, default=None)
+    option("--proxy ADDRESS", "reverse proxy whose X-Forwarded headers to trust", repeat=True, default=None)
+    option("--tls-cert F", "use TLS with this certificate, a PEM file")
+    option("--tls-key F", "key of the certificate, a PEM file")
+    option("--insecure", "allow a public address without TLS")
+    option("--folder DIR", "allow sessions only in this folder; repeatable", repeat=True, default=None)
+    option("--idle MINUTES", "stop an agent after this time without work (default: 15)")
+    option("--stop-wait SECONDS", "how long a stop waits for running turns (default: 30)")
+    option("--limit NAME=N", "change a limit; docs/gateway.md lists them", repeat=True, default=None)
+    option("--log FILE", "write the log to this file instead of stderr")
+    option("--log-format", "text (default) or json, one object per line", choices=LOG_FORMATS, default="text")
+    option("--log-level", "lowest level to log (default: info)", choices=LOG_LEVELS, default="info")
+    option("--no-qr", "print the link without a QR code")
     return parser

@@ -17,10 +17,10 @@ from typing import Final
 from accord.cli.command_parser import (
     Parser,
     agent_folder,
+    find_subcommand,
     is_terminal,
     print_stderr,
     print_table,
-    subcommand_help,
 )
 from accord.cli.serve_command import PORT, parse_duration
 from accord.errors import UsageError
@@ -37,15 +37,10 @@ _MAX_NAME_LENGTH: Final = 64
 
 def main(arguments: Sequence[str]) -> int:
     """Run one subcommand of `accord serve token` and return the exit code."""
-    name = arguments[0] if arguments else "--help"
-    if name in ("-h", "--help", "help"):
-        summaries = {name: summary for name, (summary, _) in _COMMANDS.items()}
-        print(subcommand_help("accord serve token", summaries))
+    name = find_subcommand("accord serve token", _COMMANDS, arguments)
+    if name is None:
         return 0 if arguments else 2
-    command = _COMMANDS.get(name)
-    if command is None:
-        raise UsageError(f"unknown subcommand `token {name}`; use one of: {', '.join(_COMMANDS)}")
-    return command[1](arguments[1:])
+    return _COMMANDS[name][1](arguments[1:])
 
 
 def print_link(url: str, token: str, *, qr: bool) -> None:
@@ -85,16 +80,16 @@ def may_print_token() -> bool:
 
 def _new(arguments: Sequence[str]) -> int:
     parser = Parser("accord serve token new", _COMMANDS["new"][0])
-    option = parser.add_argument
-    option("--name", metavar="N", default="", help="name of the token in lists and the audit log")
-    option("--agent", metavar="A", action="append", help="allow only this agent; repeatable")
-    option("--folder", metavar="D", action="append", help="allow only this folder; repeatable")
-    option("--read-only", action="store_true", help="allow only to watch sessions")
-    option("--allow-mcp", action="store_true", help="allow MCP servers of the client, which run as your user")
-    option("--expires", metavar="TIME", help="lifetime of the token, such as 12h, 30d or 8w")
-    option("--url", metavar="URL", help="base of the link (default: the running gateway)")
-    option("--no-qr", action="store_true", help="print the link without a QR code")
-    option("--plain", action="store_true", help="print only the token, for scripts")
+    option = parser.option
+    option("--name N", "name of the token in lists and the audit log", default="")
+    option("--agent A", "allow only this agent; repeatable", repeat=True, default=None)
+    option("--folder D", "allow only this folder; repeatable", repeat=True, default=None)
+    option("--read-only", "allow only to watch sessions")
+    option("--allow-mcp", "allow MCP servers of the client, which run as your user")
+    option("--expires TIME", "lifetime of the token, such as 12h, 30d or 8w")
+    option("--url URL", "base of the link (default: the running gateway)")
+    option("--no-qr", "print the link without a QR code")
+    option("--plain", "print only the token, for scripts")
     options = parser.parse_args(arguments)
     name = options.name.strip()
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable():
@@ -129,7 +124,7 @@ def _new(arguments: Sequence[str]) -> int:
 
 def _list(arguments: Sequence[str]) -> int:
     parser = Parser("accord serve token list", _COMMANDS["list"][0])
-    parser.add_argument("--json", action="store_true", help="print a JSON array with one object per token")
+    parser.option("--json", "print a JSON array with one object per token")
     options = parser.parse_args(arguments)
     store = TokenStore()
     tokens = store.all()
@@ -193,7 +188,6 @@ def record_token(token: Token, event: str) -> None:
 
 
 def describe_rights(token: Token) -> str:
-    """Describe the rights of a token."""
     agents = "all agents" if token.agents is None else "agents " + ", ".join(map(visible, token.agents))
     folders = "all folders" if token.folders is None else ", ".join(map(visible, token.folders))
     mcp = ", with MCP servers of the client" if token.allow_mcp else ""

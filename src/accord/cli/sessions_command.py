@@ -20,13 +20,13 @@ from accord.cli.command_parser import (
     add_trust_option,
     agent_folder,
     existing_folder,
+    find_subcommand,
     is_terminal,
     json_text,
     print_stderr,
     print_table,
     read_env,
     split_command,
-    subcommand_help,
 )
 from accord.errors import AccordError, StoreError, UsageError
 from accord.frontend.agent_config import leave_out, load, once
@@ -69,16 +69,11 @@ _print_note = partial(print_stderr, command="sessions")
 
 def main(arguments: Sequence[str]) -> int:
     """Run one subcommand and return the exit code."""
-    name = arguments[0] if arguments else "--help"
-    if name in ("-h", "--help", "help"):
-        summaries = {name: summary for name, (summary, *_) in _COMMANDS.items()}
-        print(subcommand_help("accord sessions", summaries))
+    name = find_subcommand("accord sessions", _COMMANDS, arguments)
+    if name is None:
         return 0 if arguments else 2
-    command = _COMMANDS.get(name)
-    if command is None:
-        raise UsageError(f"unknown subcommand {name!r}; use one of: {', '.join(_COMMANDS)}")
-    options = _read_options(name, command[1], arguments[1:])
-    return asyncio.run(command[2](options))
+    _, add_options, run = _COMMANDS[name]
+    return asyncio.run(run(_read_options(name, add_options, arguments[1:])))
 
 
 async def _list(options: Namespace) -> int:
@@ -178,15 +173,15 @@ def _add_ids(parser: Parser) -> None:
 
 
 def _add_list_options(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="list the sessions of every folder")
+    parser.option("--all", "list the sessions of every folder")
 
 
 def _add_export_options(parser: Parser) -> None:
     _add_id(parser)
-    parser.add_argument(
-        "--format", choices=("md", "json"), default="md", help="md for people (default) or json for programs"
+    parser.option(
+        "--format", "md for people (default) or json for programs", choices=("md", "json"), default="md"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default: stdout)")
+    parser.option("-o --output FILE", "file to write (default: stdout)")
 
 
 _COMMANDS: Final[dict[str, tuple[str, _AddOptions, _Run]]] = {
@@ -201,16 +196,10 @@ _COMMANDS: Final[dict[str, tuple[str, _AddOptions, _Run]]] = {
 def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> Namespace:
     parser = Parser(f"accord sessions {name}", _COMMANDS[name][0])
     add_options(parser)
-    parser.add_argument(
-        "-a", "--agent", metavar="NAME", help="agent from `accord agents list` (default: the default agent)"
-    )
-    parser.add_argument(
-        "--cwd", metavar="DIR", default=".", help="folder of the sessions (default: the current one)"
-    )
-    parser.add_argument(
-        "--recorded", action="store_true", help="use only the local recordings; start no agent"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.option("-a --agent NAME", "agent from `accord agents list` (default: the default agent)")
+    parser.option("--cwd DIR", "folder of the sessions (default: the current one)", default=".")
+    parser.option("--recorded", "use only the local recordings; start no agent")
+    parser.option("--json", "print JSON")
     add_env_option(parser)
     add_trust_option(parser)
     own_words, command = split_command(words)

@@ -67,9 +67,9 @@ def _record(words: list[str]) -> int:
     parser.usage = (
         "accord trace record [-o FILE] [--redact | --no-redact] [--env NAME[=VALUE]] -- COMMAND ..."
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="append to this file; only you can read it")
-    parser.add_argument("--redact", action="store_true", help="remove secrets from the recording (default)")
-    parser.add_argument("--no-redact", action="store_true", help="record everything, including secrets")
+    parser.option("-o --output FILE", "append to this file; only you can read it")
+    parser.option("--redact", "remove secrets from the recording (default)")
+    parser.option("--no-redact", "record everything, including secrets")
     add_env_option(parser)
     own_words, command = split_command(words)
     options, extra_words = parser.parse_known_args(own_words)

@@ -63,16 +63,11 @@ def show(words: list[str]) -> int:
         "Show a recording as a timeline: → from the client, ← from the agent, ! breaks a rule.",
     )
     _add_filters(parser)
-    parser.add_argument("--full", action="store_true", help="print every message in full below its line")
-    parser.add_argument("--follow", "-f", action="store_true", help="wait for new messages and show them")
-    parser.add_argument(
-        "--width",
-        type=int,
-        metavar="N",
-        help="cut lines to N characters (0: no limit; default: the terminal)",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page instead (-: stdout)")
+    parser.option("--full", "print every message in full below its line")
+    parser.option("--follow -f", "wait for new messages and show them")
+    parser.option("--width N", "cut lines to N characters (0: no limit; default: the terminal)", type=int)
+    parser.option("--json", "print one JSON object per line")
+    parser.option("--html FILE", "write a self-contained HTML page instead (-: stdout)")
     options = parser.parse_args(words)
     if options.html is not None and (options.json or options.follow):
         raise UsageError("--html excludes --json and --follow; use one of them")
@@ -96,7 +91,7 @@ def stats(words: list[str]) -> int:
 
     parser = Parser("accord trace stats", "Count a recording's messages, responses and turns.")
     _add_filters(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--json", "print one JSON object")
     options = parser.parse_args(words)
     timeline = Timeline(_step_filter(options), run=options.run)
     totals = TraceStats()
@@ -141,34 +136,23 @@ def replay(words: list[str]) -> int:
 
 def _add_filters(parser: Parser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help=_FILE_HELP)
-    parser.add_argument("--run", type=int, metavar="N", help="show only the Nth run of the file")
-    parser.add_argument(
-        "--method",
-        action="append",
-        default=[],
-        metavar="M",
-        help="show only this method; * and ? are wildcards; repeatable",
+    parser.option("--run N", "show only the Nth run of the file", type=int)
+    parser.option("--method M", "show only this method; * and ? are wildcards; repeatable", repeat=True)
+    parser.option(
+        "--session ID",
+        "show only this session: its id, or the beginning or end of it; repeatable",
+        repeat=True,
     )
-    parser.add_argument(
-        "--session",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="show only this session: its id, or the beginning or end of it; repeatable",
-    )
-    parser.add_argument(
+    parser.option(
         "--from",
+        "show only messages of this sender; repeatable",
+        repeat=True,
         dest="sender",
-        action="append",
-        default=[],
         choices=("client", "agent", "stderr"),
-        help="show only messages of this sender; repeatable",
     )
-    parser.add_argument(
-        "--since", metavar="T", help="show only later messages: seconds of the run, 14:03:27, or a date"
-    )
-    parser.add_argument("--until", metavar="T", help="show only earlier messages")
-    parser.add_argument("--faults", action="store_true", help="show only messages that break a protocol rule")
+    parser.option("--since T", "show only later messages: seconds of the run, 14:03:27, or a date")
+    parser.option("--until T", "show only earlier messages")
+    parser.option("--faults", "show only messages that break a protocol rule")
 
 
 def _step_filter(options: object) -> StepFilter:
@@ -282,40 +266,31 @@ def _replay_parser() -> Parser:
         "                           [--as-client [--cwd DIR] [--env NAME[=VALUE]] [--timeout S]\n"
         "                           -- COMMAND ...]"
     )
-    option = parser.add_argument
-    option("file", nargs="?", metavar="FILE", help=_FILE_HELP)
-    option("--run", type=int, metavar="N", help="replay the Nth run of the file (default: the last)")
+    option = parser.option
+    parser.add_argument("file", nargs="?", metavar="FILE", help=_FILE_HELP)
+    option("--run N", "replay the Nth run of the file (default: the last)", type=int)
+    option("--ignore NAME", "do not compare members of this name; repeatable", repeat=True)
+    option("--report FILE", "also write the differences to this file, as JSON")
     option(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="do not compare members of this name; repeatable",
-    )
-    option("--report", metavar="FILE", help="also write the differences to this file, as JSON")
-    option(
-        "--speed",
+        "--speed X",
+        "as an agent: 1 keeps the recorded pauses, 2 halves them (default: no pauses)",
         type=float,
         default=0.0,
-        metavar="X",
-        help="as an agent: 1 keeps the recorded pauses, 2 halves them (default: no pauses)",
     )
     option(
-        "--patience",
+        "--patience S",
+        "as an agent: seconds to wait for a recorded message of the client before continuing without it",
         type=float,
         default=PATIENCE,
-        metavar="S",
-        help="as an agent: seconds to wait for a recorded message of the client before continuing without it",
     )
-    option("--as-client", action="store_true", help="play the recorded client and start COMMAND as the agent")
-    option("--cwd", metavar="DIR", help="as a client: folder for the recorded sessions")
+    option("--as-client", "play the recorded client and start COMMAND as the agent")
+    option("--cwd DIR", "as a client: folder for the recorded sessions")
     add_env_option(parser)
     option(
-        "--timeout",
+        "--timeout S",
+        "as a client: give up after S seconds without a message (default: 60)",
         type=float,
         default=60.0,
-        metavar="S",
-        help="as a client: give up after S seconds without a message (default: 60)",
     )
     return parser
 

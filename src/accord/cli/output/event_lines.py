@@ -34,18 +34,9 @@ if TYPE_CHECKING:
 
 
 EVENT_TYPES: Final[tuple[type, ...]] = (
-    Notice,
-    CompactionUpdate,
-    SubagentUpdate,
-    SessionMessage,
-    ModeChanged,
-    ConfigOptionUpdate,
-    PermissionAnswered,
-    AgentEnded,
-    AgentRestarted,
-    SessionReattached,
-    SessionLost,
-)
+    Notice, CompactionUpdate, SubagentUpdate, SessionMessage, ModeChanged, ConfigOptionUpdate,
+    PermissionAnswered, AgentEnded, AgentRestarted, SessionReattached, SessionLost,
+)  # fmt: skip
 """The events that `EventLines.lines_for` turns into lines."""
 
 _SEVERITIES: Final[dict[str, Attributes]] = {"error": RED, "warning": YELLOW}
