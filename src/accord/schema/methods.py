@@ -4,6 +4,8 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import UNSET, Struct
@@ -70,12 +72,22 @@ def _is_announced(roots: dict[str, Any], path: str) -> bool:
     return value is True or isinstance(value, Struct)
 
 
-def _agent(name: str, params: Any, result: Any, *gates: str, stable: bool = True) -> Method:
-    return Method(name, "agent", "request", params, result, gates, stable)
+def _request(
+    side: Side,
+    name: str,
+    module: ModuleType,
+    type_name: str,
+    *gates: str,
+    stable: bool = True,
+) -> Method:
+    """A request whose types are `module.<type_name>Request` and `module.<type_name>Response`."""
+    params, result = (getattr(module, f"{type_name}{part}") for part in ("Request", "Response"))
+    return Method(name, side, "request", params, result, gates, stable)
 
 
-def _client(name: str, params: Any, result: Any, *gates: str, stable: bool = True) -> Method:
-    return Method(name, "client", "request", params, result, gates, stable)
+_agent = partial(_request, "agent")
+_client = partial(_request, "client")
+_proxy = partial(_request, "proxy")
 
 
 def _notification(
@@ -98,104 +110,33 @@ _MCP_OVER_ACP = "agentCapabilities.mcpCapabilities.acp"
 
 METHODS: Final[tuple[Method, ...]] = (
     # The agent serves.
-    _agent("initialize", initialize.InitializeRequest, initialize.InitializeResponse),
-    _agent("authenticate", auth.AuthenticateRequest, auth.AuthenticateResponse, "authMethods"),
-    _agent("logout", auth.LogoutRequest, auth.LogoutResponse, f"{_AUTH}.logout"),
-    _agent("session/new", session_requests.NewSessionRequest, session_requests.NewSessionResponse),
-    _agent(
-        "session/load",
-        session_requests.LoadSessionRequest,
-        session_requests.LoadSessionResponse,
-        "agentCapabilities.loadSession",
-    ),
-    _agent(
-        "session/resume",
-        session_requests.ResumeSessionRequest,
-        session_requests.ResumeSessionResponse,
-        f"{_SESSION}.resume",
-    ),
-    _agent(
-        "session/close",
-        session_requests.CloseSessionRequest,
-        session_requests.CloseSessionResponse,
-        f"{_SESSION}.close",
-    ),
-    _agent(
-        "session/list",
-        session_requests.ListSessionsRequest,
-        session_requests.ListSessionsResponse,
-        f"{_SESSION}.list",
-    ),
-    _agent(
-        "session/delete",
-        session_requests.DeleteSessionRequest,
-        session_requests.DeleteSessionResponse,
-        f"{_SESSION}.delete",
-    ),
-    _agent("session/prompt", content.PromptRequest, content.PromptResponse),
+    _agent("initialize", initialize, "Initialize"),
+    _agent("authenticate", auth, "Authenticate", "authMethods"),
+    _agent("logout", auth, "Logout", f"{_AUTH}.logout"),
+    _agent("session/new", session_requests, "NewSession"),
+    _agent("session/load", session_requests, "LoadSession", "agentCapabilities.loadSession"),
+    _agent("session/resume", session_requests, "ResumeSession", f"{_SESSION}.resume"),
+    _agent("session/close", session_requests, "CloseSession", f"{_SESSION}.close"),
+    _agent("session/list", session_requests, "ListSessions", f"{_SESSION}.list"),
+    _agent("session/delete", session_requests, "DeleteSession", f"{_SESSION}.delete"),
+    _agent("session/prompt", content, "Prompt"),
     _notification("session/cancel", "agent", content.CancelNotification),
-    _agent(
-        "session/set_mode",
-        session_requests.SetSessionModeRequest,
-        session_requests.SetSessionModeResponse,
-        "modes",
-    ),
-    _agent(
-        "session/set_config_option",
-        session_requests.SetSessionConfigOptionRequest,
-        session_requests.SetSessionConfigOptionResponse,
-        "configOptions",
-    ),
+    _agent("session/set_mode", session_requests, "SetSessionMode", "modes"),
+    _agent("session/set_config_option", session_requests, "SetSessionConfigOption", "configOptions"),
     # The client serves.
     _notification("session/update", "client", updates.SessionNotification),
-    _client(
-        "session/request_permission",
-        client_requests.RequestPermissionRequest,
-        client_requests.RequestPermissionResponse,
-    ),
-    _client(
-        "fs/read_text_file",
-        client_requests.ReadTextFileRequest,
-        client_requests.ReadTextFileResponse,
-        f"{_FILES}.readTextFile",
-    ),
-    _client(
-        "fs/write_text_file",
-        client_requests.WriteTextFileRequest,
-        client_requests.WriteTextFileResponse,
-        f"{_FILES}.writeTextFile",
-    ),
-    _client(
-        "terminal/create",
-        client_requests.CreateTerminalRequest,
-        client_requests.CreateTerminalResponse,
-        _TERMINAL,
-    ),
-    _client(
-        "terminal/output",
-        client_requests.TerminalOutputRequest,
-        client_requests.TerminalOutputResponse,
-        _TERMINAL,
-    ),
-    _client(
-        "terminal/wait_for_exit",
-        client_requests.WaitForTerminalExitRequest,
-        client_requests.WaitForTerminalExitResponse,
-        _TERMINAL,
-    ),
-    _client(
-        "terminal/kill", client_requests.KillTerminalRequest, client_requests.KillTerminalResponse, _TERMINAL
-    ),
-    _client(
-        "terminal/release",
-        client_requests.ReleaseTerminalRequest,
-        client_requests.ReleaseTerminalResponse,
-        _TERMINAL,
-    ),
+    _client("session/request_permission", client_requests, "RequestPermission"),
+    _client("fs/read_text_file", client_requests, "ReadTextFile", f"{_FILES}.readTextFile"),
+    _client("fs/write_text_file", client_requests, "WriteTextFile", f"{_FILES}.writeTextFile"),
+    _client("terminal/create", client_requests, "CreateTerminal", _TERMINAL),
+    _client("terminal/output", client_requests, "TerminalOutput", _TERMINAL),
+    _client("terminal/wait_for_exit", client_requests, "WaitForTerminalExit", _TERMINAL),
+    _client("terminal/kill", client_requests, "KillTerminal", _TERMINAL),
+    _client("terminal/release", client_requests, "ReleaseTerminal", _TERMINAL),
     _client(
         "elicitation/create",
-        client_requests.CreateElicitationRequest,
-        client_requests.CreateElicitationResponse,
+        client_requests,
+        "CreateElicitation",
         f"{_ELICITATION}.form",
         f"{_ELICITATION}.url",
     ),
@@ -208,73 +149,23 @@ METHODS: Final[tuple[Method, ...]] = (
     # Both serve.
     _notification("$/cancel_request", "both", base.CancelRequestNotification),
     # Unstable from here on.
-    _agent(
-        "session/fork",
-        session_requests.ForkSessionRequest,
-        session_requests.ForkSessionResponse,
-        f"{_SESSION}.fork",
-        stable=False,
-    ),
-    _agent(
-        "session/archive",
-        session_requests.ArchiveSessionRequest,
-        session_requests.ArchiveSessionResponse,
-        f"{_SESSION}.archive",
-        stable=False,
-    ),
-    _agent(
-        "session/unarchive",
-        session_requests.UnarchiveSessionRequest,
-        session_requests.UnarchiveSessionResponse,
-        f"{_SESSION}.archive",
-        stable=False,
-    ),
-    _agent(
-        "session/status",
-        session_requests.SessionStatusRequest,
-        session_requests.SessionStatusResponse,
-        f"{_SESSION}.status",
-        stable=False,
-    ),
-    _agent(
-        "session/set_title",
-        session_requests.SetSessionTitleRequest,
-        session_requests.SetSessionTitleResponse,
-        f"{_SESSION}.title",
-        stable=False,
-    ),
-    _agent("auth/status", auth.AuthStatusRequest, auth.AuthStatusResponse, f"{_AUTH}.status", stable=False),
-    _agent("providers/list", auth.ListProvidersRequest, auth.ListProvidersResponse, _PROVIDERS, stable=False),
-    _agent("providers/set", auth.SetProviderRequest, auth.SetProviderResponse, _PROVIDERS, stable=False),
-    _agent(
-        "providers/disable",
-        auth.DisableProviderRequest,
-        auth.DisableProviderResponse,
-        _PROVIDERS,
-        stable=False,
-    ),
+    _agent("session/fork", session_requests, "ForkSession", f"{_SESSION}.fork", stable=False),
+    _agent("session/archive", session_requests, "ArchiveSession", f"{_SESSION}.archive", stable=False),
+    _agent("session/unarchive", session_requests, "UnarchiveSession", f"{_SESSION}.archive", stable=False),
+    _agent("session/status", session_requests, "SessionStatus", f"{_SESSION}.status", stable=False),
+    _agent("session/set_title", session_requests, "SetSessionTitle", f"{_SESSION}.title", stable=False),
+    _agent("auth/status", auth, "AuthStatus", f"{_AUTH}.status", stable=False),
+    _agent("providers/list", auth, "ListProviders", _PROVIDERS, stable=False),
+    _agent("providers/set", auth, "SetProvider", _PROVIDERS, stable=False),
+    _agent("providers/disable", auth, "DisableProvider", _PROVIDERS, stable=False),
     _notification("mcp/message", "agent", mcp.MessageMcpNotification, _MCP_OVER_ACP, stable=False),
-    _client("mcp/message", mcp.MessageMcpRequest, mcp.MessageMcpResponse, _MCP_OVER_ACP, stable=False),
+    _client("mcp/message", mcp, "MessageMcp", _MCP_OVER_ACP, stable=False),
     _notification(
         "auth/status_update", "client", auth.AuthStatusUpdateNotification, f"{_AUTH}.status", stable=False
     ),
     # Between conductor and proxies.
-    Method(
-        "proxy/initialize",
-        "proxy",
-        "request",
-        initialize.InitializeProxyRequest,
-        initialize.InitializeProxyResponse,
-        stable=False,
-    ),
-    Method(
-        "proxy/successor",
-        "proxy",
-        "request",
-        initialize.ProxySuccessorRequest,
-        initialize.ProxySuccessorResponse,
-        stable=False,
-    ),
+    _proxy("proxy/initialize", initialize, "InitializeProxy", stable=False),
+    _proxy("proxy/successor", initialize, "ProxySuccessor", stable=False),
     _notification("proxy/successor", "proxy", initialize.ProxySuccessorNotification, stable=False),
 )
 
