@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accord.tui.parts.diff_part import DiffPart, DiffRow, compare
 from accord.tui.parts.markdown_part import MarkdownDrawing
-from accord.tui.parts.message_parts import StreamingMessage, segments_of
+from accord.tui.parts.message_parts import MarkdownSplitter, Segment, StreamingMessage
 from accord.tui.parts.note_part import NotePart
 from accord.tui.parts.part import DrawnPart, strip_of
 from accord.tui.parts.tool_parts import OutputPart, parse_ansi
@@ -16,6 +16,15 @@ from accord.tui.theme import Palette
 from accord.tui.transcript.transcript_layout import MAX_CACHED_LINES, HeightIndex, Item, ItemList, Layout
 
 PALETTE = Palette.from_theme({}, dark=True)
+
+
+def segments_of(text: str) -> list[Segment]:
+    """Split a complete text."""
+    splitter = MarkdownSplitter()
+    splitter.feed(text)
+    last = splitter.open_segment()
+    return [*splitter.take_finished(), *([] if last is None else [last])]
+
 
 TEXT = """# A heading
 A paragraph that

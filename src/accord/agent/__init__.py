@@ -9,16 +9,6 @@ from accord.agent.tool_call_scope import PermissionAnswer, ToolCallScope
 from accord.agent.turn import Turn
 
 __all__ = [
-    "Agent",
-    "AgentConnection",
-    "AgentFeatures",
-    "AgentOptions",
-    "AgentSession",
-    "Client",
-    "ClientRequest",
-    "PermissionAnswer",
-    "SessionClient",
-    "ToolCallScope",
-    "Turn",
-    "unknown_session",
-]
+    "Agent", "AgentConnection", "AgentFeatures", "AgentOptions", "AgentSession", "Client", "ClientRequest",
+    "PermissionAnswer", "SessionClient", "ToolCallScope", "Turn", "unknown_session",
+]  # fmt: skip

@@ -62,16 +62,10 @@ RequestHandler: TypeAlias = "Callable[[Any, ClientRequest], Result[Any]]"
 NotificationHandler: TypeAlias = "Callable[[Any, AgentConnection], Result[None]]"
 NotificationFunction = TypeVar("NotificationFunction", bound=NotificationHandler)
 
-BUILT_IN: Final[frozenset[str]] = frozenset(
-    (
-        "initialize",
-        "session/new",
-        "session/prompt",
-        "session/close",
-        "session/set_mode",
-        "session/set_config_option",
-    )
-)
+BUILT_IN: Final[frozenset[str]] = frozenset((
+    "initialize", "session/new", "session/prompt", "session/close", "session/set_mode",
+    "session/set_config_option",
+))  # fmt: skip
 """Requests that every agent serves, with or without a handler."""
 
 

@@ -23,21 +23,10 @@ if TYPE_CHECKING:
 
 RouteFunction: TypeAlias = Callable[..., Any]
 
-WRAPPED: Final[frozenset[str]] = frozenset(
-    (
-        "initialize",
-        "session/new",
-        "session/load",
-        "session/resume",
-        "session/fork",
-        "session/prompt",
-        "session/close",
-        "session/list",
-        "session/delete",
-        "session/archive",
-        "auth/status",
-    )
-)
+WRAPPED: Final[frozenset[str]] = frozenset((
+    "initialize", "session/new", "session/load", "session/resume", "session/fork", "session/prompt",
+    "session/close", "session/list", "session/delete", "session/archive", "auth/status",
+))  # fmt: skip
 """Methods whose built-in behavior still runs around an override."""
 
 

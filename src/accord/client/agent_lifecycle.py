@@ -129,7 +129,6 @@ class AgentLifecycle(ABC, Generic[C]):
         self.state: AgentState = "stopped"
         self.start_error: AccordError | None = None
         """Why the latest start failed."""
-        self.start_count: int = 0
         self.clock: Clock = clock
         self.tasks: OwnedTasks = OwnedTasks(clock, grace, ignore_failure)
         """Tasks that end with this agent at the latest."""
@@ -182,7 +181,6 @@ class AgentLifecycle(ABC, Generic[C]):
     async def start(self) -> C:
         """Start the agent. Canceling the current task cancels the start."""
         self.state, self.start_error = "starting", None
-        self.start_count += 1
         try:
             connection = self._connection = await self._connect()
         except BaseException as error:

@@ -187,16 +187,9 @@ class SilenceTimer:
     """Calls `expired` once after `limit` seconds without activity. Create it on the event loop."""
 
     __slots__ = (
-        "_activity",
-        "_clock",
-        "_expired",
-        "_last_activity",
-        "_step",
-        "_steps_left",
-        "_suspended",
-        "_timer",
+        "_activity", "_clock", "_expired", "_last_activity", "_step", "_steps_left", "_suspended", "_timer",
         "has_expired",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,

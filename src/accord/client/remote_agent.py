@@ -5,8 +5,7 @@ program; the `RemoteAgent` and its sessions stay.
 """
 
 import os
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -54,7 +53,7 @@ from accord.wire.remote.address import RemoteLauncher, Tls, is_address, read_add
 from accord.wire.transport import Transport
 
 if TYPE_CHECKING:
-    from accord.client.agent_connection import InitializedConnection
+    pass
 
 
 def connect(
@@ -125,9 +124,7 @@ class PendingAgent:
     async def __aenter__(self) -> "RemoteAgent":
         return await self._connect()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._handle.aclose()
 
 
@@ -137,7 +134,7 @@ class RemoteAgent:
     def __init__(self, handle: AgentHandle) -> None:
         handle.agent = self
         self._handle = handle
-        self.providers: Providers = Providers(handle)
+        self.providers: Providers = Providers(self._call)
         """Unstable. The model providers of the agent."""
 
     @property
@@ -437,29 +434,21 @@ class Providers:
     The agent forgets them when it ends.
     """
 
-    def __init__(self, handle: AgentHandle) -> None:
-        self._handle = handle
+    def __init__(self, call: Callable[[str, Any], Awaitable[Any]]) -> None:
+        self._call = call
 
     async def list(self) -> list[ProviderInfo]:
         """All providers, including the disabled ones."""
-        connection = await self._require("providers/list")
-        response: ListProvidersResponse = await connection.call("providers/list", ListProvidersRequest())
+        response: ListProvidersResponse = await self._call("providers/list", ListProvidersRequest())
         return response.providers
 
     async def set(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str] | None = None
     ) -> None:
         """Set how the agent reaches a provider; `headers` replaces all earlier headers."""
-        connection = await self._require("providers/set")
         params = SetProviderRequest(provider_id, api_type, base_url, dict(headers) if headers else UNSET)
-        await connection.call("providers/set", params)
+        await self._call("providers/set", params)
 
     async def disable(self, provider_id: str) -> None:
         """Disable a provider."""
-        connection = await self._require("providers/disable")
-        await connection.call("providers/disable", DisableProviderRequest(provider_id))
-
-    async def _require(self, method: str) -> "InitializedConnection":
-        connection = await self._handle.ready()
-        agent_connection.require_method(method, connection.capabilities)
-        return connection
+        await self._call("providers/disable", DisableProviderRequest(provider_id))

@@ -7,7 +7,7 @@ within a bound, until a response names it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
@@ -116,23 +116,29 @@ async def fork_session(handle: "AgentHandle", source: str, setup: SessionSetup) 
 
 async def load_session(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> SessionCore:
     """Call `session/load`: the agent replays the history into the session's state."""
-    connection = await _checked_connection(handle, "session/load", setup)
-    session, was_open = _find_or_add(handle, session_id, setup)
-    try:
-        await _load(session, connection, setup)
-    except BaseException:
-        if not was_open:
-            handle.sessions.remove(session)
-        raise
-    return session
+    return await _reopen_session(handle, "session/load", _load, session_id, setup)
 
 
 async def resume_session(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> SessionCore:
     """Call `session/resume`: the session continues without a replay."""
-    connection = await _checked_connection(handle, "session/resume", setup)
-    session, was_open = _find_or_add(handle, session_id, setup)
+    return await _reopen_session(handle, "session/resume", _resume, session_id, setup)
+
+
+async def _reopen_session(
+    handle: "AgentHandle",
+    method: str,
+    reopen: Callable[[SessionCore, InitializedConnection, SessionSetup], Awaitable[None]],
+    session_id: str,
+    setup: SessionSetup,
+) -> SessionCore:
+    connection = await _checked_connection(handle, method, setup)
+    session = handle.sessions.find(session_id)
+    was_open = session is not None
+    if session is None:
+        session = SessionCore(handle, session_id, setup)
+        handle.sessions.add(session)
     try:
-        await _resume(session, connection, setup)
+        await reopen(session, connection, setup)
     except BaseException:
         if not was_open:
             handle.sessions.remove(session)
@@ -175,16 +181,6 @@ async def _checked_connection(
     setup.check(connection.capabilities)
     agent_connection.require_valid("session/new", setup.new_request())
     return connection
-
-
-def _find_or_add(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> tuple[SessionCore, bool]:
-    """The session with this id, and whether it was open before."""
-    session = handle.sessions.find(session_id)
-    if session is not None:
-        return session, True
-    session = SessionCore(handle, session_id, setup)
-    handle.sessions.add(session)
-    return session, False
 
 
 def _register_new(

@@ -274,7 +274,6 @@ class ModelHistory:
             self._log.record(HISTORY_RECORD, MessagesAdded(messages))
 
     def replace(self, messages: Sequence[Message], reason: ReplaceReason) -> None:
-        """Replace all messages."""
         self.messages = list(messages)
         if self._log is not None:
             self._log.record(HISTORY_RECORD, HistoryReplaced(tuple(messages), reason))

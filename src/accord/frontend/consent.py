@@ -362,7 +362,6 @@ class Consent:
         return False
 
     def grants_of(self, session: ClientSession) -> Grants:
-        """The grants of a session."""
         return self._grants.setdefault(session.id, Grants())
 
     async def _ask(self, action: ActionRequest, decision: Decision, question: AccessQuestion) -> bool:

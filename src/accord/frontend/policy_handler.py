@@ -38,21 +38,10 @@ _URL_KEYS: Final = ("url", "uri")
 _STRICT_RULES: Final = ("deny rule", "ask rule")
 _READING_KINDS: Final = frozenset(("read", "search", "think", "fetch"))
 _MAX_PATHS: Final = 200
-_EDITOR_COMMANDS: Final = frozenset(
-    (
-        "view",
-        "read",
-        "write",
-        "create",
-        "edit",
-        "str_replace",
-        "insert",
-        "append",
-        "undo_edit",
-        "undo",
-        "delete",
-    )
-)
+_EDITOR_COMMANDS: Final = frozenset((
+    "view", "read", "write", "create", "edit", "str_replace", "insert", "append", "undo_edit", "undo",
+    "delete",
+))  # fmt: skip
 """Values of `command` that are operations of an editor tool, not shell commands, if a path is given too."""
 _NEW_TEXT_KEYS: Final = ("content", "file_text", "fileText", "text", "contents")
 _EDIT_KEYS: Final = (
@@ -142,22 +131,10 @@ def quoted_command(request: PermissionRequest) -> str | None:
 _ALLOW_WORDS: Final = frozenset(
     ("accept", "allow", "approve", "continue", "grant", "ok", "permit", "proceed", "run", "yes")
 )
-_REJECT_WORDS: Final = frozenset(
-    (
-        "abort",
-        "cancel",
-        "decline",
-        "deny",
-        "disallow",
-        "don't",
-        "never",
-        "no",
-        "not",
-        "refuse",
-        "reject",
-        "skip",
-    )
-)
+_REJECT_WORDS: Final = frozenset((
+    "abort", "cancel", "decline", "deny", "disallow", "don't", "never", "no", "not", "refuse", "reject",
+    "skip",
+))  # fmt: skip
 _ALWAYS_WORDS: Final = frozenset(("all", "always", "never", "session"))
 
 
@@ -233,7 +210,6 @@ def is_shell(program: str, directories: SessionDirectories) -> bool:
 
 
 def is_system_shell(path: str) -> bool:
-    """Whether this is the path of a shell of the system."""
     directory, _, program = path.rpartition("/")
     return program in SHELLS and directory in _SHELL_DIRECTORIES
 

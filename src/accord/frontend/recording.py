@@ -74,7 +74,6 @@ class RecordedSessions:
             return None
 
     def events(self, recorded: RecordedSession) -> Iterator[Event]:
-        """The recorded events of a session."""
         return self.store.events(recorded.summary.session_id)
 
     def delete(self, recorded: RecordedSession) -> bool:

@@ -83,7 +83,6 @@ class SessionListEntry:
 
     @staticmethod
     def from_recording(recorded: RecordedSession) -> "SessionListEntry":
-        """From a recording."""
         summary = recorded.summary
         return SessionListEntry(
             agent=recorded.agent,

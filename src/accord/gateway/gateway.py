@@ -123,7 +123,6 @@ class Gateway:
         self.overview.notify_changed(session)
 
     def detach(self, client: GatewayClient, session: LiveSession) -> None:
-        """Detach a client from a session."""
         client.sessions.pop(session.id, None)
         session.clients = tuple(other for other in session.clients if other is not client)
         self.pending_requests.remove_client(client, session)

@@ -273,7 +273,6 @@ class LiveSessions:
         return self._by_key.get((agent, session_id))
 
     def of(self, agent: HostedAgent) -> list[LiveSession]:
-        """List the sessions of one agent."""
         return [session for session in self._by_key.values() if session.agent is agent]
 
     def add(

@@ -34,36 +34,11 @@ if TYPE_CHECKING:
     from accord.policy.user_answer import UserAnswer, options_for, read_answer, remember
 
 __all__ = [
-    "MODES",
-    "MODE_DESCRIPTIONS",
-    "ActionRequest",
-    "AuditFailed",
-    "BadRules",
-    "Category",
-    "Decision",
-    "DecisionLog",
-    "Effect",
-    "Grant",
-    "GrantScope",
-    "Grants",
-    "Mode",
-    "PermissionDefault",
-    "Policy",
-    "ResolvedPath",
-    "Rule",
-    "Rules",
-    "SessionDirectories",
-    "TrustStore",
-    "UserAnswer",
-    "category_of",
-    "host_of",
-    "is_secret",
-    "options_for",
-    "read_answer",
-    "read_permissions",
-    "redacted",
-    "remember",
-]
+    "MODES", "MODE_DESCRIPTIONS", "ActionRequest", "AuditFailed", "BadRules", "Category", "Decision",
+    "DecisionLog", "Effect", "Grant", "GrantScope", "Grants", "Mode", "PermissionDefault", "Policy",
+    "ResolvedPath", "Rule", "Rules", "SessionDirectories", "TrustStore", "UserAnswer", "category_of",
+    "host_of", "is_secret", "options_for", "read_answer", "read_permissions", "redacted", "remember",
+]  # fmt: skip
 
 __getattr__: LazyGetattr = lazy_names(
     __name__,

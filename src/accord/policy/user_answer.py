@@ -32,7 +32,6 @@ class UserAnswer:
 
     @property
     def allowed(self) -> bool:
-        """Whether the user allowed it."""
         return self.kind in ("allow_once", "allow_always")
 
     @property

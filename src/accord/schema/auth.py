@@ -24,28 +24,12 @@ from accord.schema.base import (
 
 # The message types of this module, which `accord.schema` exports.
 __all__ = [
-    "AuthAccount",
-    "AuthMethod",
-    "AuthMethodAgent",
-    "AuthMethodTerminal",
-    "AuthState",
-    "AuthStatusRequest",
-    "AuthStatusResponse",
-    "AuthStatusUpdateNotification",
-    "AuthenticateRequest",
-    "AuthenticateResponse",
-    "DisableProviderRequest",
-    "DisableProviderResponse",
-    "ListProvidersRequest",
-    "ListProvidersResponse",
-    "LlmProtocol",
-    "LogoutRequest",
-    "LogoutResponse",
-    "ProviderCurrentConfig",
-    "ProviderInfo",
-    "SetProviderRequest",
-    "SetProviderResponse",
-]
+    "AuthAccount", "AuthMethod", "AuthMethodAgent", "AuthMethodTerminal", "AuthState", "AuthStatusRequest",
+    "AuthStatusResponse", "AuthStatusUpdateNotification", "AuthenticateRequest", "AuthenticateResponse",
+    "DisableProviderRequest", "DisableProviderResponse", "ListProvidersRequest", "ListProvidersResponse",
+    "LlmProtocol", "LogoutRequest", "LogoutResponse", "ProviderCurrentConfig", "ProviderInfo",
+    "SetProviderRequest", "SetProviderResponse",
+]  # fmt: skip
 
 
 # Sign-in and sign-out.

@@ -9,35 +9,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 # The names that `accord.schema` exports.
 __all__ = [
-    "UNSET",
-    "AuthMethodId",
-    "CancelRequestNotification",
-    "CompactionId",
-    "ElicitationId",
-    "Error",
-    "ErrorCode",
-    "ExtNotification",
-    "ExtRequest",
-    "ExtResponse",
-    "McpRequestId",
-    "McpServerAcpId",
-    "MessageId",
-    "Object",
-    "PermissionOptionId",
-    "PlanId",
-    "ProviderId",
-    "Record",
-    "RequestId",
-    "SessionConfigGroupId",
-    "SessionConfigId",
-    "SessionConfigValueId",
-    "SessionId",
-    "SessionModeId",
-    "TerminalId",
-    "ToolCallId",
-    "Unknown",
-    "UnsetType",
-]
+    "UNSET", "AuthMethodId", "CancelRequestNotification", "CompactionId", "ElicitationId", "Error",
+    "ErrorCode", "ExtNotification", "ExtRequest", "ExtResponse", "McpRequestId", "McpServerAcpId",
+    "MessageId", "Object", "PermissionOptionId", "PlanId", "ProviderId", "Record", "RequestId",
+    "SessionConfigGroupId", "SessionConfigId", "SessionConfigValueId", "SessionId", "SessionModeId",
+    "TerminalId", "ToolCallId", "Unknown", "UnsetType",
+]  # fmt: skip
 
 
 class Unknown:

@@ -27,33 +27,12 @@ from accord.schema.base import (
 
 # The message types of this module, which `accord.schema` exports.
 __all__ = [
-    "Annotations",
-    "AudioContent",
-    "BlobResourceContents",
-    "CancelNotification",
-    "Content",
-    "ContentBlock",
-    "Diff",
-    "EmbeddedResource",
-    "EmbeddedResourceResource",
-    "ImageContent",
-    "PromptRequest",
-    "PromptResponse",
-    "ResourceLink",
-    "Role",
-    "StopReason",
-    "Terminal",
-    "TextContent",
-    "TextResourceContents",
-    "ToolCall",
-    "ToolCallChange",
-    "ToolCallContent",
-    "ToolCallLocation",
-    "ToolCallStatus",
-    "ToolCallUpdate",
-    "ToolKind",
+    "Annotations", "AudioContent", "BlobResourceContents", "CancelNotification", "Content", "ContentBlock",
+    "Diff", "EmbeddedResource", "EmbeddedResourceResource", "ImageContent", "PromptRequest", "PromptResponse",
+    "ResourceLink", "Role", "StopReason", "Terminal", "TextContent", "TextResourceContents", "ToolCall",
+    "ToolCallChange", "ToolCallContent", "ToolCallLocation", "ToolCallStatus", "ToolCallUpdate", "ToolKind",
     "Usage",
-]
+]  # fmt: skip
 
 
 # Content blocks: the parts of prompts, messages, thoughts and tool output.

@@ -23,19 +23,9 @@ from accord.schema.client_requests import EnvVariable
 
 # The message types of this module, which `accord.schema` exports.
 __all__ = [
-    "HttpHeader",
-    "McpError",
-    "McpFailure",
-    "McpResult",
-    "McpServer",
-    "McpServerAcp",
-    "McpServerHttp",
-    "McpServerSse",
-    "McpServerStdio",
-    "MessageMcpNotification",
-    "MessageMcpRequest",
-    "MessageMcpResponse",
-]
+    "HttpHeader", "McpError", "McpFailure", "McpResult", "McpServer", "McpServerAcp", "McpServerHttp",
+    "McpServerSse", "McpServerStdio", "MessageMcpNotification", "MessageMcpRequest", "MessageMcpResponse",
+]  # fmt: skip
 
 
 class HttpHeader(Object):

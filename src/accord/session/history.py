@@ -47,17 +47,9 @@ class History:
     """The timeline, and its entries by id. The entries are live: they keep changing."""
 
     __slots__ = (
-        "_by_id",
-        "_echo",
-        "_open_message",
-        "_turn_start",
-        "compactions",
-        "plans",
-        "session_messages",
-        "subagents",
-        "timeline",
-        "tool_calls",
-    )
+        "_by_id", "_echo", "_open_message", "_turn_start", "compactions", "plans", "session_messages",
+        "subagents", "timeline", "tool_calls",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.timeline: list[Entry] = []

@@ -122,13 +122,9 @@ class SessionMessageState(GrowingContent):
     """One message between two sessions, as this session sees it. Unstable."""
 
     __slots__ = (
-        "message_id",
-        "meta",
-        "recipient_message_id",
-        "recipient_session_id",
-        "sender_message_id",
+        "message_id", "meta", "recipient_message_id", "recipient_session_id", "sender_message_id",
         "sender_session_id",
-    )
+    )  # fmt: skip
 
     def __init__(self, message_id: str) -> None:
         super().__init__()

@@ -63,23 +63,10 @@ class SessionState:
     """The current state of one session. Read it freely; only `apply` changes it."""
 
     __slots__ = (
-        "additional_directories",
-        "commands",
-        "cwd",
-        "error",
-        "history",
-        "history_before_replay",
-        "notices",
-        "permissions",
-        "session_id",
-        "settings",
-        "stop_reason",
-        "title",
-        "turn",
-        "turn_usage",
-        "updated_at",
+        "additional_directories", "commands", "cwd", "error", "history", "history_before_replay", "notices",
+        "permissions", "session_id", "settings", "stop_reason", "title", "turn", "turn_usage", "updated_at",
         "usage",
-    )
+    )  # fmt: skip
 
     def __init__(
         self, session_id: str = "", cwd: str = "", additional_directories: Iterable[str] = ()

@@ -32,26 +32,10 @@ if TYPE_CHECKING:
     from accord.store.sqlite_store import SqliteStore
 
 __all__ = [
-    "EVENT",
-    "INTERRUPTED",
-    "SESSION",
-    "CommitTransport",
-    "ForkParent",
-    "Journal",
-    "Lease",
-    "LogRecord",
-    "MemoryStore",
-    "ResumedSession",
-    "SessionPage",
-    "SessionSummary",
-    "SharedMemory",
-    "Store",
-    "iso_time",
-    "open_store",
-    "repair",
-    "store_path",
-    "unfinished",
-]
+    "EVENT", "INTERRUPTED", "SESSION", "CommitTransport", "ForkParent", "Journal", "Lease", "LogRecord",
+    "MemoryStore", "ResumedSession", "SessionPage", "SessionSummary", "SharedMemory", "Store", "iso_time",
+    "open_store", "repair", "store_path", "unfinished",
+]  # fmt: skip
 
 SUFFIX: Final[str] = ".db"
 

@@ -8,7 +8,6 @@ until a commit succeeds.
 import asyncio
 from collections.abc import Callable
 from logging import getLogger
-from types import TracebackType
 from typing import Any
 
 from msgspec import Struct
@@ -150,7 +149,5 @@ class Journal:
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

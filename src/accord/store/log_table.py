@@ -177,7 +177,6 @@ class LogSegment(NamedTuple):
 
 
 def branch_of_session(connection: Connection, session_id: str) -> LogBranch | None:
-    """The log of a session."""
     row = connection.execute(
         "SELECT log, base, base_last FROM logs WHERE session = ?", (session_id,)
     ).fetchone()

@@ -127,7 +127,6 @@ def as_event(item: Event | SessionUpdate) -> Event | None:
 
 
 def event_payload(event: Event) -> bytes:
-    """The payload of an event."""
     stored_form = _STORED_FORMS.get(type(event))
     return encode(event if stored_form is None else stored_form(event))
 
@@ -178,7 +177,6 @@ def events_in(page: list[RecordGroup], first: int, last: int) -> list[Event]:
 
 
 def payloads_in(groups: list[RecordGroup]) -> list[Raw]:
-    """The payloads of groups."""
     payloads: list[Raw] = []
     with suppress(MsgspecError, UnicodeDecodeError):
         payloads = decoder(_PAYLOADS).decode(_joined_array(groups))

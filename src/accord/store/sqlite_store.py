@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
-from types import TracebackType
 from uuid import uuid4
 
 from accord.errors import SessionInUse
@@ -99,7 +98,6 @@ class Leases:
         connection.execute("DELETE FROM leases WHERE session = ? AND owner = ?", (session_id, self._token))
 
     def delete_lease(self, connection: Connection, session_id: str) -> None:
-        """Delete the lease on a deleted session."""
         connection.execute("DELETE FROM leases WHERE session = ?", (session_id,))
 
     def close(self) -> None:
@@ -339,9 +337,7 @@ class SqliteStore:
     def __enter__(self) -> "SqliteStore":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- internals -------------------------------------------------------------------------------------------

@@ -27,19 +27,9 @@ from accord.testing.model_script import (
 )
 
 __all__ = [
-    "DroppedConnection",
-    "ModelAnswer",
-    "ModelFault",
-    "ModelServer",
-    "ModelToolCall",
-    "RawBytes",
-    "RecordedRequest",
-    "Refusal",
-    "Reply",
-    "ScriptedUsage",
-    "StreamPause",
-    "Thought",
-]
+    "DroppedConnection", "ModelAnswer", "ModelFault", "ModelServer", "ModelToolCall", "RawBytes",
+    "RecordedRequest", "Refusal", "Reply", "ScriptedUsage", "StreamPause", "Thought",
+]  # fmt: skip
 
 
 _MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024

@@ -12,14 +12,8 @@ if TYPE_CHECKING:
     from accord.trace.trace_format import TraceEntry, TraceStart
 
 __all__ = [
-    "FrameRing",
-    "FrameSink",
-    "RingEntry",
-    "TappedTransport",
-    "TraceEntry",
-    "TraceStart",
-    "record_to_file",
-]
+    "FrameRing", "FrameSink", "RingEntry", "TappedTransport", "TraceEntry", "TraceStart", "record_to_file",
+]  # fmt: skip
 
 __getattr__: "Callable[[str], object]" = lazy_names(
     __name__,

@@ -267,11 +267,6 @@ class RecordedScript(Struct):
     exit: TraceEntry | None = None
     missing_parts: int = 0
 
-    @property
-    def redactions(self) -> int:
-        """How many messages of the recording are redacted."""
-        return sum(step.entry.redacted for step in self.steps)
-
 
 def read_script(entries: Iterable[TraceEntry]) -> RecordedScript:
     """Return the script of one run."""

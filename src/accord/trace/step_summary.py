@@ -25,7 +25,6 @@ def escape_lines(text: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:

@@ -110,7 +110,6 @@ def make_start(
 
 
 def frame_entry(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bool = True) -> TraceEntry:
-    """Return the entry of a frame."""
     if not isinstance(frame, bytes):
         # Keep only complete strings of the beginning: a secret that is cut off cannot be recognized.
         head = frame.head[: frame.head.rfind(b'"') + 1] if b'"' in frame.head else b""

@@ -207,7 +207,6 @@ def step_lines(step: TraceStep, style: TimelineStyle) -> list[str]:
 
 
 def fault_line(fault: TraceFault, style: TimelineStyle, where: str = "") -> str:
-    """Return the line of a fault."""
     line = f"{where:>10}  {'! ' if style.ascii_only else '!'}  {escape_controls(str(fault))}"
     return style.paint(_limit_width(_to_ascii(line) if style.ascii_only else line, style), "fault")
 

@@ -81,7 +81,6 @@ class WireLine(NamedTuple):
 
     @property
     def is_request(self) -> bool:
-        """Whether it is a request."""
         return bool(self.method) and "id" in (self.message or {})
 
     @property

@@ -50,7 +50,6 @@ def save_copy(text: str) -> str:
 
 
 def code_blocks(item: "Item") -> list[CodeBlock]:
-    """Return the code blocks of an item."""
     from accord.tui.parts.message_parts import CodePart
 
     found: list[CodeBlock] = []

@@ -82,7 +82,6 @@ class SessionAttention:
             self._notify(view.status.agent or "Accord", f"{notice} ({subject})", settings)
 
     def mark(self, view: "SessionView") -> TabMark:
-        """Return the mark of a tab."""
         last = self._states.get(id(view), _LastState())
         phase = "" if view.chat_session is None else view.chat_session.phase
         if view.dialog is not None:
@@ -276,7 +275,6 @@ class SessionTabs(Vertical):
         return view
 
     def show(self, view: SessionView) -> None:
-        """Show a session."""
         if view is not self.view:
             self.view.suspend_dialog()
             self.view = view

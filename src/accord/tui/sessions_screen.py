@@ -78,7 +78,6 @@ class SessionCatalog:
             self._add(SessionListEntry.from_recording(recording))
 
     async def add_running_agents(self) -> None:
-        """Add the sessions of the running agents."""
         for view in self._views:
             stored = self._stored_of(view)
             if stored is not None and stored.name not in self.queried_agents:

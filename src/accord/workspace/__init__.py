@@ -17,18 +17,9 @@ if TYPE_CHECKING:
     from accord.workspace.workspace import LocalWorkspace, Workspace
 
 __all__ = [
-    "EditorBuffers",
-    "ExitStatus",
-    "LocalWorkspace",
-    "OutsideRoots",
-    "PtySize",
-    "Roots",
-    "TerminalCommand",
-    "TerminalOutput",
-    "Terminals",
-    "TextFiles",
-    "Workspace",
-]
+    "EditorBuffers", "ExitStatus", "LocalWorkspace", "OutsideRoots", "PtySize", "Roots", "TerminalCommand",
+    "TerminalOutput", "Terminals", "TextFiles", "Workspace",
+]  # fmt: skip
 
 __getattr__: LazyGetattr = lazy_names(
     __name__,

@@ -12,20 +12,10 @@ from typing import Final
 MAX_FILES: Final = 50_000
 """The maximum number of files that a search lists."""
 
-_SKIPPED_FOLDERS: Final = frozenset(
-    (
-        ".git",
-        ".hg",
-        ".svn",
-        "node_modules",
-        "__pycache__",
-        ".venv",
-        "venv",
-        ".tox",
-        ".mypy_cache",
-        ".ruff_cache",
-    )
-)
+_SKIPPED_FOLDERS: Final = frozenset((
+    ".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache",
+    ".ruff_cache",
+))  # fmt: skip
 
 
 def files_of(folder: str, max_files: int = MAX_FILES) -> list[str]:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeAlias, TypeVar, cast
 
 from accord.errors import InvalidParams, RequestCancelled
@@ -154,9 +153,7 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

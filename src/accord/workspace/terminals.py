@@ -310,7 +310,6 @@ class Terminals:
         return terminal.output
 
     async def release_all(self) -> None:
-        """Release all terminals."""
         terminals = list(self._terminals.values())
         self._terminals.clear()
         await asyncio.gather(*(terminal.close() for terminal in terminals))

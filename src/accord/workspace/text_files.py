@@ -152,18 +152,10 @@ class PathSlot:
 _NO_STOP: Final = StopSignal()  # never set
 DEFAULT_MAX_BYTES: Final = 50 * 1024 * 1024
 # Errors that the caller can fix. All others are errors of this machine.
-_CALLER_ERRORS: Final = frozenset(
-    (
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.ELOOP,
-        errno.EINVAL,
-        errno.ENAMETOOLONG,
-    )
-)
+_CALLER_ERRORS: Final = frozenset((
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EINVAL,
+    errno.ENAMETOOLONG,
+))  # fmt: skip
 
 
 class EditorBuffers(Protocol):

@@ -35,17 +35,9 @@ if TYPE_CHECKING:
 
 
 INSTRUCTION_FILES: Final = (
-    "AGENTS.md",
-    "AGENT.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    "AGENTAO.md",
-    ".rules",
-    ".cursorrules",
-    ".windsurfrules",
-    ".clinerules",
-    ".github/copilot-instructions.md",
-)
+    "AGENTS.md", "AGENT.md", "CLAUDE.md", "GEMINI.md", "AGENTAO.md", ".rules", ".cursorrules",
+    ".windsurfrules", ".clinerules", ".github/copilot-instructions.md",
+)  # fmt: skip
 """The names of instruction files. Only the first one that exists in a folder is read."""
 
 FILE_BYTES: Final = 32 * 1024

@@ -7,11 +7,12 @@ import asyncio
 import ipaddress
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import Context
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Self, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -241,7 +242,34 @@ Incoming: TypeAlias = SessionMessage | Exception
 _MAX_QUEUED: Final = 256  # messages in the queue before the transport is paused
 
 
-class IncomingMessages:
+class _Received(ABC):
+    """A stream of received messages, as the `mcp` package uses it."""
+
+    @abstractmethod
+    async def receive(self) -> Incoming:
+        """Wait for the next message. Raises `EndOfStream`."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the stream."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Incoming:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class IncomingMessages(_Received):
     """A queue of received messages. Ends after the last one."""
 
     def __init__(self) -> None:
@@ -284,21 +312,6 @@ class IncomingMessages:
     async def aclose(self) -> None:
         self._items.clear()
         self.end()
-
-    def __aiter__(self) -> "IncomingMessages":
-        return self
-
-    async def __anext__(self) -> Incoming:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> "IncomingMessages":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 class OutgoingMessages:
@@ -376,7 +389,7 @@ class ProcessStreams(OutgoingMessages):
             self._transport.resume()
 
 
-class WatchedStream:
+class WatchedStream(_Received):
     """A stream of received messages that repairs lists of tools and reports its end."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
@@ -397,15 +410,6 @@ class WatchedStream:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-    def __aiter__(self) -> "WatchedStream":
-        return self
-
-    async def __anext__(self) -> Incoming:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     async def __aenter__(self) -> "WatchedStream":
         await self._inner.__aenter__()

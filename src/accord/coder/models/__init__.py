@@ -24,18 +24,9 @@ if TYPE_CHECKING:
     from accord.coder.models.model_registry import ModelRegistry
 
 __all__ = [
-    "Model",
-    "ModelError",
-    "ModelEvent",
-    "ModelRegistry",
-    "ModelRequest",
-    "RequestUsage",
-    "Retrying",
-    "Stopped",
-    "TextDelta",
-    "ThoughtDelta",
-    "ToolSpec",
-]
+    "Model", "ModelError", "ModelEvent", "ModelRegistry", "ModelRequest", "RequestUsage", "Retrying",
+    "Stopped", "TextDelta", "ThoughtDelta", "ToolSpec",
+]  # fmt: skip
 
 __getattr__: LazyGetattr = lazy_names(
     __name__,

@@ -60,7 +60,6 @@ class _CredentialsFile(msgspec.Struct):
 
 
 def credentials_file() -> Path:
-    """Return the path of the credentials file."""
     return config_dir() / FILE_NAME
 
 

@@ -123,19 +123,10 @@ def openai_usage(usage: dict[str, Any], input_name: str, output_name: str) -> Re
 CACHE_MARK: Final = {"mode": "explicit"}
 CACHE_OPTIONS: Final = {"mode": "implicit", "ttl": "30m"}
 
-_STRICT_KEYS: Final = frozenset(
-    (
-        "type",
-        "properties",
-        "required",
-        "items",
-        "enum",
-        "description",
-        "anyOf",
-        "additionalProperties",
-        "title",
-    )
-)
+_STRICT_KEYS: Final = frozenset((
+    "type", "properties", "required", "items", "enum", "description", "anyOf", "additionalProperties",
+    "title",
+))  # fmt: skip
 
 
 def strict_schema(schema: Any) -> dict[str, Any] | None:

@@ -123,7 +123,6 @@ class ProviderRequest:
 
 
 def wire_format(endpoint: Endpoint, model: str = "", facts: ModelFacts | None = None) -> WireFormat:
-    """Return the wire format of an endpoint."""
     if endpoint.kind == "anthropic":
         from accord.coder.models.anthropic_messages import AnthropicFormat as Format
     elif endpoint.kind == "google":

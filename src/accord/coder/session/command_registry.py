@@ -275,7 +275,6 @@ class CommandRegistry:
         ]
 
     def find(self, name: str) -> SlashCommand | None:
-        """The command of this name."""
         return next(
             (command for _, commands in self.groups() for command in commands if command.name == name), None
         )

@@ -10,22 +10,9 @@ if TYPE_CHECKING:
     from accord.coder.tools.tool import Tool
 
 TOOL_NAMES: Final[tuple[str, ...]] = (
-    "read_file",
-    "list_files",
-    "glob",
-    "grep",
-    "write_file",
-    "edit_file",
-    "delete_file",
-    "move_file",
-    "bash",
-    "job",
-    "web_fetch",
-    "agent",
-    "plan",
-    "leave_plan_mode",
-    "ask_user",
-)
+    "read_file", "list_files", "glob", "grep", "write_file", "edit_file", "delete_file", "move_file", "bash",
+    "job", "web_fetch", "agent", "plan", "leave_plan_mode", "ask_user",
+)  # fmt: skip
 """The tools of this package. Each is a constant in the module of its name, with the name in capitals."""
 
 

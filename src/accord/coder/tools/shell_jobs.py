@@ -81,7 +81,6 @@ class LocalCommand:
         return self._terminals.output(self._id).exit_status
 
     async def wait(self) -> ExitStatus:
-        """Wait for the exit status."""
         return await self._terminals.wait(self._id)
 
     async def kill(self) -> None:
@@ -183,7 +182,6 @@ class BackgroundJobs:
             raise UsageError(f"{JOB_LIMIT} commands run in the background already; stop one first")
 
     def get(self, id: str) -> BackgroundJob | None:
-        """The job of that id."""
         return self._jobs.get(id)
 
     async def _drop_ended(self) -> None:

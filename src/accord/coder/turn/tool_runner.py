@@ -71,43 +71,24 @@ class TurnOutput(Protocol):
     ) -> ToolCallOutput: ...
 
 
-_ALIASES: Final = {
-    "read": "read_file",
-    "cat": "read_file",
-    "view": "read_file",
-    "open_file": "read_file",
-    "write": "write_file",
-    "create_file": "write_file",
-    "edit": "edit_file",
-    "replace": "edit_file",
-    "str_replace": "edit_file",
-    "ls": "list_files",
-    "list": "list_files",
-    "list_directory": "list_files",
-    "list_dir": "list_files",
-    "search": "grep",
-    "search_file_content": "grep",
-    "find": "glob",
-    "find_files": "glob",
-    "shell": "bash",
-    "sh": "bash",
-    "execute": "bash",
-    "execute_command": "bash",
-    "run_command": "bash",
-    "run_shell_command": "bash",
-    "terminal": "bash",
-    "fetch": "web_fetch",
-    "task": "agent",
-    "delegate": "agent",
-    "todo_write": "plan",
-    "update_plan": "plan",
-    "exit_plan_mode": "leave_plan_mode",
-    "ask": "ask_user",
-    "rm": "delete_file",
-    "remove_file": "delete_file",
-    "mv": "move_file",
-    "rename_file": "move_file",
+_OTHER_NAMES: Final = {
+    "read_file": "read cat view open_file",
+    "write_file": "write create_file",
+    "edit_file": "edit replace str_replace",
+    "list_files": "ls list list_directory list_dir",
+    "grep": "search search_file_content",
+    "glob": "find find_files",
+    "bash": "shell sh execute execute_command run_command run_shell_command terminal",
+    "web_fetch": "fetch",
+    "agent": "task delegate",
+    "plan": "todo_write update_plan",
+    "leave_plan_mode": "exit_plan_mode",
+    "ask_user": "ask",
+    "delete_file": "rm remove_file",
+    "move_file": "mv rename_file",
 }
+"""The names that other agents give our tools."""
+_ALIASES: Final = {other: name for name, others in _OTHER_NAMES.items() for other in others.split()}
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 

@@ -11,19 +11,7 @@ from accord.frontend.agent_config.configured_agents import ConfiguredAgents, Unk
 from accord.frontend.agent_config.project_trust import NotTrusted, TrustCallback, ask, leave_out, once, refuse
 
 __all__ = [
-    "AgentConfigFile",
-    "BadAgentConfig",
-    "ConfiguredAgent",
-    "ConfiguredAgents",
-    "McpEntry",
-    "NotTrusted",
-    "TrustCallback",
-    "UnknownAgent",
-    "ask",
-    "leave_out",
-    "load",
-    "once",
-    "project_file",
-    "refuse",
+    "AgentConfigFile", "BadAgentConfig", "ConfiguredAgent", "ConfiguredAgents", "McpEntry", "NotTrusted",
+    "TrustCallback", "UnknownAgent", "ask", "leave_out", "load", "once", "project_file", "refuse",
     "user_file",
-]
+]  # fmt: skip

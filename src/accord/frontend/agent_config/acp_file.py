@@ -53,7 +53,6 @@ class AgentConfigFile:
     """MCP servers for the sessions of every agent."""
 
     def contains(self, name: str) -> bool:
-        """Whether the file has an agent with this name."""
         return any(canonical_name(agent.name) == canonical_name(name) for agent in self.agents)
 
 

@@ -16,16 +16,10 @@ _REFERENCE: Final = re.compile(r"\$(?:\$(?=\{)|\{([^{}]*)\})")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BARE_REFERENCE: Final = re.compile(r"(\$*)\$([A-Za-z_][A-Za-z0-9_]*)")
 # Variables that an agent sets for its child processes. Some agents refuse to start if they are set.
-_AGENT_MARKERS: Final = frozenset(
-    (
-        "CLAUDECODE",
-        "CLAUDE_CODE_ENTRYPOINT",
-        "CLAUDE_CODE_SSE_PORT",
-        "GEMINI_CLI",
-        "QWEN_CODE",
-        "CODEX_SANDBOX",
-    )
-)
+_AGENT_MARKERS: Final = frozenset((
+    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "GEMINI_CLI", "QWEN_CODE",
+    "CODEX_SANDBOX",
+))  # fmt: skip
 
 
 def inherited_environment(environ: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:

@@ -18,40 +18,20 @@ from accord.frontend.known_agents import canonical_name
 
 CONTAINER_KEYS: Final[tuple[str, ...]] = ("servers", "agent_servers", "agents")
 
-ENTRY_KEYS: Final[frozenset[str]] = frozenset(
-    [
-        "command",
-        "args",
-        "env",
-        "cwd",
-        "timeoutMs",
-        "startupTimeoutMs",
-        "permissions",
-        "mcpServers",
-        "maxRestarts",
-        "description",
-    ]
-)
+ENTRY_KEYS: Final[frozenset[str]] = frozenset([
+    "command", "args", "env", "cwd", "timeoutMs", "startupTimeoutMs", "permissions", "mcpServers",
+    "maxRestarts", "description",
+])  # fmt: skip
 _KEY_ALIASES: Final = {
     "requestTimeoutMs": "timeoutMs",
     "maxRecoverableRestarts": "maxRestarts",
     "displayName": "description",
 }
 _CONVERTED_KEYS: Final = frozenset(("argv", "type", "nonInteractivePolicy"))
-_IGNORED_KEYS: Final = frozenset(
-    [
-        "autoStart",
-        "capabilities",
-        "defaultAgent",
-        "default_mode",
-        "default_model",
-        "default_config_options",
-        "favorite_models",
-        "favorite_config_option_values",
-        "use_idea_mcp",
-        "use_custom_mcp",
-    ]
-)
+_IGNORED_KEYS: Final = frozenset([
+    "autoStart", "capabilities", "defaultAgent", "default_mode", "default_model", "default_config_options",
+    "favorite_models", "favorite_config_option_values", "use_idea_mcp", "use_custom_mcp",
+])  # fmt: skip
 FORMAT_VERSION: Final = 1
 """The newest version of `acp.json` that is understood."""
 _TOP_KEYS: Final = frozenset(
@@ -65,19 +45,10 @@ _TOP_KEYS: Final = frozenset(
         *CONTAINER_KEYS,
     )
 )
-_IGNORED_TOP_KEYS: Final = frozenset(
-    [
-        "nonInteractivePermissions",
-        "authPolicy",
-        "ttl",
-        "timeout",
-        "queueMaxDepth",
-        "format",
-        "auth",
-        "disableExec",
-        "default_mcp_settings",
-    ]
-)
+_IGNORED_TOP_KEYS: Final = frozenset([
+    "nonInteractivePermissions", "authPolicy", "ttl", "timeout", "queueMaxDepth", "format", "auth",
+    "disableExec", "default_mcp_settings",
+])  # fmt: skip
 _ACPX_PERMISSIONS: Final = {"approve-all": "all", "approve-reads": "reads", "deny-all": "none"}
 _AGENTAO_POLICIES: Final = {"reject_all": "none", "accept_all": "all"}
 

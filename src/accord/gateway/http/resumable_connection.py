@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("accord.gateway.http")
 
-NORMAL, GOING_AWAY, PROTOCOL_ERROR, POLICY, INTERNAL = 1000, 1001, 1002, 1008, 1011
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, POLICY = 1000, 1001, 1002, 1008
 """WebSocket close codes. HTTP connections use them as the reason, too."""
 
 

@@ -124,7 +124,6 @@ class ClientConnections:
             connection.tick(now)
 
     def end(self, code: int, reason: str) -> None:
-        """End all connections."""
         for connection in list(self._connections.values()):
             connection.end(code, reason)
 

@@ -183,9 +183,5 @@ METHODS: Final[dict[str, Any]] = {
     "_accord/terminal/output": terminal_output,
 }
 READ_ONLY_METHODS: Final = (
-    "_accord/agents",
-    "_accord/sessions",
-    "_accord/inbox",
-    "_accord/files",
-    "_accord/terminal/output",
-)
+    "_accord/agents", "_accord/sessions", "_accord/inbox", "_accord/files", "_accord/terminal/output",
+)  # fmt: skip

@@ -15,19 +15,9 @@ if TYPE_CHECKING:
     from accord.policy.sandbox.self_test import SelfTestResult, contradictions, run_self_test
 
 __all__ = [
-    "Backend",
-    "ConfinedCommand",
-    "Sandbox",
-    "SandboxFact",
-    "SandboxReport",
-    "SelfTestResult",
-    "choose_backend",
-    "clean_env",
-    "contradictions",
-    "is_credential",
-    "run_self_test",
-    "without_credentials",
-]
+    "Backend", "ConfinedCommand", "Sandbox", "SandboxFact", "SandboxReport", "SelfTestResult",
+    "choose_backend", "clean_env", "contradictions", "is_credential", "run_self_test", "without_credentials",
+]  # fmt: skip
 
 __getattr__: LazyGetattr = lazy_names(
     __name__,

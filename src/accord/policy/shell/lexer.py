@@ -95,7 +95,6 @@ class ShellLexer:
                 return
 
     def skip_blanks_and_newlines(self) -> None:
-        """Skip blanks and newlines."""
         self.skip_blanks()
         while self.char == "\n":
             self.skip_newline()

@@ -30,11 +30,6 @@ class Word:
     start: int = 0
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is literal and unquoted. Only such a word can be a reserved word."""
-        return len(self.parts) == 1 and self.parts[0] == WordPart("text", self.raw)
-
-    @property
     def has_glob(self) -> bool:
         """Whether the shell may replace it with file names."""
         # Quoted characters cannot start a pattern, but can be inside `[...]`.

@@ -29,24 +29,10 @@ if TYPE_CHECKING:
     from accord.schema.methods import ALIASES, METHOD_ALIASES, Alias, aliases
 
 __all__ = [
-    "ALIASES",
-    "DIALECTS",
-    "METHOD_ALIASES",
-    "Alias",
-    "Dialect",
-    "PermissionDecision",
-    "RepairedMessage",
-    "aliases",
-    "display_kind",
-    "final_text",
-    "official_kind",
-    "read_outcome",
-    "repair_params",
-    "repair_result",
-    "set_method_of",
-    "stop_reason_as_sent",
-    "variables",
-]
+    "ALIASES", "DIALECTS", "METHOD_ALIASES", "Alias", "Dialect", "PermissionDecision", "RepairedMessage",
+    "aliases", "display_kind", "final_text", "official_kind", "read_outcome", "repair_params",
+    "repair_result", "set_method_of", "stop_reason_as_sent", "variables",
+]  # fmt: skip
 
 __getattr__: "Callable[[str], object]" = lazy_names(
     __name__,

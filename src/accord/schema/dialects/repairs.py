@@ -46,20 +46,10 @@ Repair = Callable[[Object, DialectRows], Object]
 _STOP_REASONS: Final = frozenset(get_args(StopReason))
 
 VOID_RESULTS: Final = {
-    "authenticate": 103,
-    "logout": 103,
-    "session/close": 103,
-    "session/delete": 103,
-    "session/archive": 103,
-    "session/unarchive": 103,
-    "session/set_mode": 103,
-    "providers/set": 103,
-    "providers/disable": 103,
-    "fs/write_text_file": 103,
-    "terminal/kill": 103,
-    "terminal/release": 103,
-    "session/load": 104,
-    "session/resume": 104,
+    **dict.fromkeys(("authenticate", "logout", "providers/set", "providers/disable"), 103),
+    **dict.fromkeys(("session/close", "session/delete", "session/archive", "session/unarchive"), 103),
+    **dict.fromkeys(("session/set_mode", "fs/write_text_file", "terminal/kill", "terminal/release"), 103),
+    **dict.fromkeys(("session/load", "session/resume"), 104),
 }
 
 

@@ -206,19 +206,6 @@ class EndlessList(HostileAgent):
 
 
 BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
-    AnswersTwice,
-    AnswersUnasked,
-    BothAnswers,
-    WrongShapes,
-    NoSession,
-    StringError,
-    FailsTurn,
-    RefusesInitialize,
-    WrongVersion,
-    WantsLogin,
-    Refuses,
-    RunsOut,
-    UnknownStop,
-    UnknownUpdates,
-    EndlessList,
-)
+    AnswersTwice, AnswersUnasked, BothAnswers, WrongShapes, NoSession, StringError, FailsTurn,
+    RefusesInitialize, WrongVersion, WantsLogin, Refuses, RunsOut, UnknownStop, UnknownUpdates, EndlessList,
+)  # fmt: skip

@@ -193,11 +193,5 @@ class Escapes(HostileAgent):
 
 
 BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
-    Floods,
-    FloodsForever,
-    FloodsStderr,
-    HugeMessage,
-    DeepMessage,
-    Noise,
-    Escapes,
-)
+    Floods, FloodsForever, FloodsStderr, HugeMessage, DeepMessage, Noise, Escapes,
+)  # fmt: skip

@@ -182,12 +182,6 @@ class TerminalOutside(HostileAgent):
 
 
 BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
-    AsksAfterCancel,
-    AsksAfterAnswer,
-    AsksUnfairly,
-    AsksForms,
-    ReadsOutside,
-    WritesOutside,
-    ManyTerminals,
+    AsksAfterCancel, AsksAfterAnswer, AsksUnfairly, AsksForms, ReadsOutside, WritesOutside, ManyTerminals,
     TerminalOutside,
-)
+)  # fmt: skip

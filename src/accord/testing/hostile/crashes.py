@@ -193,20 +193,7 @@ class WaitsForCancel(HostileAgent):
 
 
 BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
-    DiesAtStart,
-    DiesInInitialize,
-    DiesOpening,
-    DiesInTurn,
-    DiesUnheard,
-    KilledInTurn,
-    DiesAsking,
-    DiesAfterAnswer,
-    HangsUp,
-    IgnoresTheEnd,
-    LeavesChildren,
-    SilentAtStart,
-    SilentOpening,
-    SilentInTurn,
-    SilentAfterCancel,
-    WaitsForCancel,
-)
+    DiesAtStart, DiesInInitialize, DiesOpening, DiesInTurn, DiesUnheard, KilledInTurn, DiesAsking,
+    DiesAfterAnswer, HangsUp, IgnoresTheEnd, LeavesChildren, SilentAtStart, SilentOpening, SilentInTurn,
+    SilentAfterCancel, WaitsForCancel,
+)  # fmt: skip

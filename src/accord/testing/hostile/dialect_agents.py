@@ -313,9 +313,5 @@ class EndsAfterCancel(HostileAgent):
 
 
 BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
-    Dialects,
-    DialectStops,
-    RealWorldQuirks,
-    EndsOnRejection,
-    EndsAfterCancel,
-)
+    Dialects, DialectStops, RealWorldQuirks, EndsOnRejection, EndsAfterCancel,
+)  # fmt: skip

@@ -217,7 +217,6 @@ class _Drawing:
         return out
 
     def side_by_side(self) -> list[Strip]:
-        """Draw side by side."""
         half = (self._width - 5) // 2
         out: list[Strip] = []
         for left, right in self._pairs():

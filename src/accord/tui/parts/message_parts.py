@@ -4,7 +4,6 @@ Imported on first use.
 """
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.text import Text
@@ -224,16 +223,6 @@ class MarkdownSplitter:
 
     def _prose(self, text: str) -> Segment:
         return Segment(text.strip("\n"), first=self._first, item=_ITEM.match(text) is not None)
-
-
-def segments_of(text: str) -> Iterator[Segment]:
-    """Split a complete text."""
-    segments = MarkdownSplitter()
-    segments.feed(text)
-    yield from segments.take_finished()
-    last = segments.open_segment()
-    if last is not None:
-        yield last
 
 
 class CodePart(DrawnPart):

@@ -88,7 +88,6 @@ def wrap_cells(text: Text, width: int) -> list[Text]:
 
 
 def prefix_lines(lines: Iterable[Text], first: Text, other_prefix: str | Text) -> list[Text]:
-    """Prefix the first line and the other lines."""
     out: list[Text] = []
     for number, line in enumerate(lines):
         prefix = (

@@ -241,7 +241,6 @@ class ItemList:
     # -- positions --
 
     def item_at(self, line: int) -> "Item | None":
-        """Return the item at a line."""
         if not self.layout.parts or not 0 <= line < self.layout.height:
             return None
         return self._arranged[bisect_right(self._starts, self.layout.at(line)) - 1]

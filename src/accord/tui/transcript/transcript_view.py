@@ -46,7 +46,6 @@ def with_selection(strip: Strip, span: tuple[int, int] | None, style: Style) -> 
 
 
 def selected_text(selection: "Selection", height: int, text_at: Callable[[int], str]) -> str:
-    """Return the selected text."""
     first = 0 if selection.start is None else selection.start.y
     last = height - 1 if selection.end is None else selection.end.y
     lines: list[str] = []
@@ -160,7 +159,6 @@ class VirtualScroll(ScrollView):
         return [self.text_at(line) for line in range(self.drawn_lines)]
 
     def text_at(self, line: int) -> str:
-        """Return the text of a line."""
         strip = self.item_list.layout.line(line)
         return "" if strip is None else strip.text.rstrip()
 

@@ -32,21 +32,10 @@ DEFAULT_PATH: Final = "/acp"
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_RESERVED_HEADERS: Final = frozenset(
-    [
-        "host",
-        "connection",
-        "upgrade",
-        "content-type",
-        "content-length",
-        "transfer-encoding",
-        "accept",
-        "cookie",
-        "last-event-id",
-        "acp-connection-id",
-        "acp-session-id",
-    ]
-)
+_RESERVED_HEADERS: Final = frozenset([
+    "host", "connection", "upgrade", "content-type", "content-length", "transfer-encoding", "accept",
+    "cookie", "last-event-id", "acp-connection-id", "acp-session-id",
+])  # fmt: skip
 """Headers that the transports set; users cannot."""
 
 

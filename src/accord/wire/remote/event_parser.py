@@ -18,16 +18,9 @@ class EventParser:
     """
 
     __slots__ = (
-        "_after_cr",
-        "_data",
-        "_first_line_read",
-        "_id",
-        "_limit",
-        "_line",
-        "_oversized",
-        "comments",
+        "_after_cr", "_data", "_first_line_read", "_id", "_limit", "_line", "_oversized", "comments",
         "last_id",
-    )
+    )  # fmt: skip
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.last_id: str | None = None
