@@ -103,6 +103,8 @@ class ThreadReader:
 class ThreadWriter(WriteBacklog):
     """Writes in a thread, in order; the loop hands over one batch per iteration."""
 
+    unsent: int
+
     def __init__(self, fd: int) -> None:
         super().__init__()
         self._fd = fd

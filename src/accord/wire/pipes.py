@@ -320,6 +320,8 @@ class LoopReader:
 class LoopWriter(WriteBacklog):
     """Writes what the descriptor accepts, and the rest when the event loop finds it writable."""
 
+    unsent: int
+
     def __init__(self, fd: int) -> None:
         self._fd = fd
         super().__init__()
