@@ -7,6 +7,7 @@ from types import ModuleType
 MODULES: dict[str, tuple[str, ...]] = {
     "accord.agent": (),
     "accord.client": (),
+    "accord.proxy": (),
     "accord.session": (),
     "accord.errors": (),
     "accord.workspace": (),

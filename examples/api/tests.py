@@ -5,11 +5,12 @@ from pathlib import Path
 
 import accord
 from accord.testing import (
+    AccordClientFixture,
+    AccordModelServerFixture,
+    AccordWireFixture,
     AgentScript,
-    ClientFixture,
     FakeClock,
     ModelServer,
-    ModelServerFixture,
     RawPeer,
     RecordedTurn,
     RecordingTransport,
@@ -18,7 +19,6 @@ from accord.testing import (
     ScriptedTurn,
     Step,
     WireFault,
-    WireFixture,
     WireLog,
     ask,
     die,
@@ -62,7 +62,7 @@ async def test_an_agent() -> None:
     async def reply(turn: accord.Turn) -> None:
         await turn.say(turn.text)
 
-    connect: ClientFixture = scripted_client
+    connect: AccordClientFixture = scripted_client
     async with connect(agent, permissions=["allow_once"]) as client:
         connected: ScriptedClient = client
         turn: RecordedTurn = await connected.prompt("Hello")
@@ -101,7 +101,7 @@ async def script_every_step() -> None:
 
 
 async def send_single_messages() -> None:
-    pair: WireFixture = raw_pair
+    pair: AccordWireFixture = raw_pair
     transport, peer = pair(validate="agent")
     agent = accord.Agent("hello", version="1.0")
 
@@ -156,7 +156,7 @@ async def start_a_misbehaving_agent() -> None:
 
 
 async def script_a_model_provider() -> None:
-    kind: ModelServerFixture = ModelServer
+    kind: AccordModelServerFixture = ModelServer
     answers: list[Reply] = [
         ModelFault(429, "slow down", retry_after=1),
         ModelAnswer(Thought("hm"), "Hello", ModelToolCall("read_file", {}), usage=ScriptedUsage(9, 4)),

@@ -16,7 +16,7 @@ from accord.trace.trace_format import Side
 from accord.wire.memory_transport import MemoryTransport
 
 
-class ClientFixture(Protocol):
+class AccordClientFixture(Protocol):
     """The type of `accord_client`."""
 
     def __call__(
@@ -32,7 +32,7 @@ class ClientFixture(Protocol):
         ...
 
 
-class WireFixture(Protocol):
+class AccordWireFixture(Protocol):
     """The type of `accord_wire`."""
 
     def __call__(self, *, validate: Side | None = None) -> tuple[MemoryTransport, RawPeer]:
@@ -40,5 +40,5 @@ class WireFixture(Protocol):
         ...
 
 
-ModelServerFixture: TypeAlias = type[ModelServer]
+AccordModelServerFixture: TypeAlias = type[ModelServer]
 """The type of `accord_model_server`."""

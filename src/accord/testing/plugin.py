@@ -10,7 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from accord.testing.fake_clock import FakeClock
-    from accord.testing.fixture_types import ClientFixture, ModelServerFixture, WireFixture
+    from accord.testing.fixture_types import AccordClientFixture, AccordModelServerFixture, AccordWireFixture
     from accord.testing.scripted_agent import AgentScript
 
 
@@ -23,7 +23,7 @@ def accord_clock() -> "FakeClock":
 
 
 @pytest.fixture
-def accord_wire() -> "WireFixture":
+def accord_wire() -> "AccordWireFixture":
     """`accord_wire()` returns a transport and a `RawPeer` at its other end."""
     from accord.testing.raw_peer import raw_pair
 
@@ -31,7 +31,7 @@ def accord_wire() -> "WireFixture":
 
 
 @pytest.fixture
-def accord_client() -> "ClientFixture":
+def accord_client() -> "AccordClientFixture":
     """`async with accord_client(agent) as client`: a scripted client that validates the agent's messages."""
     from accord.testing.scripted_clients import scripted_client
 
@@ -47,7 +47,7 @@ def accord_agent(tmp_path: Path) -> "AgentScript":
 
 
 @pytest.fixture
-def accord_model_server() -> "ModelServerFixture":
+def accord_model_server() -> "AccordModelServerFixture":
     """`async with accord_model_server([ModelAnswer("hi")]) as server`: a scripted model provider."""
     from accord.testing.model_server import ModelServer
 
