@@ -86,10 +86,10 @@ def unconfirmed(reports: "Sequence[tuple[CheckedProgram, CheckReport]]") -> list
 
 
 def guide_agent(folder: Path) -> Path:
-    """Write the `hello.py` with MCP servers of docs/writing-agents.md to a file."""
+    """Write the `mcp_agent.py` of docs/writing-agents.md to a file."""
     text = (ROOT / "docs" / "writing-agents.md").read_text("utf-8")
-    path = folder / "hello.py"
-    path.write_text(re.findall(r"```python\n# hello\.py\n(.*?)```", text, re.DOTALL)[-1], "utf-8")
+    path = folder / "mcp_agent.py"
+    path.write_text(re.findall(r"```python\n# mcp_agent\.py\n(.*?)```", text, re.DOTALL)[-1], "utf-8")
     return path
 
 
@@ -99,7 +99,9 @@ def control_set(folder: Path) -> list[CheckedProgram]:
     return [
         CheckedProgram("`accord agent` on `rehearsal`", own, (python, "-m", "accord.cli", "agent")),
         CheckedProgram(
-            "`hello.py` of [writing-agents.md](writing-agents.md)", own, (python, str(guide_agent(folder)))
+            "`mcp_agent.py` of [writing-agents.md](writing-agents.md)",
+            own,
+            (python, str(guide_agent(folder))),
         ),
         CheckedProgram(
             "`examples/agent.py`", own, (python, str(ROOT / "examples/agent.py")), HERE / "example.json"

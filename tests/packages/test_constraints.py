@@ -22,7 +22,10 @@ def pins() -> dict[str, tuple[str, int]]:
 def extras() -> dict[str, list[Requirement]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lists: dict[str, list[str]] = {**project["optional-dependencies"], "": project["dependencies"]}
-    return {name: [Requirement(line) for line in lines] for name, lines in lists.items() if name != "dev"}
+    for_developers = ("dev", "docs")
+    return {
+        name: list(map(Requirement, lines)) for name, lines in lists.items() if name not in for_developers
+    }
 
 
 def test_every_dependency_is_pinned_to_an_allowed_version_with_hashes() -> None:
