@@ -71,11 +71,14 @@ def run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         for thread in threading.enumerate():
             if thread is not threading.main_thread() and not thread.daemon:
                 thread.join()
-        sys.stdout.flush()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - the top of a program
         traceback.print_exc()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = 120  # as Python exits if its last output cannot be written
     os._exit(code)  # at once: to take all modules down would take longer than most commands
 
 
