@@ -156,6 +156,19 @@ def test_an_archive_is_checked_unpacked_pinned_and_not_started(
         (b"no archive", "a.tar.gz", "a.tar.gz cannot be unpacked"),
         (b"no archive", "a.zip", "a.zip cannot be unpacked"),
     ],
+    ids=[  # the bytes of an archive contain the time
+        "tar-parent",
+        "tar-absolute",
+        "tar-symlink",
+        "tar-link",
+        "tar-pipe",
+        "tar-other",
+        "zip-parent",
+        "zip-drive",
+        "zip-link",
+        "no-tar",
+        "no-zip",
+    ],
 )
 def test_a_bad_archive_is_refused_in_one_line(
     harness: RegistryHarness, archive: bytes, name: str, message: str
