@@ -8,7 +8,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +189,75 @@ def test_too_many_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             unpack(tmp_path / name, name, "thing", tmp_path / "out")
 
 
+def tar_of(*members: tuple[str, bytes, str]) -> bytes:
+    """Return an archive of members: name, type, and the target of a link or the content of a file."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, type, text in members:
+            info = tarfile.TarInfo(name)
+            info.type = type
+            info.mode = 0o755
+            if type == tarfile.REGTYPE:
+                info.size = len(text)
+            else:
+                info.linkname = text
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return data.getvalue()
+
+
+def unpacked(tmp_path: Path, data: bytes) -> Path:
+    (tmp_path / "a.tar.gz").write_bytes(data)
+    folder = tmp_path / "parent" / "out"
+    folder.mkdir(parents=True)
+    unpack(tmp_path / "a.tar.gz", "a.tar.gz", "thing", folder)
+    return folder
+
+
+def test_links_inside_an_archive_are_kept(tmp_path: Path) -> None:
+    folder = unpacked(
+        tmp_path,
+        tar_of(
+            ("lib/real", tarfile.REGTYPE, "text"),
+            ("bin/link", tarfile.SYMTYPE, "../lib/real"),
+            ("bin/hard", tarfile.LNKTYPE, "lib/real"),
+        ),
+    )
+    assert [(folder / name).read_text() for name in ("lib/real", "bin/link", "bin/hard")] == ["text"] * 3
+    assert (folder / "bin/link").is_symlink()
+    assert os.access(folder / "lib/real", os.X_OK)
+
+
+@pytest.mark.parametrize("last", [(), (("out/evil", tarfile.REGTYPE, "x"),)], ids=["link", "file"])
+def test_links_that_together_lead_out_of_an_archive_are_refused(
+    tmp_path: Path, last: tuple[tuple[str, bytes, str], ...]
+) -> None:
+    """`a/up` is the folder itself, so `a/up/..` is outside, although it reads like `a`."""
+    chain = (("a/up", tarfile.SYMTYPE, ".."), ("out", tarfile.SYMTYPE, "a/up/.."))
+    with pytest.raises(UsageError, match=r"leads out of the archive|cannot be unpacked"):
+        unpacked(tmp_path, tar_of(*chain, *last))
+    assert not (tmp_path / "parent" / "evil").exists()
+
+
+def test_a_download_that_ends_early_is_refused(tmp_path: Path) -> None:
+    class ShortHandler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"short")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), ShortHandler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/a"
+        with pytest.raises(UsageError, match=r"cannot download .*/a \("):
+            archive_install.download(url, io.BytesIO(), 1000)
+        thread.join()
+
+
 def test_a_wrong_checksum_and_a_changed_archive_are_refused(harness: RegistryHarness) -> None:
     harness.serve(tar(), sha256="0" * 64)
     harness.install(code=2)
@@ -215,7 +284,9 @@ def test_update_installs_a_new_version_and_keeps_only_that(harness: RegistryHarn
     assert "1.1.0-rc.1" in harness.entry()["command"]
     assert not old.exists()
     del harness.served["/registry.json"]
-    assert "Everything is up to date." in harness.run("update"), "the last good copy is used"
+    assert harness.run("update", code=2) == ""
+    assert "cannot download" in harness.stderr
+    harness.install()  # the last good copy of the registry is used
 
 
 def test_a_package_is_pinned_and_a_file_is_a_registry_too(harness: RegistryHarness) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from accord.cli.command_parser import Parser, can_ask, existing_folder, print_stderr, print_table
+from accord.cli.command_parser import Parser, confirm, existing_folder, print_stderr, print_table
 from accord.cli.editor_setup import this_machine
 from accord.errors import UsageError
 from accord.frontend.agent_config.acp_file import AgentConfigFile, read_content, read_file, user_file
@@ -61,7 +61,8 @@ def import_agents(parser: Parser, arguments: Sequence[str]) -> int:
         return 0
     if options.dry_run:
         return 0
-    if not options.yes and not _confirm(len(wanted)):
+    question = f"Import {len(wanted)} {'agent' if len(wanted) == 1 else 'agents'} to your acp.json?"
+    if not options.yes and not confirm(question, "pass --yes to import, or --dry-run to only look"):
         return 1
     for agent in wanted:
         add_entry(user_file(), "user", agent.name, agent.entry, replace=options.replace)
@@ -178,12 +179,20 @@ def _show(
         else:
             wanted[key] = agent
             state = "replaces yours" if key in own else "yes"
-        command = command_line_text([agent.entry["command"], *agent.entry.get("args", [])])
-        rows.append((visible(agent.name), state, visible(command), visible(str(agent.source))))
+        rows.append(
+            (visible(agent.name), state, visible(start_text(agent.entry)), visible(str(agent.source)))
+        )
     print_table(rows)
     for agent in wanted.values():
         _warn_of_secrets(agent)
     return list(wanted.values())
+
+
+def start_text(entry: dict[str, Any]) -> str:
+    """Return what an entry starts, with its variables and without secrets, for a user who has to agree."""
+    env = cast("dict[str, Any]", entry.get("env") or {})
+    variables = [f"{name}={value}" for name, value in env.items()]
+    return command_line_text([*variables, entry["command"], *entry.get("args", [])])
 
 
 def _warn_of_secrets(agent: ImportedAgent) -> None:
@@ -195,10 +204,3 @@ def _warn_of_secrets(agent: ImportedAgent) -> None:
                 f'set it in your environment and write "{visible(name)}": "${{{visible(name)}}}"',
                 command="agents",
             )
-
-
-def _confirm(count: int) -> bool:
-    if not can_ask():
-        raise UsageError("cannot ask without a terminal; pass --yes to import, or --dry-run to only look")
-    print_stderr(f"Import {count} {'agent' if count == 1 else 'agents'} to your acp.json? [y/N] ", end="")
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -4,10 +4,11 @@ Imported on first use. Nothing is downloaded besides the registry, and nothing i
 """
 
 import shutil
-import sys
 from collections.abc import Sequence
+from typing import Final
 
-from accord.cli.command_parser import Parser, can_ask, print_stderr, print_table
+from accord.cli.agents_import import start_text
+from accord.cli.command_parser import Parser, confirm, print_stderr, print_table
 from accord.errors import UsageError
 from accord.frontend.agent_config.acp_file import add as add_entry
 from accord.frontend.agent_config.acp_file import read_file, user_file
@@ -21,6 +22,8 @@ from accord.frontend.agent_config.installed_agents import (
 )
 from accord.frontend.agent_config.registry_file import RegistryAgent, find_registry_agent
 from accord.safe_text import visible
+
+_WITHOUT_TERMINAL: Final = "pass --yes to install"
 
 
 def install(parser: Parser, arguments: Sequence[str]) -> int:
@@ -43,7 +46,7 @@ def install(parser: Parser, arguments: Sequence[str]) -> int:
         raise UsageError(f"{name} is in your acp.json already; pass --replace to replace it")
     pin = _pin(agent, source, pins.get(name))
     _show(agent, pin)
-    if not options.yes and not _confirm(f"Install {name} {agent.version}?"):
+    if not options.yes and not confirm(f"Install {name} {agent.version}?", _WITHOUT_TERMINAL):
         return 1
     _install(agent, pin)
     return 0
@@ -76,7 +79,7 @@ def update(parser: Parser, arguments: Sequence[str]) -> int:
         return 0
     for agent, pin in wanted:
         _show(agent, pin)
-    if not options.yes and not _confirm(f"Install {len(wanted)} new versions?"):
+    if not options.yes and not confirm(f"Install {len(wanted)} new versions?", _WITHOUT_TERMINAL):
         return 1
     for agent, pin in wanted:
         _install(agent, pin)
@@ -115,6 +118,9 @@ def _show(agent: RegistryAgent, pin: Pin) -> None:
     how = "an archive" if pin.kind == "binary" else f"a package, started by {pin.kind}"
     print(f"{agent.id} {agent.version}: {visible(agent.name)}, license {visible(agent.license or 'unknown')}")
     print(f"  {how}: {visible(pin.source)}")
+    binary = agent.binary(this_platform())
+    entry = agent.entry() if binary is None else agent.binary_entry(binary, binary.program)
+    print(f"  started as: {visible(start_text(entry))}")
     if pin.kind == "binary" and pin.sha256:
         print(f"  checksum: sha256 {pin.sha256}")
     elif pin.kind == "binary":
@@ -149,10 +155,3 @@ def _absolute(path: str) -> str:
     from pathlib import Path
 
     return str(Path(path).expanduser().absolute())
-
-
-def _confirm(question: str) -> bool:
-    if not can_ask():
-        raise UsageError("cannot ask without a terminal; pass --yes to install")
-    print_stderr(f"{question} [y/N] ", end="")
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -226,6 +226,14 @@ def can_ask() -> bool:
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
+def confirm(question: str, without_terminal: str) -> bool:
+    """Ask the user for a yes. Raises UsageError, with what to do instead, if there is no terminal."""
+    if not can_ask():
+        raise UsageError(f"cannot ask without a terminal; {without_terminal}")
+    print_stderr(f"{question} [y/N] ", end="")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
 def print_stderr(text: str, *, command: str = "", end: str = "\n") -> None:
     """Print a text on stderr, after `accord COMMAND: ` if a command is named."""
     print(f"accord {command}: {text}" if command else text, end=end, file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from accord.errors import AccordError, InternalError, RequestCancelled, RpcError, to_rpc_error
 from accord.proxy.middleware import HookFunction, HookRoute, hook_name
 from accord.proxy.typed_message import TypedMessage, encode_result
+from accord.safe_text import one_line
 from accord.schema.codec import encode
 from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import Notification, RequestId, Response, Success, encode_failure
@@ -172,8 +173,8 @@ class HookedCall:
 def describe(error: Exception) -> str:
     """An error of a middleware's code, on one line."""
     if isinstance(error, RpcError):
-        return str(error.data or error.message)
-    return f"{type(error).__name__}: {error}"
+        return one_line(str(error.data or error.message))
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 async def _awaited(hook: HookFunction, value: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -1,10 +1,12 @@
 """Download an agent's archive, check it and unpack it. Nothing of it is started.
 
 An archive is untrusted: sizes and numbers of files are limited, paths and links must stay inside its folder,
-and only plain files, folders and such links are accepted.
+and only plain files, folders and such links are accepted. Links are made last, so that no file is written
+through one.
 """
 
 import hashlib
+import http.client
 import os
 import re
 import shutil
@@ -12,7 +14,6 @@ import stat
 import sys
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -54,15 +55,18 @@ def download(url: str, target: IO[bytes], max_bytes: int) -> str:
     request = urllib.request.Request(url, headers={"User-Agent": "accord", "Accept-Encoding": "identity"})
     try:
         with opener.open(request, timeout=_TIMEOUT) as response:
+            length = response.headers.get("Content-Length", "")
             while data := response.read(_CHUNK):
                 size += len(data)
                 if size > max_bytes:
                     raise UsageError(f"{url} is larger than {max_bytes} bytes and was not downloaded")
                 digest.update(data)
                 target.write(data)
-    except (OSError, ValueError, urllib.error.URLError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise UsageError(f"cannot download {url} ({reason})") from None
+    if length.isdecimal() and int(length) != size:
+        raise UsageError(f"cannot download {url} (the connection ended after {size} of {length} bytes)")
     return digest.hexdigest()
 
 
@@ -83,8 +87,8 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
 def install_archive(url: str, sha256: str | None, program: str, folder: Path) -> str:
     """Download and unpack an archive to a new folder; return the SHA-256. Raises UsageError.
 
-    `sha256` is the expected checksum. `program` is the path inside the archive of what is started later: the
-    only file that is made executable. The folder appears complete or not at all.
+    `sha256` is the expected checksum. `program` is the path inside the archive of what is started later. It
+    and what the archive marks as a program become executable. The folder appears complete or not at all.
     """
     private_folder(folder.parent)
     with tempfile.TemporaryDirectory(prefix=".install-", dir=folder.parent) as work:
@@ -134,42 +138,61 @@ def unpack(archive: Path, name: str, program: str, folder: Path) -> None:
 
 
 def _unpack_tar(archive: Path, folder: Path) -> None:
+    links: list[tuple[Path, str]] = []
+    total = 0
     with tarfile.open(archive) as tar:
-        total = 0
-        members: list[tarfile.TarInfo] = []
-        for member in tar:
-            total += member.size
-            members.append(member)
-            _check_limits(total, len(members))
-            _relative_path(member.name)
-            if member.issym() or member.islnk():
-                base = PurePosixPath(member.name).parent if member.issym() else PurePosixPath()
-                _check_link(member.name, base, member.linkname)
-            elif not (member.isreg() or member.isdir()):
+        for number, member in enumerate(tar, 1):
+            path = folder / _relative_path(member.name)
+            _check_limits(total + member.size, number)
+            if member.isdir():
+                path.mkdir(parents=True, exist_ok=True)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if member.issym():
+                _check_link(member.name, PurePosixPath(member.name).parent, member.linkname)
+                links.append((path, member.linkname))
+            elif member.islnk():
+                _check_link(member.name, PurePosixPath(), member.linkname)
+                with (folder / _relative_path(member.linkname)).open("rb") as source:
+                    total = _write_file(source, path, total, member.mode)
+            elif source := tar.extractfile(member) if member.isreg() else None:
+                total = _write_file(source, path, total, member.mode)
+            else:
                 raise UsageError(f"{member.name!r} is a device or a pipe; nothing was installed")
-        for member in members:
-            member.mode = 0o755 if member.isdir() else 0o644 | (member.mode & 0o100)
-            tar.extract(member, folder, set_attrs=True, numeric_owner=False, filter="data")
+    for path, target in links:
+        path.symlink_to(target)
+    for path, _ in links:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            name = path.relative_to(folder).as_posix()
+            raise UsageError(f"the link {name!r} leads out of the archive; nothing was installed")
 
 
 def _unpack_zip(archive: Path, folder: Path) -> None:
+    total = 0
     with zipfile.ZipFile(archive) as zip_file:
-        total = 0
         for number, member in enumerate(zip_file.infolist(), 1):
             path = folder / _relative_path(member.filename)
             _check_limits(total + member.file_size, number)
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            mode = member.external_attr >> 16
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise UsageError(f"{member.filename!r} is a link or a device; nothing was installed")
             if member.is_dir():
                 path.mkdir(parents=True, exist_ok=True)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            with zip_file.open(member) as source, path.open("xb") as target:
-                while data := source.read(_CHUNK):  # counted, because the size in the file may be wrong
-                    total += len(data)
-                    _check_limits(total, number)
-                    target.write(data)
+            with zip_file.open(member) as source:
+                total = _write_file(source, path, total, mode)
+
+
+def _write_file(source: IO[bytes], path: Path, total: int, mode: int) -> int:
+    """Write a new file, executable if its mode is, and return the sum of all sizes. Raises UsageError."""
+    with path.open("xb") as target:
+        while data := source.read(_CHUNK):  # counted, because the size in the archive may be wrong
+            total += len(data)
+            _check_limits(total, 0)
+            target.write(data)
+    path.chmod(0o755 if mode & 0o100 else 0o644)
+    return total
 
 
 def _check_limits(size: int, files: int) -> None:

@@ -84,7 +84,8 @@ def _read(path: Path) -> _PinFile:
 def load_registry(source: str, *, refresh: bool = False) -> dict[str, RegistryAgent]:
     """Read a registry from a file or an address. Raises UsageError.
 
-    A downloaded one is kept for an hour, and longer if it cannot be downloaded again.
+    A downloaded one is kept for an hour, and longer if it cannot be downloaded again. With `refresh`, it is
+    downloaded in any case.
     """
     if not is_url(source):
         return read_registry(Path(source).expanduser())
@@ -101,7 +102,7 @@ def load_registry(source: str, *, refresh: bool = False) -> dict[str, RegistryAg
         except BadAgentConfig as error:
             raise UsageError(f"{source}: {str(error).replace(str(new), 'it')}") from None
         except UsageError:
-            if not path.exists():
+            if refresh or not path.exists():
                 raise
         finally:
             new.unlink(missing_ok=True)
