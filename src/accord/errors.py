@@ -16,6 +16,7 @@
     |   +-- NotFound               -32002
     |   +-- GatewayLimitReached    -32029, a limit of the gateway; in `accord.gateway.access`
     +-- RequestRefused             the gateway rejected a client; in `accord.gateway.access`
+    +-- Fenced                     the node lost its right to act for its sessions; in `accord.gateway`
     +-- StoreError                 a session log cannot be read or written
     |   +-- SessionInUse           another process writes to this session
     +-- ModelError                 a model gave no complete answer; in `accord.coder.models`

@@ -15,7 +15,7 @@ from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
 from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
 from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource
-from accord.gateway.session_log import SessionLogs
+from accord.gateway.session_log import FileBook
 from accord.store import MemoryStore, SharedMemory, Store
 from accord.testing.raw_peer import RawPeer
 from accord.wire.envelope import Message, parse_envelope
@@ -213,7 +213,7 @@ async def gateway_harness(
 
     gateway = Gateway(
         [AgentSource(name="hand", start=start_agent)],
-        SessionLogs(store or MemoryStore(SharedMemory())),
+        FileBook(store or MemoryStore(SharedMemory())),
         limit_counter=LimitCounter(limits),
         audit=audit,
         **more,

@@ -58,7 +58,7 @@ from accord.store import MemoryStore, store_path
 from accord.trace.redaction import command_line_text
 
 if TYPE_CHECKING:
-    from accord.gateway.session_log import SessionOwner
+    from accord.gateway.contracts import SessionOwner
 
 FORMAT: Final = "accord.session"
 VERSION: Final = 1
@@ -267,12 +267,12 @@ async def _transcript(options: Namespace) -> StoredTranscript:
 
 def _gateway_owners() -> "dict[tuple[str, str], SessionOwner]":
     """Return which sessions are open in a running gateway, by agent and session id."""
-    from accord.gateway.session_log import STORE_NAME, SessionLogs
+    from accord.gateway.session_log import STORE_NAME, FileBook
 
     if not store_path(STORE_NAME).exists():
         return {}
     try:
-        logs = SessionLogs.open()
+        logs = FileBook.open()
     except StoreError as error:
         _print_note(f"cannot read the sessions of the gateway: {clean_line(str(error))}")
         return {}

@@ -25,7 +25,7 @@ from accord.gateway.live_sessions import LiveSession, LiveSessions
 from accord.gateway.methods.method_table import MethodTable
 from accord.gateway.metrics import Metrics
 from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest, PendingRequests
-from accord.gateway.session_log import SessionLogs
+from accord.gateway.session_log import FileBook
 from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
 from accord.store import iso_time
@@ -45,7 +45,7 @@ class Gateway:
     def __init__(
         self,
         sources: Sequence[AgentSource],
-        session_logs: SessionLogs,
+        session_logs: FileBook,
         *,
         limit_counter: LimitCounter | None = None,
         audit: AuditLog | None = None,

@@ -20,7 +20,7 @@ from accord.gateway.gateway import IDLE_SECONDS, Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import HttpServer, ServerConfig, serve_http
 from accord.gateway.metrics import Metrics
-from accord.gateway.session_log import SessionLogs
+from accord.gateway.session_log import FileBook
 
 LOG = getLogger("accord.gateway")
 
@@ -79,7 +79,7 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
     StoreError.
     """
     async with AsyncExitStack() as stack:
-        session_logs = SessionLogs.open()
+        session_logs = FileBook.open()
         stack.callback(session_logs.close)
         audit = AuditLog(on_error=LOG.error)
         authenticator = Authenticator(

@@ -11,7 +11,7 @@ from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
-from accord.gateway.session_log import SessionLog, SessionLogs
+from accord.gateway.session_log import FileBook, FileSessionLog
 from accord.safe_text import one_line
 from accord.schema import (
     AvailableCommandsUpdate,
@@ -59,13 +59,13 @@ class LiveSession:
         session_id: str,
         cwd: str,
         additional_folders: tuple[str, ...],
-        log: SessionLog,
+        log: FileSessionLog,
     ) -> None:
         self.agent: HostedAgent = agent
         self.id: str = session_id
         self.cwd: str = cwd
         self.additional_folders: tuple[str, ...] = additional_folders
-        self.log: SessionLog = log
+        self.log: FileSessionLog = log
         self.settings: SessionSettings = SessionSettings()
         self.title: str | None = None
         self.open_at_agent: bool = False
@@ -259,8 +259,8 @@ class LiveSession:
 class LiveSessions:
     """The live sessions by agent and id."""
 
-    def __init__(self, logs: SessionLogs) -> None:
-        self.logs: SessionLogs = logs
+    def __init__(self, logs: FileBook) -> None:
+        self.logs: FileBook = logs
         self._by_key: dict[SessionKey, LiveSession] = {}
 
     def __iter__(self) -> Iterator[LiveSession]:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from logging import getLogger
 from typing import Final, cast
 
-from msgspec import Struct
-
 from accord.errors import InvalidRequest, NotFound, StoreError, UsageError
 from accord.frontend.recording import RecordedSession, RecordedSessions
+from accord.gateway.contracts import SessionOwner
 from accord.gateway.running_gateways import list_running_gateways
 from accord.schema import SessionUpdate
 from accord.schema.codec import to_builtins
@@ -25,39 +24,23 @@ LOG = getLogger("accord.gateway")
 STORE_NAME: Final = "gateway"
 
 
-class SessionOwner(Struct, frozen=True, omit_defaults=True):
-    """Another process that writes to the log of a session."""
-
-    pid: int
-    since: str
-    """An ISO time."""
-    url: str | None = None
-    """The address, if it is a gateway of this user on this machine."""
-
-    def __str__(self) -> str:
-        where = (
-            f"process {self.pid}" if self.url is None else f"the gateway at {self.url} (process {self.pid})"
-        )
-        return f"{where} since {self.since}"
-
-
-class SessionLogs:
+class FileBook:
     """The logs of all sessions of all agents."""
 
     def __init__(self, store: Store) -> None:
         self.store: Store = store
         self.records: RecordedSessions = RecordedSessions(store)
         self._commit_failing = False
-        self._unwritten_logs: list[SessionLog] = []
+        self._unwritten_logs: list[FileSessionLog] = []
 
     @staticmethod
-    def open() -> "SessionLogs":
+    def open() -> "FileBook":
         """Open the user's store. Raises StoreError."""
-        return SessionLogs(open_store(store_path(STORE_NAME)))
+        return FileBook(open_store(store_path(STORE_NAME)))
 
     def open_log(
         self, agent: str, session_id: str, cwd: str, additional_folders: Iterable[str] = ()
-    ) -> "SessionLog":
+    ) -> "FileSessionLog":
         """Return the log of a session, created if needed. Raises InvalidRequest if it cannot be written."""
         try:
             journal = self.records.journal(
@@ -66,7 +49,7 @@ class SessionLogs:
         except StoreError as error:
             self.require_unowned(agent, session_id)
             raise _not_logged(agent, session_id, error) from None
-        log = SessionLog(self, agent, session_id, journal)
+        log = FileSessionLog(self, agent, session_id, journal)
         log.close_open_items()  # a killed gateway left items open
         return log
 
@@ -152,7 +135,7 @@ class SessionLogs:
         else:
             self._commit_failing = False
 
-    def add_unwritten(self, log: "SessionLog") -> None:
+    def add_unwritten(self, log: "FileSessionLog") -> None:
         """Remember a log that has pending events."""
         self._unwritten_logs.append(log)
 
@@ -169,12 +152,12 @@ def _not_logged(agent: str, session_id: str, error: Exception) -> InvalidRequest
     )
 
 
-class SessionLog:
+class FileSessionLog:
     """The log of one session. No method raises."""
 
     __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing")
 
-    def __init__(self, logs: SessionLogs, agent: str, session_id: str, journal: Journal) -> None:
+    def __init__(self, logs: FileBook, agent: str, session_id: str, journal: Journal) -> None:
         self._logs = logs
         self._agent = agent
         self._session_id = session_id
@@ -238,9 +221,9 @@ class SessionLog:
             LOG.error("session %s: %s", self._session_id, error)
         return reader.state
 
-    def reader(self) -> "SessionLogReader":
+    def reader(self) -> "FileLogReader":
         """Return a reader of the log from its beginning."""
-        return SessionLogReader(self._logs, self._logs.find(self._agent, self._session_id))
+        return FileLogReader(self._logs, self._logs.find(self._agent, self._session_id))
 
     def close(self) -> None:
         """Close the journal, so that another process can write."""
@@ -253,10 +236,10 @@ class SessionLog:
                 LOG.error("session %s: %s", self._session_id, error)
 
 
-class SessionLogReader:
+class FileLogReader:
     """Reads a session's log: the history as few updates, then the new ones."""
 
-    def __init__(self, logs: SessionLogs, recorded: RecordedSession | None) -> None:
+    def __init__(self, logs: FileBook, recorded: RecordedSession | None) -> None:
         self.state: SessionState = SessionState()
         self._logs = logs
         self._stored_id = recorded.summary.session_id if recorded is not None else None

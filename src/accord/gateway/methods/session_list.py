@@ -9,7 +9,7 @@ from msgspec import UNSET
 from accord.clock import with_timeout
 from accord.errors import AccordError, InvalidParams, NotFound, RpcError, SessionInUse
 from accord.gateway.access.parameter_rights import check_folders
-from accord.gateway.session_log import SessionOwner
+from accord.gateway.contracts import SessionOwner
 from accord.gateway.upstream import Upstream
 from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
 from accord.schema.codec import encode, to_builtins

@@ -12,7 +12,7 @@ from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.session_log import SessionLogReader
+from accord.gateway.session_log import FileLogReader
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     LoadSessionRequest,
@@ -44,7 +44,7 @@ class RemainingHistory(NamedTuple):
     """The part of a history that was not sent, because the agent replayed it faster than the client read."""
 
     updates: list[SessionUpdate]
-    reader: SessionLogReader
+    reader: FileLogReader
     """Positioned after the updates."""
     response: Any
     """The agent's response to `session/load`."""

@@ -37,7 +37,7 @@ from accord.gateway.methods.session_restore import (
     opened_event,
     reopen,
 )
-from accord.gateway.session_log import SessionLogReader
+from accord.gateway.session_log import FileLogReader
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     AgentCapabilities,
@@ -343,7 +343,7 @@ class _AgentLoad:
         client.gateway.overview.notify_changed(session)
         self.outcome.set_result(None)
 
-    def _log_reader(self) -> SessionLogReader:
+    def _log_reader(self) -> FileLogReader:
         """Return a reader positioned at the end of the log."""
         session = self._session
         reader = session.log.reader()

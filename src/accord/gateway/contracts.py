@@ -1,0 +1,243 @@
+"""The contracts between the gateway and what keeps its state: session logs, owners of sessions, the fence.
+
+One machine keeps everything in files (`accord.gateway.session_log`); a cluster keeps it in JetStream. Each
+contract has one test that every implementation passes (tests/gateway/contracts).
+
+The rules of the logs:
+
+* the records of a log are numbered from 1 without gaps, and every reader sees them in this order, each once;
+* a frame is sent after the records that were appended before it are committed (`accord.gateway.outbox`);
+* an answer reaches the agent after its record is committed (`SessionLog.when`), or not at all;
+* one process writes to a log at a time. A writer that was replaced can add no record.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from accord.errors import AccordError, StoreError
+from accord.frontend.recording import RecordedSession
+from accord.schema import SessionUpdate
+from accord.session import Event, SessionState
+from accord.store import SessionSummary
+
+OnCommit: TypeAlias = Callable[[StoreError | None], None]
+"""Called once: with None when the record is committed, or with the reason why it is not."""
+
+
+class Owner(Struct, frozen=True):
+    """The node that writes to a session's log."""
+
+    node: str
+    incarnation: str
+    """A random id of one start of the node: a restarted node is another owner."""
+    epoch: int
+    """The number of the claim. It grows with each claim and never goes back."""
+
+
+class SessionOwner(Struct, frozen=True, omit_defaults=True):
+    """Another process on this machine that writes to the log of a session."""
+
+    pid: int
+    since: str
+    """An ISO time."""
+    url: str | None = None
+    """The address, if it is a gateway of this user on this machine."""
+
+    def __str__(self) -> str:
+        where = (
+            f"process {self.pid}" if self.url is None else f"the gateway at {self.url} (process {self.pid})"
+        )
+        return f"{where} since {self.since}"
+
+
+class LogReader(Protocol):
+    """Reads one log in pages, so that neither the loop is blocked nor a whole log is kept."""
+
+    @property
+    def state(self) -> SessionState:
+        """The state after the records read so far. Complete once `page` has returned an empty page."""
+        ...
+
+    async def page(self) -> list[SessionUpdate]:
+        """Return the next updates, at most 256: first the history so far as few updates, then what was
+        appended since. An empty page: everything is read.
+
+        Nothing is appended between the check for an empty page and the return of the awaiting task's next
+        step, so a caller that then attaches a client without awaiting misses nothing. A later call goes on
+        with what was appended meanwhile. Raises StoreError.
+        """
+        ...
+
+
+class SessionLog(Protocol):
+    """The log of one session. Only `claim` and `close_open_items` raise."""
+
+    @property
+    def id(self) -> str:
+        """The id of the log: unique in the book, without dots and spaces. It survives a rename."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The number of this writer's claim; larger than that of every earlier writer of this log."""
+        ...
+
+    @property
+    def noted(self) -> int:
+        """The number of the last record that was appended, committed or not."""
+        ...
+
+    @property
+    def committed(self) -> int:
+        """Frames that depend on records up to this number may be sent.
+
+        The book of one machine counts records that it failed to write, too: its log never stops a turn.
+        `when` says whether a record was written.
+        """
+        ...
+
+    @property
+    def summary(self) -> SessionSummary | None:
+        """The entry of the session list; None if there is none."""
+        ...
+
+    def append(self, *items: Event | SessionUpdate, by: str = "") -> None:
+        """Add events. `Book.commit` writes them.
+
+        `by` is the id of the connection that must not get these records back: a client's own prompt.
+        """
+        ...
+
+    def append_one(self, item: Event | SessionUpdate) -> None:
+        """Like `append` for one event, on the hot path."""
+        ...
+
+    def note(self, kind: str, value: Any) -> None:
+        """Add a record of the gateway's own kind, such as `gateway.answer`. Readers of events skip it."""
+        ...
+
+    def when(self, number: int, then: OnCommit) -> None:
+        """Call `then` when the record with this number is committed, or known not to be.
+
+        At once if that is known already, else in the order of the numbers. A record that failed is never
+        reported as committed later. `then` must not raise.
+        """
+        ...
+
+    async def claim(self) -> list[Event]:
+        """Become the writer. Close what an earlier writer left open, such as a running turn and its tool
+        calls, and return the events that this appended.
+
+        Called before anything is appended to a log that existed before; may be repeated. Raises SessionInUse
+        while another process or node writes to the log, and StoreError.
+        """
+        ...
+
+    async def close_open_items(self) -> list[Event]:
+        """Close what an agent that ended left open. Return the events that this appended. Raises
+        StoreError.
+        """
+        ...
+
+    def reader(self, after: int = 0) -> LogReader:
+        """Return a reader of the records after a number. The state then has nothing of those before it."""
+        ...
+
+    def close(self) -> None:
+        """Stop writing, so that another process or node can. What was appended is committed first."""
+        ...
+
+
+class Book(Protocol):
+    """The logs of all sessions of all agents. Finding and listing read a local catalog and never wait."""
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether the commit of any log is under way. Always False where `commit` is done on return."""
+        ...
+
+    def open_log(
+        self,
+        agent: str,
+        session_id: str,
+        cwd: str,
+        additional_folders: Iterable[str] = (),
+        *,
+        new: bool = False,
+    ) -> SessionLog:
+        """Return the log of a session, created if needed. Reads no records.
+
+        `new`: the agent has just created the session. A log with the same id, of an agent that counts its
+        sessions from 1 at each start, is kept under another id.
+
+        Raises InvalidRequest if it cannot be written, for example because another process writes to it.
+        """
+        ...
+
+    def find(self, agent: str, session_id: str) -> RecordedSession | None:
+        """Return the stored session; None if there is none."""
+        ...
+
+    def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
+        """List the stored sessions, most recently used first."""
+        ...
+
+    def owners(self) -> dict[str, SessionOwner]:
+        """Return which sessions another process of this machine writes to, by the id in the store."""
+        ...
+
+    def require_unowned(self, agent: str, session_id: str) -> None:
+        """Raise InvalidRequest, with the owner, if another process of this machine writes to the session."""
+        ...
+
+    def commit(self) -> None:
+        """Write everything that was appended. On one machine it is done on return, else begun."""
+        ...
+
+    async def delete(self, agent: str, session_id: str) -> bool:
+        """Delete a stored session; return whether it existed. Raises SessionInUse, StoreError."""
+        ...
+
+    async def aclose(self) -> None:
+        """Commit, wait for it in bounded time, and release everything."""
+        ...
+
+
+class RecordMark(NamedTuple):
+    """The place in a session's log that a frame belongs after."""
+
+    log: SessionLog
+    number: int
+
+
+class Directory(Protocol):
+    """Which node owns a session, and which nodes could."""
+
+    def owner(self, agent: str, session_id: str) -> Owner | None:
+        """Return the owner as far as it is known here; None if the session has none."""
+        ...
+
+    def candidates(self, agent: str, folders: Sequence[str]) -> list[str]:
+        """Return the nodes that can run a session of this agent in these folders, the best one first."""
+        ...
+
+    async def declare_dead(self, owner: Owner) -> bool:
+        """Break the lease of an owner that is gone. Return whether that succeeded: then it writes no more.
+
+        Takes as long as a lease lasts.
+        """
+        ...
+
+
+class Fenced(AccordError):
+    """This node has lost its right to act for a session."""
+
+
+class Fence(Protocol):
+    """Asked before everything that a node does for its sessions."""
+
+    def check(self) -> None:
+        """Raise Fenced if the node's lease has ended by its own clock, also right after a pause."""
+        ...
