@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.agent.agent_client import STRICT, connected_client, make_agent, silent
 
-from accord.agent import Agent, AgentFeatures, ClientRequest, Turn
+from accord.agent import Agent, AgentFeatures, AgentOptions, ClientRequest, Turn
 from accord.errors import InvalidParams, UsageError
 from accord.schema import (
     EmbeddedResource,
@@ -177,7 +177,7 @@ async def test_a_prompt_as_bare_text_is_accepted_unless_the_agent_is_strict(prom
     assert error["code"] == -32602
 
 
-@pytest.mark.rule("accord.second-prompt")
+@pytest.mark.rule("accord.prompt-during-turn")
 async def test_a_second_prompt_is_refused_and_the_first_continues() -> None:
     go = asyncio.Event()
 
@@ -197,6 +197,66 @@ async def test_a_second_prompt_is_refused_and_the_first_continues() -> None:
     assert refused["error"]["code"] == later["code"] == -32600
     assert [update["content"]["text"] for update in updates][-1] == "b"
     assert result == {"stopReason": "end_turn"}
+
+
+HOLDING = AgentOptions(held_prompts=2)
+
+
+@pytest.mark.rule("accord.prompt-during-turn")
+async def test_held_prompts_are_answered_in_order_after_the_running_turn() -> None:
+    go = asyncio.Event()
+
+    async def waits(turn: Turn) -> None:
+        await go.wait()
+        await turn.say(turn.text)
+
+    async with connected_client(make_agent(waits), options=HOLDING) as client:
+        session = await client.new_session()
+        ids = [client.prompt(session, text) for text in ("one", "two", "three")]
+        refused = await client.error("session/prompt", {"sessionId": session, "prompt": []})
+        go.set()
+        turns = [await client.turn_of(id) for id in ids]
+    assert refused["code"] == -32600
+    assert [updates[0]["content"]["text"] for updates, _ in turns] == ["one", "two", "three"]
+    assert [result for _, result in turns] == [{"stopReason": "end_turn"}] * 3
+
+
+@pytest.mark.rule("accord.prompt-during-turn")
+@pytest.mark.parametrize("end", ["cancel", "close"])
+async def test_a_cancel_ends_the_running_turn_and_the_held_prompts(end: str) -> None:
+    seen: list[str] = []
+
+    async def waits(turn: Turn) -> None:
+        seen.append(turn.text)
+        await asyncio.Event().wait()
+
+    async with connected_client(make_agent(waits), options=HOLDING) as client:
+        session = await client.new_session()
+        ids = [client.prompt(session, text) for text in ("one", "two", "three")]
+        if end == "cancel":
+            client.cancel(session)
+        else:
+            client.raw.ask("session/close", {"sessionId": session})
+        assert [(await client.turn_of(id))[1] for id in ids] == [{"stopReason": "cancelled"}] * 3
+    assert seen in ([], ["one"]), "a held prompt was started"
+
+
+async def test_a_held_prompt_can_be_withdrawn_alone() -> None:
+    go = asyncio.Event()
+
+    async def waits(turn: Turn) -> None:
+        await go.wait()
+        await turn.say(turn.text)
+
+    async with connected_client(make_agent(waits), options=HOLDING) as client:
+        session = await client.new_session()
+        first, second, third = (client.prompt(session, text) for text in ("one", "two", "three"))
+        await settle()
+        client.raw.notify("$/cancel_request", {"requestId": second})
+        assert (await client.turn_of(second))[1] == {"stopReason": "cancelled"}
+        go.set()
+        turns = [await client.turn_of(id) for id in (first, third)]
+    assert [updates[0]["content"]["text"] for updates, _ in turns] == ["one", "three"]
 
 
 async def test_a_finished_turn_cannot_be_used() -> None:

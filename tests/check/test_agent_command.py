@@ -126,9 +126,15 @@ async def test_an_array_may_answer_a_batch_and_nothing_else() -> None:
 
 
 async def test_a_second_prompt_is_judged_only_while_the_first_turn_runs() -> None:
-    found = await findings("ends_busy_turns", "accord.second-prompt")
-    assert found["accord.second-prompt"].verdict == "not shown"
-    assert "the busy turn ended by itself" in found["accord.second-prompt"].why
+    found = await findings("ends_busy_turns", "accord.prompt-during-turn")
+    assert found["accord.prompt-during-turn"].verdict == "not shown"
+    assert "the busy turn ended by itself" in found["accord.prompt-during-turn"].why
+
+
+async def test_a_held_prompt_must_end_with_the_cancel() -> None:
+    found = await findings("holds_prompts", "accord.prompt-during-turn", turn=2.0)
+    assert found["accord.prompt-during-turn"].verdict == "warn"
+    assert "ended a held prompt with" in found["accord.prompt-during-turn"].why
 
 
 async def test_a_warning_of_the_agent_need_not_be_replayed() -> None:

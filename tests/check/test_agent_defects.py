@@ -60,7 +60,7 @@ async def test_an_agent_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, 
     "rule",
     [
         "accord.agent-unknown-session",
-        "accord.second-prompt",
+        "accord.prompt-during-turn",
         "accord.request-before-initialize",
         "accord.unknown-value",
     ],

@@ -272,6 +272,8 @@ class AgentSessionCore:
         self.servers_read: bool = False
         """Whether the application has asked for the MCP servers."""
         self.turn_task: TurnTask | None = None
+        self.held_turns: list[TurnTask] = []
+        """The turns that wait for the end of the running one, in the order of their prompts."""
         self.children: dict[str, Callable[[], object] | None] = {}
         """The functions that cancel the announced child sessions, by id."""
         self.command_names: tuple[str, ...] = ()
@@ -294,6 +296,30 @@ class AgentSessionCore:
         if session.on_update is not None:
             session.on_update(adapted_update)
         self._send(None, adapted_update)
+
+    def add_turn(self, turn: "TurnTask") -> None:
+        """Make this the running turn, or hold it behind the running one."""
+        if self.turn_task is None:
+            self.turn_task = turn
+        else:
+            self.held_turns.append(turn)
+
+    def remove_turn(self, turn: "TurnTask") -> None:
+        """Forget a turn that is answered; the next one starts."""
+        if turn is not self.turn_task:
+            self.held_turns.remove(turn)
+        else:
+            self.turn_task = self.held_turns.pop(0) if self.held_turns else None
+            if self.turn_task is not None:
+                self.turn_task.started.set_result(None)
+        turn.answered.set_result(None)
+
+    def cancel_turns(self) -> "list[TurnTask]":
+        """Cancel the running turn and all held ones, and return them."""
+        turns = [] if self.turn_task is None else [self.turn_task, *self.held_turns]
+        for turn in turns:
+            turn.cancel()
+        return turns
 
     def hold_notice(self, text: str) -> None:
         """Keep a notice for a client without notices until the next turn has output."""

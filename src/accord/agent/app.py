@@ -59,6 +59,8 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     """Accept messages only as the protocol defines them; do not repair known dialects."""
     cancel_grace: float = 5.0
     """Seconds that canceled code may take to end. Then its turn is answered without it."""
+    held_prompts: int = 0
+    """How many prompts of a session may wait for its running turn. Others are refused with -32600."""
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     """Size limits in bytes, and how long unfinished requests may delay the end of the connection."""
     clock: Clock = SYSTEM_CLOCK
@@ -83,7 +85,7 @@ class AgentConnection:
         reader = MessageReader(strict=options.strict, report=options.on_dialect or _log_dialect)
         self._peer = peer = ClientPeer(reader, options.clock, options.cancel_grace)
         self.client: Client = Client(peer)
-        self._methods = methods = BuiltinMethods(agent, handlers, self, peer)
+        self._methods = methods = BuiltinMethods(agent, handlers, self, peer, options.held_prompts)
         self._handshake = handshake = InitializeMethods(agent, handlers, peer, self.client, methods)
         notifications = notification_routes(handlers, self, methods, reader)
         requests = request_routes(handlers, handshake, methods, reader, notifications)

@@ -68,13 +68,19 @@ class BuiltinMethods:
     """The sessions of one connection and the requests that act on them."""
 
     def __init__(
-        self, agent: "Agent", handlers: AgentHandlers, connection: "AgentConnection", peer: ClientPeer
+        self,
+        agent: "Agent",
+        handlers: AgentHandlers,
+        connection: "AgentConnection",
+        peer: ClientPeer,
+        held_prompts: int,
     ) -> None:
         self.sessions: dict[str, AgentSessionCore] = {}
         self._agent = agent
         self._handlers = handlers
         self._connection = connection
         self._peer = peer
+        self._held_prompts = held_prompts
         self._disconnected = False
 
     def session(self, session_id: str) -> AgentSessionCore:
@@ -192,11 +198,10 @@ class BuiltinMethods:
         await asyncio.shield(self._peer.tasks.start(self._end(session)))
 
     async def _end(self, session: AgentSessionCore) -> None:
-        """Cancel the turn, wait for its response, close the session, call the close handler."""
-        turn_task = session.turn_task
-        if turn_task is not None:
-            turn_task.cancel()
-            await asyncio.wait((turn_task.answered,))
+        """Cancel the turns, wait for their responses, close the session, call the close handler."""
+        turns = session.cancel_turns()
+        if turns:
+            await asyncio.wait([turn.answered for turn in turns])
         session.mark_closed()
         hook = self._handlers.hooks.get("session/close")
         if hook is not None:
@@ -206,8 +211,7 @@ class BuiltinMethods:
         """Cancel all turns, and each turn that still starts. Called when the client has disconnected."""
         self._disconnected = True
         for session in self.sessions.values():
-            if session.turn_task is not None:
-                session.turn_task.cancel()
+            session.cancel_turns()
 
     async def end_all_sessions(self) -> None:
         """End all sessions in parallel. Bounded; slow handlers continue until the connection ends."""
@@ -239,34 +243,35 @@ class BuiltinMethods:
     # -- turns --
 
     async def prompt(self, params: PromptRequest, call: IncomingCall) -> PromptResponse:
-        """Run one turn."""
+        """Run one turn, after the turns that the client has asked for before it."""
         session = self.session(params.session_id)
-        if session.turn_task is not None:
+        if session.turn_task is not None and len(session.held_turns) >= self._held_prompts:
             raise InvalidRequest("A prompt is already running in this session")
         if self._peer.reader.strict:
             check_prompt(params.prompt, self._agent.accepts)
-        session.turn_task = turn_task = TurnTask(session, params)
+        turn_task = TurnTask(session, params)
+        session.add_turn(turn_task)
 
         def after_answer() -> None:
-            session.turn_task = None
-            turn_task.answered.set_result(None)
+            session.remove_turn(turn_task)
             if session.request.mcp_servers and not session.servers_read:
                 warn_of_dropped_servers(session)
 
         call.after_answer(after_answer)
         if self._disconnected:
             turn_task.cancel()
+        if turn_task is not session.turn_task and not await turn_task.wait_for_start():
+            return PromptResponse("cancelled")
         override = self._handlers.overrides.get("session/prompt")
         if override is None:
             return await turn_task.run(self._handlers.hooks["session/prompt"])
         return await turn_task.run(lambda turn: override(params, self.client_request(call, session)))
 
     def cancel(self, params: CancelNotification) -> None:
-        """Cancel the turn of a session, or a child session that can be canceled."""
+        """Cancel the turn and the held prompts of a session, or a child session that can be canceled."""
         session = self.sessions.get(params.session_id)
         if session is not None:
-            if session.turn_task is not None:
-                session.turn_task.cancel()
+            session.cancel_turns()
             return
         for parent in self.sessions.values():
             if (cancel_child := parent.children.get(params.session_id)) is not None:

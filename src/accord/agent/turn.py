@@ -449,9 +449,27 @@ class TurnTask:
         loop = asyncio.get_running_loop()
         self.answered: asyncio.Future[None] = loop.create_future()
         """Done when the response is queued."""
+        self.started: asyncio.Future[None] = loop.create_future()
+        """Done when no earlier turn holds this one back."""
         self._ended: asyncio.Future[None] = loop.create_future()
         self._peer = session_core.peer
         self._handler_task: asyncio.Task[HandlerResult] | None = None
+
+    async def wait_for_start(self) -> bool:
+        """Wait for the end of the turns before this one; return False if this one was canceled meanwhile.
+
+        A cancellation of the session is answered in the order of the prompts, that of the request at once.
+        """
+        try:
+            await asyncio.wait((self.started,))
+        except asyncio.CancelledError:
+            self.cancel()
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+        if self._core.cancelled:
+            self._end()
+            self._core.close()
+        return not self._core.cancelled
 
     async def run(
         self, function: Callable[[Turn], Awaitable[HandlerResult] | HandlerResult]

@@ -19,6 +19,8 @@ from accord.schema.initialize import InitializeRequest, InitializeResponse
 from accord.schema.methods import AGENTAO_ASK_USER, AGENTAO_SET_MODEL
 from accord.wire.transport import Transport
 
+HELD_PROMPTS: Final = 100
+"""How many prompts of a session wait for its running turn."""
 EXTENSIONS: Final = "_agentao.cn/extensions"
 
 META: Final[dict[str, Any]] = {
@@ -84,7 +86,10 @@ def coding_agent(resources: CoderResources) -> Agent:
         ),
         auth_methods=auth_methods(),
         options=AgentOptions(
-            strict=resources.options.strict, clock=resources.options.clock, refused_members=REFUSED_MEMBERS
+            strict=resources.options.strict,
+            held_prompts=HELD_PROMPTS,
+            clock=resources.options.clock,
+            refused_members=REFUSED_MEMBERS,
         ),
     )
     service = _Service(resources)

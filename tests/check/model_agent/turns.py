@@ -70,7 +70,7 @@ class Turns:
         if self.breaks("accord.agent-lone-surrogate") and "\ud83d" in text:
             raise ErrorResponse(-32602)
         if session.turn is not None:
-            raise ErrorResponse(-32603 if self.breaks("accord.second-prompt") else -32600)
+            raise ErrorResponse(-32603 if self.breaks("accord.prompt-during-turn") else -32600)
         if self.breaks("cancel.without-turn") and session.id in self.agent.sessions.cancelled_idle:
             return {"stopReason": "cancelled"}
         if self.breaks("cancel.session-continues") and session.id in self.was_cancelled:

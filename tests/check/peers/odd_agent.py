@@ -124,6 +124,22 @@ def ends_busy_turns(message: dict[str, Any]) -> None:
             put({"id": id, "result": {"stopReason": "end_turn"}})
 
 
+def holds_prompts(message: dict[str, Any]) -> None:
+    """Hold a second prompt, and answer it as if it was not canceled."""
+    if message["method"] == "session/cancel":
+        first, *held = running
+        put({"id": first, "result": {"stopReason": "cancelled"}})
+        for id in held:
+            put({"id": id, "result": {"stopReason": "end_turn"}})
+        running.clear()
+    elif message["method"] != "session/prompt":
+        rejects(message)
+    else:
+        running.append(message["id"])
+        call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "sleep", "status": "in_progress"}
+        put(update(call, message["params"]["sessionId"]))
+
+
 def warns(message: dict[str, Any]) -> None:
     """Put a warning before every answer of the model; replay the conversation without it."""
     params = message["params"]
@@ -194,6 +210,7 @@ BEHAVIORS: dict[str, Callable[[dict[str, Any]], None]] = {
         reads_chunks,
         answers_without_id,
         ends_busy_turns,
+        holds_prompts,
         warns,
         loses_text,
         names_variables,
@@ -219,7 +236,9 @@ def main(behavior: str, pid_file: str) -> None:
             call = {"jsonrpc": "2.0", **update(CHUNK, "s1")}
             sys.stdout.write(json.dumps(answers if behavior == "answers_batches" else [call]) + "\n")
             sys.stdout.flush()
-        if not isinstance(message, dict) or "method" not in message or "id" not in message:
+        if not isinstance(message, dict) or "method" not in message:
+            continue
+        if "id" not in message and (behavior, message["method"]) != ("holds_prompts", "session/cancel"):
             continue
         if message["method"] == "initialize":
             put({"id": message["id"], "result": initialize_result(behavior)})

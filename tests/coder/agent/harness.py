@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.agent_client import Client
+from tests.coder.models.harness import NAMES
 
 from accord.agent import Agent
 from accord.coder.coding_agent import coding_agent
@@ -23,7 +24,9 @@ from accord.coder.models import (
 from accord.coder.models.model import Effort
 from accord.coder.models.model_name import ModelName
 from accord.coder.resources import CoderOptions, CoderResources
+from accord.coder.user_config import Kind
 from accord.store import CommitTransport
+from accord.testing.model_server import ModelServer
 from accord.testing.raw_peer import raw_pair
 
 ScriptPart = str | ThoughtPart | ToolUse
@@ -147,6 +150,17 @@ def configure(harness: AgentHarness, text: str) -> None:
     """Write the config."""
     (harness.home / "config").mkdir(exist_ok=True)
     (harness.home / "config" / "config.toml").write_text(text)
+
+
+@asynccontextmanager
+async def provider_client(
+    harness: AgentHarness, server: ModelServer, kind: Kind, config: str = "", **more: Any
+) -> AsyncGenerator[Client]:
+    """A client of an agent whose model is at the scripted server, in the format of one provider."""
+    endpoint = f'[endpoints.scripted]\nkind = "{kind}"\nbase_url = "{server.base_url(kind)}"\n'
+    configure(harness, f"{config}{SANDBOX_OFF}{endpoint}needs_key = false\n")
+    async with harness.client(environment={"ACCORD_MODEL": f"scripted:{NAMES[kind]}"}, **more) as client:
+        yield client
 
 
 def choose(client: Client, permission_request: Any, kind: str) -> None:

@@ -9,7 +9,7 @@ from accord.check.agent.agent_fixture import (
     AgentFixture,
     capabilities_without,
 )
-from accord.check.agent.agent_under_test import AgentTurn
+from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import CANCELLED_REPLY
 from accord.check.checked_connection import Reply, error_reply, leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable, RuleId
@@ -106,10 +106,10 @@ async def _check_refusal(fixture: AgentFixture, agent: Any, session: str, prompt
     )
 
 
-@case("prompt.requests-during-turn accord.second-prompt")
+@case("prompt.requests-during-turn accord.prompt-during-turn")
 async def requests_during_turn(fixture: AgentFixture) -> None:
     """Requests during a turn: modes, options and a second prompt."""
-    # During a turn, modes and options can be set, and a second prompt is refused.
+    # During a turn, modes and options can be set, and a second prompt is refused or held.
     rule = "prompt.requests-during-turn"
     agent = await fixture.start_agent()
     new_answer = await agent.new_session(fixture.cwd)
@@ -132,6 +132,14 @@ async def requests_during_turn(fixture: AgentFixture) -> None:
         fixture.judge(rule, answer.ok, f"{method} works in a turn", failure, answer)
     if not calls:
         fixture.add_not_applicable(rule, "it has neither modes nor options")
+    await _check_second_prompt(fixture, agent, session, request)
+
+
+async def _check_second_prompt(
+    fixture: AgentFixture, agent: AgentUnderTest, session: str, request: WireLine
+) -> None:
+    """Send a second prompt, which is refused or held, then cancel both."""
+    rule = "accord.prompt-during-turn"
     second = agent.prompt(session, "hi")
     second_answer = await agent.wait_for_line(
         lambda line: line.sender == "agent" and line.is_answer and line.id == second.id,
@@ -143,18 +151,21 @@ async def requests_during_turn(fixture: AgentFixture) -> None:
     )
     agent.cancel(session)
     # A client must not send a second prompt, so its consequences are judged by the rule about it alone.
-    turn = await agent.finish_turn(request, rule="accord.second-prompt", timeout=fixture.timeouts.soon)
+    turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
     if turn.answer.ok and turn.stop_reason != "cancelled":
         raise CaseUnavailable("the busy turn ended by itself, so the second prompt was not judged")
     if second_answer is None:
-        fixture.add_fail("accord.second-prompt", "a second prompt in a busy session is not refused", second)
+        held = await agent.finish_turn(second, rule=rule, timeout=fixture.timeouts.soon)
+        passed = held.stop_reason == "cancelled" and turn.answer.ok
+        failure = f"a cancel during a turn ended a held prompt with {held.answer.summary}"
+        fixture.judge(rule, passed, "a second prompt is held until the cancel", failure, second, held.answer)
         return
     code = at(second_answer.message, "error", "code")
     untouched = first_answer is None and turn.answer.ok
     failure = f"a second prompt gave {code or 'a result'}; the first {'continues' if untouched else 'ended'}"
     reason = f"a second prompt gave {code}; the first continues"
     passed = fixture.script.accepts_code(code, -32600) and untouched
-    fixture.judge("accord.second-prompt", passed, reason, failure, second, second_answer)
+    fixture.judge(rule, passed, reason, failure, second, second_answer)
 
 
 def _check_cancelled_turn(fixture: AgentFixture, turn: AgentTurn) -> None:
