@@ -1,4 +1,7 @@
-"""A griffe extension: adds to the docstring of a public name the shortest function of examples/api for it."""
+"""A griffe extension: adds an example to the docstring of a public name.
+
+For a message it is the code and its JSON, else the shortest function of examples/api that uses the name.
+"""
 
 import ast
 import textwrap
@@ -7,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from griffe import Docstring, Extension, Object
+from tools import schema_examples, schema_tables
+from tools.public_api import public_names
+
+from accord import schema
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "api"
 
@@ -69,9 +76,38 @@ class ApiExamples(Extension):
         parent = obj.parent
         if parent is None or not parent.is_module or not obj.path.startswith("accord."):
             return
-        code = examples().get(obj.name)
-        if code is None:
-            return
-        words = obj.docstring.value if obj.docstring else ""
-        block = f"```python\n{textwrap.dedent(code)}\n```"
-        obj.docstring = Docstring(f"{words}\n\n**Example**\n\n{block}", parent=obj)
+        blocks = example_blocks(obj)
+        if blocks:
+            words = [obj.docstring.value] if obj.docstring else []
+            text = "\n\n".join([*words, *field_table(obj), "**Example**", *blocks])
+            obj.docstring = Docstring(text, parent=obj)
+
+
+def example_blocks(obj: Object) -> list[str]:
+    """Return the example of a name as blocks of Markdown."""
+    found: list[str] = []
+    if obj.name in examples():
+        found.append(f"```python\n{textwrap.dedent(examples()[obj.name])}\n```")
+    if is_message_type(obj):
+        code, text = schema_examples.example(obj.name)
+        found.append(f"```python\n{code}\n```")
+        found += [f"```json\n{text}\n```"] if text else []
+    return found
+
+
+def field_table(obj: Object) -> list[str]:
+    """Return the table of a message's fields, if it has any."""
+    is_message = is_message_type(obj) and obj.is_class and obj.name not in schema_examples.OTHERS
+    table = schema_tables.table(getattr(schema, obj.name)) if is_message else ""
+    return [table] if table else []
+
+
+def is_message_type(obj: Object) -> bool:
+    """Whether the page of accord.schema shows this object."""
+    return obj.path.startswith("accord.schema.") and obj.name in schema_names()
+
+
+@cache
+def schema_names() -> frozenset[str]:
+    """Return the names that accord.schema exports."""
+    return frozenset(public_names("accord.schema"))

@@ -1,4 +1,4 @@
-"""Checks the built site: every link and anchor exists, and no page loads anything from the network."""
+"""Checks the built site: every link, anchor and loaded file exists, and no page needs the network."""
 
 import sys
 from html.parser import HTMLParser
@@ -36,7 +36,7 @@ def problems(site: Path) -> list[str]:
     for path, page in pages.items():
         name = path.relative_to(site)
         found += [f"{name}: loads {address}" for address in page.loaded if urlsplit(address).netloc]
-        for link in dict.fromkeys(page.links):
+        for link in dict.fromkeys(page.links + page.loaded):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
@@ -53,5 +53,5 @@ def problems(site: Path) -> list[str]:
 
 if __name__ == "__main__":
     wrong = problems(Path(sys.argv[1]).resolve())
-    print("\n".join(wrong) or "every link and anchor of the site exists")
+    print("\n".join(wrong) or "every link, anchor and file of the site exists")
     sys.exit(bool(wrong))

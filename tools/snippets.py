@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools import schema_examples
+
 ROOT = Path(__file__).resolve().parent.parent
 
 GIVEN = {
@@ -190,6 +192,7 @@ def modules() -> dict[str, tuple[str, str]]:
             if name in found and found[name][1] != text:
                 raise SystemExit(f"{snippet.place}: {name} differs from the block at {found[name][0]}")
             found[name] = (snippet.place, text)
+    found["schema_examples.py"] = ("the examples of accord.schema", schema_examples.module())
     return found
 
 
