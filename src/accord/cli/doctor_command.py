@@ -34,6 +34,7 @@ _EXTRA_PURPOSES: Final = {
     "mcp": "MCP servers",
     "remote": "agents over WebSocket and HTTP",
     "gateway": "agents on the network",
+    "cluster": "gateways on several machines",
     "tui": "the terminal client",
     "check": "the checker's reports through pytest",
     "uvloop": "a faster event loop",

@@ -1,0 +1,310 @@
+"""Appends to one session's log: one commit in flight, each only if nothing came after the one before it.
+
+A commit that was not answered is sent again, the same bytes, until it is known to be written or the node's
+lease ends. A writer that was replaced is refused by the stream, however late it wakes up.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from itertools import count
+from logging import getLogger
+from typing import Final, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from accord.clock import Clock, OwnedTasks, Timer, within
+from accord.cluster.connection import NatsRefused, NatsUnavailable
+from accord.cluster.jetstream import (
+    APPEND_IN_PROGRESS,
+    EXPECTED,
+    MESSAGE_ID,
+    RESOURCE_CODES,
+    WRONG_SEQUENCE,
+    JetStream,
+    StoredMessage,
+)
+from accord.cluster.log_message import HEADER, CommitHead, encode_commit, is_same_message
+from accord.errors import StoreError
+from accord.store.session_summary import now_micros
+
+LOG = getLogger("accord.cluster")
+
+PACE_SECONDS: Final = 0.02
+"""Between commits that only add text."""
+MAX_UNWRITTEN: Final = 8 * 1024 * 1024
+"""Above this many unwritten bytes the agent is paused, until half of them are written."""
+MAX_COMMIT: Final = 16 * 1024 * 1024
+WAIT_SECONDS: Final = 2.0
+"""Clients are told that the storage waits after this time without an answer."""
+_APPEND_SECONDS: Final = 2.0
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+OnCommitted: TypeAlias = Callable[[StoreError | None], None]
+
+
+class SessionMoved(StoreError):
+    """Another node writes to the session now."""
+
+
+class LogFull(StoreError):
+    """The stream of the session refuses records: its limit is reached. The session is read-only."""
+
+
+class LeaseCheck(Protocol):
+    """Says whether this node may still act for its sessions."""
+
+    def check(self) -> None:
+        """Raise StoreError if the lease of this node has ended."""
+        ...
+
+
+class LogAddress(Struct, frozen=True):
+    """Where the log of a session is."""
+
+    log: str
+    stream: str
+    subject: str
+
+
+class LogPosition(Struct, frozen=True):
+    """The end of a log: the last message, the last record, and the epoch of its writer."""
+
+    sequence: int = 0
+    number: int = 0
+    epoch: int = 0
+    writer: str = ""
+
+
+class WriterListener(Protocol):
+    """Hears from the writers of a node."""
+
+    def paused(self, paused: bool) -> None:
+        """The agent of the session must stop, or may go on, sending."""
+        ...
+
+    def waits(self, waits: bool) -> None:
+        """The storage does not answer, or answers again."""
+        ...
+
+    def failed(self, error: StoreError) -> None:
+        """Nothing more can be written: the session moved, its stream is full, or the lease has ended."""
+        ...
+
+
+class LogWriter:
+    """The writer of one session's log in one epoch. No method raises, except those that say so."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        address: LogAddress,
+        position: LogPosition,
+        writer: str,
+        lease: LeaseCheck,
+        listener: WriterListener,
+        tasks: OwnedTasks,
+    ) -> None:
+        """`position` is the end of the log, with the epoch in which this writer writes."""
+        self.address: LogAddress = address
+        self.epoch: int = position.epoch
+        self.noted: int = position.number
+        """The number of the last record added."""
+        self.committed: int = position.number
+        """The number of the last record that a majority of the servers has."""
+        self.sequence: int = position.sequence
+        self.failure: StoreError | None = None
+        self.retries: int = 0
+        self._jetstream = jetstream
+        self._clock: Clock = jetstream.connection.clock
+        self._writer = writer
+        self._lease = lease
+        self._listener = listener
+        self._tasks = tasks
+        self._pending: list[tuple[str, bytes]] = []
+        self._authors: dict[int, str] = {}
+        self._unwritten = 0
+        self._urgent = False
+        self._paused = False
+        self._hurry: asyncio.Future[None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._last_commit = -PACE_SECONDS
+        self._waiting: list[tuple[int, int, OnCommitted]] = []
+        self._order = count()
+
+    # -- adding
+
+    def add(self, kind: str, payload: bytes, *, text: bool = False, author: str | None = None) -> int:
+        """Note a record and return its number. `text`: it may wait for the next paced commit."""
+        self.noted += 1
+        if self.failure is not None:
+            return self.noted
+        self._pending.append((kind, payload))
+        self._unwritten += len(payload)
+        if author is not None:
+            self._authors[self.noted] = author
+        if not text:
+            self._urgent = True
+            if self._hurry is not None and not self._hurry.done():
+                self._hurry.set_result(None)
+        if self._unwritten > MAX_UNWRITTEN and not self._paused:
+            self._paused = True
+            self._listener.paused(True)
+        return self.noted
+
+    def commit(self) -> None:
+        """Begin to write what was added, unless a commit is in flight: then it follows."""
+        if self._pending and self._running is None and self.failure is None:
+            self._running = self._tasks.start(self._run())
+
+    def when(self, number: int, then: OnCommitted) -> None:
+        """Call back when the record with this number is committed, or with the error if it never will be."""
+        if number <= self.committed:
+            then(None)
+        elif self.failure is not None:
+            then(self.failure)
+        else:
+            heapq.heappush(self._waiting, (number, next(self._order), then))
+
+    async def written(self) -> None:
+        """Wait until everything added so far is committed. Raises StoreError."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(error: StoreError | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self.commit()
+        self.when(self.noted, settle)
+        await done
+
+    def close(self, error: StoreError) -> None:
+        """Write nothing more; what is not committed fails with this error."""
+        if self.failure is None:
+            self._fail(error, tell=False)
+        if self._running is not None:
+            self._running.cancel()
+
+    # -- writing
+
+    async def _run(self) -> None:
+        try:
+            while self._pending:
+                await self._pace()
+                await self._write(*self._take())
+                self._last_commit = self._clock.now()
+        except StoreError as error:
+            self._fail(error, tell=True)
+        finally:
+            self._running = None
+
+    async def _pace(self) -> None:
+        remaining = self._last_commit + PACE_SECONDS - self._clock.now()
+        if remaining > 0 and not self._urgent:
+            self._hurry = asyncio.get_running_loop().create_future()
+            await within(self._clock, remaining, self._hurry)
+            self._hurry = None
+
+    def _take(self) -> tuple[list[tuple[CommitHead, bytes]], int, int]:
+        """Take the next records, as messages, with the number of the last one and their size."""
+        size = end = 0
+        for _, payload in self._pending:
+            if size and size + len(payload) > MAX_COMMIT:
+                break
+            size += len(payload)
+            end += 1
+        records, self._pending = self._pending[:end], self._pending[end:]
+        self._urgent = self._urgent and bool(self._pending)
+        first = self.noted - len(self._pending) - len(records) + 1
+        last = first + end - 1
+        authors = {number: self._authors.pop(number) for number in sorted(self._authors) if number <= last}
+        messages = encode_commit(self.epoch, first, self._writer, records, now_micros(), authors)
+        return messages, last, size
+
+    async def _write(self, messages: list[tuple[CommitHead, bytes]], last: int, size: int) -> None:
+        told: list[bool] = []
+
+        def tell() -> None:
+            told.append(True)
+            self._listener.waits(True)
+
+        timer: Timer = self._clock.call_later(WAIT_SECONDS, tell)
+        try:
+            for head, body in messages:
+                self.sequence = await self._append(head, body)
+        finally:
+            timer.cancel()
+            if told:
+                self._listener.waits(False)
+        self.committed = last
+        self._unwritten -= size
+        if self._paused and self._unwritten <= MAX_UNWRITTEN // 2:
+            self._paused = False
+            self._listener.paused(False)
+        self._lease.check()  # what a node without a lease wrote is shown by its successor
+        while self._waiting and self._waiting[0][0] <= last:
+            heapq.heappop(self._waiting)[2](None)
+
+    async def _append(self, head: CommitHead, body: bytes) -> int:
+        """Append one message by the retry rule and return its sequence. Raises StoreError."""
+        headers = {
+            HEADER: head.text,
+            EXPECTED: str(self.sequence),
+            MESSAGE_ID: head.message_id(self.address.log),
+        }
+        pause = _FIRST_PAUSE
+        while True:
+            self._lease.check()
+            try:
+                return await self._jetstream.append(
+                    self.address.subject, body, headers, seconds=_APPEND_SECONDS
+                )
+            except NatsUnavailable:
+                self.retries += 1
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            except NatsRefused as error:
+                if error.code == APPEND_IN_PROGRESS:
+                    self.retries += 1
+                    await self._clock.sleep(_FIRST_PAUSE)
+                    continue
+                if error.code == WRONG_SEQUENCE:
+                    last = await self._read_last()
+                    if last is not None and is_same_message(last, self.address.log, head):
+                        return last.sequence
+                    raise _moved(self.address) from None
+                if error.code in RESOURCE_CODES:
+                    raise LogFull(
+                        f"stream {self.address.stream} is full, so the session is read-only: {error}; raise "
+                        "its max_bytes, or delete sessions"
+                    ) from None
+                raise
+
+    async def _read_last(self) -> StoredMessage | None:
+        pause = _FIRST_PAUSE
+        while True:
+            self._lease.check()
+            try:
+                return await self._jetstream.last(self.address.stream, self.address.subject)
+            except NatsUnavailable:
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _fail(self, error: StoreError, *, tell: bool) -> None:
+        self.failure = error
+        self._pending, self._authors = [], {}
+        if tell:
+            LOG.error("cannot write to session log %s: %s", self.address.log, error)
+            self._listener.failed(error)
+        waiting, self._waiting = self._waiting, []
+        for _, _, then in sorted(waiting, key=lambda entry: entry[:2]):
+            then(error)
+
+
+def _moved(address: LogAddress) -> SessionMoved:
+    return SessionMoved(f"another node writes to session log {address.log} now")

@@ -1,0 +1,117 @@
+"""The settings of a cluster node: the object `cluster` of `serve.json`, and `--cluster`."""
+
+import re
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from accord.errors import UsageError
+
+DEFAULT_PREFIX: Final = "acc"
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+NodeName = Annotated[str, Meta(pattern=_NAME)]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class LeaseTimes(Struct, frozen=True, forbid_unknown_fields=True):
+    """The times of a node's lease, in seconds. All nodes of a cluster use the same."""
+
+    renew: Seconds = 3.0
+    """Between renewals."""
+    deadline: Seconds = 15.0
+    """A node that could not renew for this long stops its agents."""
+    lease: Seconds = 20.0
+    """Another node takes over after this long without a renewal."""
+
+
+class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How this gateway takes part in a cluster."""
+
+    node: NodeName | None = None
+    """The stable name of this node; by default the host name."""
+    servers: tuple[str, ...] = ()
+    """Addresses of NATS servers; without any, a child process is started."""
+    prefix: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]{0,15}$")] = DEFAULT_PREFIX
+    """Begins the names of all streams, buckets and subjects: one prefix per set of sessions."""
+    replicas: Literal[1, 3, 5] | None = None
+    """How many NATS servers keep each record; by default 3, and 1 with the child server."""
+    shards: Annotated[int, Meta(ge=1, le=64)] = 16
+    """How many streams hold session logs. Read only when the streams are created."""
+    log_bytes: Annotated[int, Meta(ge=10_000)] = 1024**3
+    """The limit of each log stream. A full stream refuses records; it never drops any. Read only when the
+    streams are created."""
+    monitors: tuple[str, ...] = ()
+    """The monitoring addresses of the NATS servers, to check their `sync_interval`."""
+    credentials: str | None = None
+    """A `.creds` file. It needs `pip install nats-py[nkeys]`."""
+    user: str | None = None
+    password_file: str | None = None
+    """The file with the password of `user`."""
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    """PEM files."""
+    insecure: bool = False
+    """Allow servers on other machines without TLS."""
+    volumes: dict[NodeName, str] = {}
+    """Folders that several nodes share, by name."""
+    homes: dict[str, NodeName] = {}
+    """The name of each agent's own session store, for agents whose sessions several nodes can load."""
+    labels: dict[str, str] = {}
+    times: LeaseTimes = LeaseTimes()
+
+    def checked(self) -> "ClusterSettings":
+        """Check what the types cannot say. Raises UsageError."""
+        for server in self.servers:
+            check_server(server)
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise UsageError("cluster: tls_cert and tls_key need each other")
+        if (self.user is None) != (self.password_file is None):
+            raise UsageError("cluster: user and password_file need each other")
+        times = self.times
+        if not times.renew * 2 < times.deadline < times.lease:
+            raise UsageError(
+                f"cluster: the times must satisfy 2 x renew < deadline < lease, not {times.renew:g}, "
+                f"{times.deadline:g}, {times.lease:g}"
+            )
+        return self
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the connection must be encrypted: always, but on this machine or with `insecure`."""
+        return not self.insecure and not all(is_local(server) for server in self.servers)
+
+
+def check_server(server: str) -> None:
+    """Raise UsageError unless this is the address of a NATS server. Shows no password."""
+    try:
+        parts = urlsplit(server)
+        valid = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        valid = False
+    if not valid:
+        shown = shown_server(server)
+        raise UsageError(f"--cluster {shown!r} is not an address of a NATS server; use nats://HOST:PORT")
+
+
+def shown_server(server: str) -> str:
+    """The address without user and password."""
+    return re.sub(r"(?<=://)[^/@]*@", "", server)
+
+
+def is_local(server: str) -> bool:
+    """Whether an address is on this machine."""
+    return urlsplit(server).hostname in _LOOPBACK
+
+
+def read_cluster_settings(value: object, where: str) -> ClusterSettings:
+    """The settings of a JSON object. Raises UsageError, which names the file and the member."""
+    try:
+        return msgspec.convert(value, ClusterSettings).checked()
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: cluster: {error}") from None

@@ -1,0 +1,280 @@
+"""The streams and buckets of a cluster: created at the first start, and checked at each start.
+
+Settings that could lose a record are refused. Settings that weaken a promise are reported.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from logging import getLogger
+from typing import Any, Final, NamedTuple
+from urllib.request import urlopen
+
+import msgspec
+from msgspec import Struct
+
+from accord.cluster.connection import NatsRefused, NatsUnavailable
+from accord.cluster.jetstream import STREAM_NOT_FOUND, WRONG_SEQUENCE, Bucket, JetStream, with_retries
+from accord.cluster.settings import ClusterSettings, shown_server
+from accord.errors import UsageError
+from accord.schema.codec import encode
+
+LOG = getLogger("accord.cluster")
+
+LOG_FORMAT: Final = 1
+LINK_FORMAT: Final = 1
+INDEX_FORMAT: Final = 1
+_SECOND: Final = 1_000_000_000
+_DAY: Final = 86_400 * _SECOND
+_DUPLICATE_WINDOW: Final = 120 * _SECOND
+_NOT_CLUSTERED: Final = 10074
+_NO_PEERS: Final = 10005
+_NO_STORAGE: Final = frozenset({10002, 10023, 10047})
+_MONITOR_SECONDS: Final = 3.0
+_MAX_MONITOR_ANSWER: Final = 1024 * 1024
+
+LOSING: Final = {
+    "retention": "would delete records",
+    "discard": "would drop old records when it is full",
+    "max_age": "would delete old records",
+    "max_msgs": "would refuse or drop records by their number",
+    "storage": "keeps records elsewhere",
+    "subjects": "belongs to something else",
+    "max_msgs_per_subject": "keeps another number of values",
+    "allow_direct": "cannot be read from replicas",
+    "allow_msg_ttl": "cannot forget deleted keys",
+    "deny_delete": "allows deleting records",
+    "republish": "does not tell nodes about records",
+}
+"""The settings that an existing stream must have, and what another value does."""
+
+
+class ClusterFormats(Struct, frozen=True):
+    """The formats that a cluster uses, and the number of its log streams; the key `format` of `acc_meta`."""
+
+    log: int = LOG_FORMAT
+    link: int = LINK_FORMAT
+    index: int = INDEX_FORMAT
+    shards: int = 16
+
+
+class StreamNames(NamedTuple):
+    """The names of everything in one set of sessions."""
+
+    prefix: str
+
+    def log_stream(self, shard: int) -> str:
+        return f"{self.prefix.upper()}_LOG_{shard:02}"
+
+    def log_subject(self, shard: int, log: str) -> str:
+        return f"{self.prefix}.log.{shard:02}.{log}"
+
+    def feed_subject(self, shard: int, log: str) -> str:
+        return f"{self.prefix}.feed.{shard:02}.{log}"
+
+    @property
+    def audit_stream(self) -> str:
+        return f"{self.prefix.upper()}_AUDIT"
+
+    def bucket(self, name: str) -> str:
+        return f"{self.prefix}_{name}"
+
+    def bucket_feed(self, name: str) -> str:
+        """The subject with the changes of a bucket."""
+        return f"{self.prefix}.kv.{name}.>"
+
+
+BUCKETS: Final[dict[str, dict[str, Any]]] = {
+    "meta": {"max_msgs_per_subject": 8},
+    "index": {},
+    "nodes": {},
+    "inbox": {},
+    "tokens": {},
+    "browsers": {"max_age": 30 * _DAY},
+    "tickets": {"max_age": 30 * _SECOND, "storage": "memory"},
+}
+"""The buckets, and how each differs from the others."""
+
+
+class ClusterStreams:
+    """The streams and buckets of one cluster, ready for use; created by `prepare_streams`."""
+
+    def __init__(self, jetstream: JetStream, settings: ClusterSettings, formats: ClusterFormats) -> None:
+        self.jetstream: JetStream = jetstream
+        self.names: StreamNames = StreamNames(settings.prefix)
+        self.formats: ClusterFormats = formats
+        self.notes: list[str] = []
+        """What weakens a promise, for the start's output and the log."""
+
+    def bucket(self, name: str) -> Bucket:
+        return Bucket(self.jetstream, self.names.bucket(name))
+
+
+async def prepare_streams(jetstream: JetStream, settings: ClusterSettings) -> ClusterStreams:
+    """Create what is missing and check the rest. Raises UsageError with one clear line."""
+    replicas = settings.replicas or 3
+    names = StreamNames(settings.prefix)
+    notes: list[str] = []
+    try:
+        for name, differences in BUCKETS.items():
+            notes += await _prepare(jetstream, _bucket_config(names, name, replicas, differences))
+        formats = await _agree_on_formats(Bucket(jetstream, names.bucket("meta")), settings)
+        configs = [_log_config(names, shard, replicas, settings.log_bytes) for shard in range(formats.shards)]
+        configs.append(_audit_config(names, replicas))
+        for found in await asyncio.gather(*(_prepare(jetstream, config) for config in configs)):
+            notes += found
+    except (NatsUnavailable, NatsRefused) as error:
+        raise UsageError(
+            f"the streams of the cluster cannot be used: {error}; the NATS servers need JetStream, a "
+            "majority of them must run, and this node needs the permissions of docs/cluster.md"
+        ) from None
+    streams = ClusterStreams(jetstream, settings, formats)
+    if replicas == 1:
+        notes.append("One NATS server keeps each record: a lost disk loses sessions.")
+    streams.notes = [*notes, *await asyncio.to_thread(check_sync, settings.monitors)]
+    return streams
+
+
+def _common(name: str, subject: str, replicas: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "subjects": [subject],
+        "retention": "limits",
+        "discard": "new",
+        "max_age": 0,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_msgs_per_subject": -1,
+        "storage": "file",
+        "num_replicas": replicas,
+        "allow_direct": True,
+        "deny_delete": True,
+    }
+
+
+def _log_config(names: StreamNames, shard: int, replicas: int, max_bytes: int) -> dict[str, Any]:
+    source = names.log_subject(shard, "*")
+    return {
+        **_common(names.log_stream(shard), source, replicas),
+        "max_bytes": max_bytes,
+        "duplicate_window": _DUPLICATE_WINDOW,
+        "republish": {"src": source, "dest": names.feed_subject(shard, "{{wildcard(1)}}")},
+    }
+
+
+def _bucket_config(
+    names: StreamNames, name: str, replicas: int, differences: dict[str, Any]
+) -> dict[str, Any]:
+    bucket = names.bucket(name)
+    source = f"$KV.{bucket}.>"
+    return {
+        **_common(f"KV_{bucket}", source, replicas),
+        "max_msgs_per_subject": 1,
+        "allow_rollup_hdrs": True,
+        "allow_msg_ttl": True,
+        "republish": {"src": source, "dest": names.bucket_feed(name)},
+        **differences,
+    }
+
+
+def _audit_config(names: StreamNames, replicas: int) -> dict[str, Any]:
+    config = _common(names.audit_stream, f"{names.prefix}.audit.*", replicas)
+    return {**config, "discard": "old", "max_age": 400 * _DAY}
+
+
+async def _prepare(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
+    """Create a stream, or check the existing one; return what to report."""
+    name = wanted["name"]
+    try:
+        answer = await with_retries(lambda: jetstream.api(f"STREAM.INFO.{name}"), jetstream)
+    except NatsRefused as error:
+        if error.code != STREAM_NOT_FOUND:
+            raise
+        return await _create(jetstream, wanted)
+    return _check(wanted, msgspec.json.decode(answer)["config"])
+
+
+async def _create(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
+    name, replicas = wanted["name"], wanted["num_replicas"]
+    try:
+        await with_retries(lambda: jetstream.api(f"STREAM.CREATE.{name}", wanted), jetstream)
+    except NatsRefused as error:
+        if error.code in (_NOT_CLUSTERED, _NO_PEERS):
+            raise UsageError(
+                f"the streams need {replicas} NATS servers with JetStream, and there are fewer; start them, "
+                'or set "replicas": 1 in the cluster settings to accept that a lost disk loses sessions'
+            ) from None
+        if error.code in _NO_STORAGE:
+            raise UsageError(
+                f"stream {name} with max_bytes {wanted['max_bytes']} does not fit into the storage of the "
+                "NATS servers; lower log_bytes in the cluster settings, or raise max_file_store there"
+            ) from None
+        raise
+    return []
+
+
+def _check(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    name = wanted["name"]
+    for key, harm in LOSING.items():
+        if key in wanted and found.get(key, False if wanted[key] is False else None) != wanted[key]:
+            raise UsageError(
+                f"stream {name} {harm} ({key} is {_shown(found.get(key))}, not {_shown(wanted[key])}); "
+                f"change it with `nats stream edit {name}`, or use another prefix"
+            )
+    replicas = found.get("num_replicas", 1)
+    if replicas < wanted["num_replicas"]:
+        raise UsageError(
+            f"stream {name} has {replicas} replicas, not {wanted['num_replicas']}; run `nats stream edit "
+            f'{name} --replicas {wanted["num_replicas"]}`, or set "replicas": {replicas} in the settings'
+        )
+    if wanted["max_bytes"] != -1 and found.get("max_bytes", -1) == -1:
+        return [f"Stream {name} has no limit (max_bytes): it can fill the disk of the NATS servers."]
+    return []
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else encode(value).decode()
+
+
+async def _agree_on_formats(meta: Bucket, settings: ClusterSettings) -> ClusterFormats:
+    """Read the formats of the cluster, or set them. Raises UsageError if this version does not know them."""
+    ours = ClusterFormats(shards=settings.shards)
+    entry = await meta.get("format")
+    if entry is None or entry.value is None:
+        try:
+            await meta.put("format", encode(ours), 0 if entry is None else entry.revision)
+            return ours
+        except NatsRefused as error:
+            if error.code != WRONG_SEQUENCE:
+                raise
+            entry = await meta.get("format")  # another node was faster
+    try:
+        theirs = msgspec.json.decode(entry.value if entry and entry.value else b"", type=ClusterFormats)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"the key `format` of bucket {meta.name} is damaged ({error})") from None
+    for name in ("log", "link", "index"):
+        if getattr(theirs, name) != getattr(ours, name):
+            raise UsageError(
+                f"the cluster uses {name} format {getattr(theirs, name)}, and this version of Accord knows "
+                f"{getattr(ours, name)}; run the same version on all nodes"
+            )
+    return theirs
+
+
+def check_sync(monitors: Iterable[str]) -> list[str]:
+    """Read `sync_interval` from the monitoring addresses; return what to report."""
+    notes: list[str] = []
+    for address in monitors:
+        shown = shown_server(address)
+        try:
+            with urlopen(f"{address.rstrip('/')}/varz", timeout=_MONITOR_SECONDS) as answer:
+                server = msgspec.json.decode(answer.read(_MAX_MONITOR_ANSWER))
+            if not server["jetstream"]["config"].get("sync_always", False):
+                notes.append(
+                    f"The NATS server at {shown} does not have `sync_interval: always`: a power failure can "
+                    "lose records that were shown."
+                )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+            notes.append(f"Cannot read sync_interval of the NATS server at {shown} ({error}).")
+    if not monitors:
+        notes.append("Cannot check sync_interval of the NATS servers: the cluster settings name no monitors.")
+    return notes

@@ -1,0 +1,137 @@
+"""The connection to the NATS servers: reconnecting, nothing buffered, one clear line for each error."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+from tests.cluster.nats_servers import RunningServer, connected, nats_server
+from tests.gateway.breakable_proxy import breakable_proxy
+from tests.patience import PATIENCE
+
+from accord.cluster import connection as connection_module
+from accord.cluster.connection import NatsMessage, NatsRefused, NatsUnavailable, connect
+from accord.cluster.settings import ClusterSettings, read_cluster_settings
+from accord.errors import UsageError
+
+
+async def test_subscriptions_outlast_a_broken_connection(server: RunningServer) -> None:
+    async with breakable_proxy(server.port) as proxy:
+        settings = server.settings(servers=(f"nats://127.0.0.1:{proxy.port}",))
+        async with connected(settings) as connection:
+            received: asyncio.Queue[bytes] = asyncio.Queue()
+            changes: asyncio.Queue[bool] = asyncio.Queue()
+            connection.on_change.append(changes.put_nowait)
+            await connection.subscribe("t.news", lambda message: received.put_nowait(message.data))
+            proxy.cut()
+            assert await asyncio.wait_for(changes.get(), PATIENCE) is False
+            assert not await connection.publish("t.news", b"lost")  # not buffered: it would come too late
+            with pytest.raises(NatsUnavailable, match="no NATS server is connected"):
+                await connection.request("t.nothing")
+            assert await asyncio.wait_for(changes.get(), PATIENCE) is True
+            assert connection.reconnects == 1
+            assert await connection.publish("t.news", b"kept")
+            assert await asyncio.wait_for(received.get(), PATIENCE) == b"kept"
+            assert received.empty()
+
+
+async def test_a_client_that_the_server_closed_for_good_is_replaced(tmp_path: Path) -> None:
+    """A message whose headers make it too large closes the client of nats-py for good."""
+    with nats_server(tmp_path) as server:
+        async with connected(server.settings()) as connection:
+            received: asyncio.Queue[bytes] = asyncio.Queue()
+            changes: asyncio.Queue[bool] = asyncio.Queue()
+            connection.on_change.append(changes.put_nowait)
+            await connection.subscribe("t.news", lambda message: received.put_nowait(message.data))
+            await connection.publish("t.news", b"x" * (1024 * 1024 - 10), Accord="x" * 100)
+            assert await asyncio.wait_for(changes.get(), PATIENCE) is False
+            assert await asyncio.wait_for(changes.get(), PATIENCE) is True
+            assert await connection.publish("t.news", b"after")
+            assert await asyncio.wait_for(received.get(), PATIENCE) == b"after"
+            with pytest.raises(NatsRefused, match="too large"):
+                await connection.request("t.news", b"x" * (1024 * 1024 + 1))
+
+
+async def test_a_request_that_no_server_answers_is_unknown(server: RunningServer) -> None:
+    async with connected(server.settings()) as connection:
+        with pytest.raises(NatsUnavailable, match=r"no NATS server serves t\.nobody"):
+            await connection.request("t.nobody")
+        silent: list[NatsMessage] = []
+        await connection.subscribe("t.silent", silent.append)
+        with pytest.raises(NatsUnavailable, match="no NATS server answered"):
+            await connection.request("t.silent", seconds=0.01)
+
+
+async def test_no_server_is_one_clear_line() -> None:
+    settings = ClusterSettings(servers=("nats://user:secret@127.0.0.1:1",))
+    with pytest.raises(UsageError) as caught:
+        await connect(settings, "n1", seconds=0.3)
+    assert "no NATS server answers at nats://127.0.0.1:1" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+async def test_wrong_credentials_are_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("wrong\n")
+    with nats_server(tmp_path / "data", more="authorization { user: accord, password: right }") as server:
+        for settings in (
+            server.settings(),
+            server.settings(user="accord", password_file=str(tmp_path / "password")),
+        ):
+            with pytest.raises(UsageError, match="rejects this node; check user and password_file"):
+                await connect(settings, "n1")
+        (tmp_path / "password").write_text("right\n")
+        async with connected(
+            server.settings(user="accord", password_file=str(tmp_path / "password"))
+        ) as connection:
+            assert connection.is_connected
+
+
+async def test_a_server_that_is_too_old_is_one_clear_line(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "OLDEST_SERVER", (99, 0))
+    with pytest.raises(UsageError, match=r"is too old \(2\.\d+\.\d+\); use 99\.0 or newer"):
+        await connect(server.settings(), "n1")
+
+
+async def test_a_small_max_payload_is_one_clear_line(tmp_path: Path) -> None:
+    with (
+        nats_server(tmp_path, more="max_payload: 64KB") as server,
+        pytest.raises(UsageError, match="has max_payload 65536; set it to 1MB"),
+    ):
+        await connect(server.settings(), "n1")
+
+
+async def test_a_forbidden_subject_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rules = 'authorization { users: [ { user: a, password: b, permissions: { publish: "t.ok" } } ] }'
+    with nats_server(tmp_path / "data", more=rules) as server, caplog.at_level(logging.ERROR):
+        (tmp_path / "password").write_text("b")
+        settings = server.settings(user="a", password_file=str(tmp_path / "password"))
+        async with connected(settings) as connection:
+            await connection.publish("t.forbidden", b"")
+            await connection.flush()
+    assert "forbids what this node needs: permissions violation for publish to" in caplog.text.lower()
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ({"servers": ["http://127.0.0.1"]}, "'http://127.0.0.1' is not an address of a NATS server"),
+        ({"servers": ["nats://u:secret@"]}, "'nats://' is not an address of a NATS server"),
+        ({"node": "a b"}, "serve.json: cluster: Expected `str` matching regex"),
+        ({"nodes": "a"}, "serve.json: cluster: Object contains unknown field `nodes`"),
+        ({"tls_cert": "c.pem"}, "tls_cert and tls_key need each other"),
+        ({"user": "a"}, "user and password_file need each other"),
+        ({"times": {"renew": 10, "deadline": 15}}, "2 x renew < deadline < lease, not 10, 15, 20"),
+    ],
+)
+def test_wrong_settings_are_one_clear_line(value: object, line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_cluster_settings(value, "serve.json")
+    assert line in str(caught.value)
+
+
+async def test_other_machines_need_tls() -> None:
+    assert ClusterSettings(servers=("nats://n1.example.org",)).uses_tls
+    assert not ClusterSettings(servers=("nats://n1.example.org",), insecure=True).uses_tls
+    assert not ClusterSettings(servers=("nats://localhost:4222", "nats://[::1]:4222")).uses_tls
