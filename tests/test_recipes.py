@@ -1,9 +1,7 @@
 """The programs of docs/ that serve until they are stopped: web application, WebSocket agent, gateway."""
 
-import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +9,10 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.cli.serve.gateway_process import accord as accord_command
+from tests.cli.serve.gateway_process import running_gateway
 from tests.patience import PATIENCE
 from tools.snippets import ROOT, snippets
-
-import accord
 
 
 def save_files(folder: Path, *pages: str) -> dict[str, str]:
@@ -66,26 +64,20 @@ def test_the_websocket_application_serves_an_agent(tmp_path: Path) -> None:
     assert updates[-1]["result"] == {"stopReason": "end_turn"}
 
 
-def test_the_gateway_of_the_tutorial_serves_the_agent(tmp_path: Path) -> None:
-    save_files(tmp_path, "first-agent.md")
-    env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}
-    cli = [sys.executable, "-m", "accord.cli"]
-    add = [*cli, "agents", "add", "notes", "--", sys.executable, str(tmp_path / "notes_agent.py")]
-    subprocess.run(add, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=PATIENCE)
-    command = [*cli, "serve", "notes", "--port", "0", "--no-qr"]
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as gateway:
-        assert gateway.stdout is not None
-        link = next(found for line in gateway.stdout if (found := re.search(r"http\S+#token=\S+", line)))
-        try:
-            answer = asyncio.run(ask(link[0], tmp_path))
-        finally:
-            gateway.terminate()
-            gateway.communicate(timeout=PATIENCE)
-    assert answer == "Nothing changed."
-
-
-async def ask(link: str, folder: Path) -> str:
-    address, _, token = link.replace("http", "ws", 1).partition("/#token=")
-    async with accord.connect(f"{address}/acp", token=token) as agent:
-        session = await agent.new_session(folder)
-        return (await session.ask("buy milk")).text
+def test_the_client_of_the_tutorial_uses_the_gateway(tmp_path: Path) -> None:
+    files = save_files(tmp_path, "first-agent.md", "first-deployment.md")
+    home = tmp_path / "home"
+    accord_command(home, "agents", "add", "notes", "--", sys.executable, str(tmp_path / "notes_agent.py"))
+    with running_gateway(home, "notes", "--no-qr") as gateway:
+        client = files["remote_client.py"].replace("ws://127.0.0.1:8765/acp", gateway.websocket)
+        done = subprocess.run(
+            [sys.executable, "-c", client],
+            cwd=tmp_path,
+            env={**os.environ, "ACCORD_TOKEN": gateway.token},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    assert (done.stdout, done.stderr) == ("Noted.\n", "")
+    assert (tmp_path / "notes.md").read_text() == "- buy milk\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE
-from tools import api_reference, command_reference, configuration_reference, schema_examples
+from tools import api_reference, command_reference, configuration_reference, schema_examples, site_check
 from tools.public_api import MODULES, home_of, public_names
 from tools.site_nav import nav_pages
 
@@ -123,3 +123,16 @@ def test_every_page_shows_code_at_its_top() -> None:
     for path in DOCS.glob("*.md"):
         top = path.read_text("utf-8").splitlines()[:12]
         assert any(line.startswith("```") for line in top), f"{path.name}: no command or code at the top"
+
+
+def test_a_broken_link_anchor_or_image_of_the_site_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<h2 id="one">One</h2><a href="a.html#one"></a><a href="b.html"></a><a href="#two"></a>'
+        '<img src="c.png"><script src="https://example.org/d.js"></script>'
+    )
+    assert site_check.problems(tmp_path) == [
+        "a.html: loads https://example.org/d.js",
+        "a.html: b.html does not exist",
+        "a.html: #two has no such heading",
+        "a.html: c.png does not exist",
+    ]
