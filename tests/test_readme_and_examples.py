@@ -174,3 +174,7 @@ def test_every_name_of_the_package_in_the_docs_exists(page: Path) -> None:
 def test_every_link_to_a_file_exists(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
