@@ -44,7 +44,9 @@ def problems(site: Path) -> list[str]:
             if target.is_dir():
                 target /= "index.html"
             anchor = unquote(parts.fragment)
-            if not target.exists():
+            if not target.is_relative_to(site):
+                found.append(f"{name}: {link} is outside the site")
+            elif not target.exists():
                 found.append(f"{name}: {link} does not exist")
             elif anchor and target in pages and anchor not in pages[target].anchors:
                 found.append(f"{name}: {link} has no such heading")
