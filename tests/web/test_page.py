@@ -55,23 +55,19 @@ def _need_page() -> None:
         pytest.skip("the page is not built: run `make web`")
 
 
-def _run(command: list[str], **env: str) -> None:
+@pytest.mark.timeout(900)
+def test_unit_tests_pass() -> None:
+    node = _need_packages("vitest", "jsdom")
     done = subprocess.run(
-        command,
+        [node, "node_modules/vitest/vitest.mjs", "run"],
         cwd=WEB,
-        env={**os.environ, "NO_COLOR": "1", **env},
+        env={**os.environ, "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
-
-
-@pytest.mark.timeout(900)
-def test_unit_tests_pass() -> None:
-    node = _need_packages("vitest", "jsdom")
-    _run([node, "node_modules/vitest/vitest.mjs", "run"])
 
 
 def test_lock_file_contains_no_download_addresses() -> None:
@@ -97,22 +93,43 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         running.end()
 
 
-def _run_scenario(scenario: str, gateway: GatewayProcess, folder: Path, **env: str) -> None:
+class Browser:
+    """Runs scenarios in one Chromium, which takes seconds to start. Each has its own tabs and cookies."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def run(self, scenario: str, gateway: GatewayProcess, folder: Path, **more: object) -> None:
+        """Run a scenario with this gateway in a small project, and fail as it fails."""
+        (folder / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
+        link = f"{gateway.url}/#token={gateway.token}"
+        request = {"scenario": scenario, "link": link, "folder": str(folder), **more}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        assert answer, "the process that runs the scenarios has ended"
+        failure = json.loads(answer)
+        assert not failure, failure
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
     node, chromium = _need_packages("playwright-core", "axe-core"), _need_chromium()
-    (folder / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
-    _run(
-        [node, "e2e/run.mjs", scenario],
-        ACCORD_E2E_LINK=f"{gateway.url}/#token={gateway.token}",
-        ACCORD_E2E_FOLDER=str(folder),
-        ACCORD_E2E_CHROMIUM=chromium,
-        **env,
-    )
+    command = [node, "e2e/run.mjs", chromium]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=WEB, stdin=pipe, stdout=pipe, text=True) as process:
+        yield Browser(process)
+        process.communicate()
+        assert process.returncode == 0
 
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario_in_browser(scenario: str, gateway: GatewayProcess, tmp_path: Path) -> None:
-    _run_scenario(scenario, gateway, tmp_path)
+def test_scenario_in_browser(
+    scenario: str, browser: Browser, gateway: GatewayProcess, tmp_path: Path
+) -> None:
+    browser.run(scenario, gateway, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -135,18 +152,17 @@ def gateway_with_misbehaving_agents(
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", FAILURE_SCENARIOS)
 def test_failure_scenario_in_browser(
-    scenario: str, gateway_with_misbehaving_agents: tuple[GatewayProcess, Path], tmp_path: Path
+    scenario: str,
+    browser: Browser,
+    gateway_with_misbehaving_agents: tuple[GatewayProcess, Path],
+    tmp_path: Path,
 ) -> None:
     gateway, home = gateway_with_misbehaving_agents
     _, read_only_token, _ = accord(
         home, "serve", "token", "new", "--read-only", "--plain", "--name", "reader"
     )
-    revoke_command = [sys.executable, "-m", "accord.cli", "serve", "token", "revoke"]
-    _run_scenario(
-        scenario,
-        gateway,
-        tmp_path,
-        ACCORD_HOME=str(home),
-        ACCORD_E2E_READER=read_only_token.strip(),
-        ACCORD_E2E_REVOKE=json.dumps(revoke_command),
+    with_home = ["env", f"ACCORD_HOME={home}"]
+    revoke_command = [*with_home, sys.executable, "-m", "accord.cli", "serve", "token", "revoke"]
+    browser.run(
+        scenario, gateway, tmp_path, readOnlyToken=read_only_token.strip(), revokeCommand=revoke_command
     )

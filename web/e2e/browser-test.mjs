@@ -18,40 +18,43 @@ const FLAGS = [
 /** Long, for busy machines. Scenarios that work never wait that long. */
 const TIMEOUT_MS = Number(process.env["ACCORD_E2E_PATIENCE"] ?? 300_000);
 
-/** One scenario: a browser and its tabs. `link` is the pairing link of the gateway. */
+/** Starts Chromium, which several tests may use. */
+export function startBrowser(executablePath) {
+  return chromium.launch({ executablePath, args: FLAGS, timeout: TIMEOUT_MS });
+}
+
+/** One scenario: its tabs in a browser. `link` is the pairing link of the gateway. */
 export class BrowserTest {
   /** Errors in the pages, and requests to other servers. `assertClean` expects none. */
   pageErrors = [];
   foreignRequests = [];
   pages = [];
+  contexts = [];
 
-  constructor({ link, folder, executable, readOnlyToken, revokeCommand }) {
+  constructor(browser, { link, folder, readOnlyToken, revokeCommand }) {
+    this.browser = browser;
     this.link = link;
     this.folder = folder;
-    this.executable = executable;
     this.readOnlyToken = readOnlyToken;
     this.revokeCommand = revokeCommand;
   }
 
   async open() {
-    this.browser = await chromium.launch({
-      executablePath: this.executable,
-      args: FLAGS,
-      timeout: TIMEOUT_MS,
-    });
     this.context = await this.newContext();
   }
 
+  /** Closes everything of this test, but not the browser. */
   async close() {
-    await this.browser?.close();
+    for (const context of this.contexts) await context.close();
     this.proxy?.close();
     this.mockGateway?.close();
   }
 
-  /** A browser context with its own cookies. */
+  /** A browser context with its own cookies and storage. */
   async newContext() {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 } });
     context.setDefaultTimeout(TIMEOUT_MS);
+    this.contexts.push(context);
     return context;
   }
 
@@ -83,7 +86,7 @@ export class BrowserTest {
   }
 
   revoke(token) {
-    const [command, ...args] = JSON.parse(this.revokeCommand);
+    const [command, ...args] = this.revokeCommand;
     execFileSync(command, [...args, token.split("_")[1]]);
   }
 

@@ -1,43 +1,49 @@
 /**
- * Runs one scenario: `node e2e/run.mjs NAME`. The environment names the gateway's link, a folder and
- * Chromium.
+ * Runs scenarios in one browser: `node e2e/run.mjs CHROMIUM`. Each line of stdin is a JSON object with the
+ * name of a scenario, the gateway's link, a folder and what else the scenario needs. The answer is a line too:
+ * an empty JSON string, or the failure.
  */
-import { BrowserTest } from "./browser-test.mjs";
+import { createInterface } from "node:readline";
+import { BrowserTest, startBrowser } from "./browser-test.mjs";
 import { FAILURE_SCENARIOS } from "./failure-scenarios.mjs";
 import { SCENARIOS } from "./scenarios.mjs";
 
-const {
-  ACCORD_E2E_LINK: link,
-  ACCORD_E2E_FOLDER: folder,
-  ACCORD_E2E_CHROMIUM: executable,
-  ACCORD_E2E_PICTURE: screenshot,
-  ACCORD_E2E_READER: readOnlyToken,
-  ACCORD_E2E_REVOKE: revokeCommand,
-} = process.env;
 const scenarios = { ...SCENARIOS, ...FAILURE_SCENARIOS };
-const scenario = scenarios[process.argv[2] ?? ""];
-if (!scenario || !link || !folder || !executable) {
-  console.error(`usage: node e2e/run.mjs NAME, with NAME one of: ${Object.keys(scenarios).join(", ")}`);
+const executable = process.argv[2];
+if (!executable) {
+  console.error("usage: node e2e/run.mjs CHROMIUM");
   process.exit(2);
 }
 
-const test = new BrowserTest({ link, folder, executable, readOnlyToken, revokeCommand });
-try {
-  await test.open();
-  await scenario(test);
-} catch (error) {
-  console.error(error instanceof Error ? error.stack : error);
-  console.error("page errors:", test.pageErrors, "requests to other servers:", test.foreignRequests);
+/** What went wrong, and what the tabs showed. */
+async function describeFailure(test, error, screenshot) {
+  const lines = [error instanceof Error ? error.stack : String(error)];
+  lines.push(`page errors: ${JSON.stringify(test.pageErrors)}`);
+  lines.push(`requests to other servers: ${JSON.stringify(test.foreignRequests)}`);
   for (const [index, page] of test.pages.entries()) {
-    console.error(
-      await page
-        .locator("body")
-        .innerText()
-        .catch(() => "(the page is closed)"),
-    );
+    const body = page.locator("body");
+    lines.push(await body.innerText().catch(() => "(the page is closed)"));
     if (screenshot) await page.screenshot({ path: `${screenshot}-${index}.png` }).catch(() => undefined);
   }
-  process.exitCode = 1;
-} finally {
-  await test.close();
+  return lines.join("\n");
 }
+
+async function run({ scenario, screenshot, ...options }) {
+  const test = new BrowserTest(browser, options);
+  try {
+    if (!(scenario in scenarios)) throw new Error(`no scenario has the name ${scenario}`);
+    await test.open();
+    await scenarios[scenario](test);
+    return "";
+  } catch (error) {
+    return describeFailure(test, error, screenshot);
+  } finally {
+    await test.close();
+  }
+}
+
+const browser = await startBrowser(executable);
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await run(JSON.parse(line))));
+}
+await browser.close();

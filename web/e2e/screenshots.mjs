@@ -2,7 +2,7 @@
  * Takes the screenshots of the documentation, with the gateway and the agent of tests/web/screenshots.py.
  */
 import { join } from "node:path";
-import { BrowserTest } from "./browser-test.mjs";
+import { BrowserTest, startBrowser } from "./browser-test.mjs";
 
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844 };
@@ -33,7 +33,8 @@ async function take(tab, name, { size = DESKTOP, theme = "light" } = {}) {
   await tab.page.screenshot({ path: join(images, `page-${name}.png`) });
 }
 
-const test = new BrowserTest({ link, folder, executable });
+const browser = await startBrowser(executable);
+const test = new BrowserTest(browser, { link, folder });
 try {
   await test.open();
   const tab = await test.openTab();
@@ -74,4 +75,5 @@ try {
   test.assertClean();
 } finally {
   await test.close();
+  await browser.close();
 }
