@@ -10,6 +10,7 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import warm_start
 from tests.repetitions import repetitions
 from tests.rule_coverage import RuleCoverage
 
@@ -37,9 +38,13 @@ sys.dont_write_bytecode = False
 
 # Only the last picture of a scroll or a fade matters to a test; each one takes as long as a small test.
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
+os.environ["TEXTUAL_FPS"] = "15"
 
 # To collect tests creates millions of objects and no garbage. `pytest_collection_finish` enables it again.
 gc.disable()
+
+# Most of the time of the tests was Python importing the programs that they start.
+warm_start.install()
 
 # A background run ignores Ctrl-C and a run under `nohup` ignores a hang-up. Reset both, because every program
 # that a test starts would inherit that.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.warm_start import real_starts
 
 from accord.testing.raw_peer import schema_violations
 from accord.wire.envelope import id_key
@@ -159,10 +160,11 @@ async def test_the_agent_exits_when_the_client_dies() -> None:
 
 async def test_an_agent_imports_only_light_modules() -> None:
     allowed = {"agent", "wire", "schema", "errors", "clock", "lazy_names"}
-    async with running() as agent:
-        agent.write(INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "_echo/modules"})
-        await agent.read()
-        modules: list[str] = (await agent.read())["result"]
+    with real_starts():
+        async with running() as agent:
+            agent.write(INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "_echo/modules"})
+            await agent.read()
+            modules: list[str] = (await agent.read())["result"]
     packages = {name.split(".")[1] for name in modules if name.startswith("accord.")}
     foreign = {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names)
     assert packages <= allowed

@@ -7,8 +7,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Generator
 from contextlib import contextmanager
 
-# A session leader that opens a terminal gets it as its controlling terminal, like a login shell.
-_IN_TERMINAL = 'exec "$@" <"$0" >"$0" 2>&1'
+from tests.warm_start import IN_TERMINAL
 
 
 class Terminal:
@@ -78,7 +77,7 @@ def program_in_terminal(*command: str, env: dict[str, str]) -> Generator[Termina
     master, slave = os.openpty()
     name = os.ttyname(slave)
     process = subprocess.Popen(
-        ["/bin/sh", "-c", _IN_TERMINAL, name, *command], env=env, start_new_session=True
+        ["/bin/sh", "-c", IN_TERMINAL, name, *command], env=env, start_new_session=True
     )
     terminal = Terminal(master, slave, process)
     try:
