@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import warm_start
 from tests.patience import PATIENCE
 from tools.snippets import ROOT, Snippet, pages, snippets
 
@@ -67,6 +68,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         program = folder / name
         program.write_text(f'#!/bin/sh\nexec {python} {arguments} "$@"\n'.replace('# "$@"', ""))
         program.chmod(0o755)
+    # It starts a program for each of many situations.
+    warm = f'exec {python} {shlex.quote(warm_start.__file__)} "$@"'
+    start = f'exec {python} -m accord.cli "$@"'
+    (folder / "accord").write_text(f'#!/bin/sh\ntest "$1" = check && {warm}\n{start}\n')
     return folder
 
 

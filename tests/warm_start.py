@@ -14,7 +14,9 @@ import json
 import os
 import pkgutil
 import platform
+import re
 import runpy
+import shlex
 import signal
 import socket
 import subprocess
@@ -95,11 +97,10 @@ def load_all() -> None:
     """Import every module of Accord, and other packages that programs of the tests need."""
     import accord
 
-    for module in pkgutil.walk_packages(accord.__path__, "accord."):
-        if not module.name.startswith(NOT_LOADED) and not module.name.endswith("__main__"):
-            import_module(module.name)
-    for name in ALSO_LOADED:
-        with suppress(ImportError):
+    found = (module.name for module in pkgutil.walk_packages(accord.__path__, "accord."))
+    names = [name for name in found if not name.startswith(NOT_LOADED) and not name.endswith("__main__")]
+    for name in (*names, *ALSO_LOADED):
+        with suppress(ImportError):  # of a package that is not installed
             import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would copy the memory that it shares
@@ -271,6 +272,7 @@ class WarmStarts:
         terminal = None
         if words[:3] == ["/bin/sh", "-c", IN_TERMINAL]:
             terminal, words = words[3], words[4:]
+        words = _unwrapped(words)
         if words[0] != sys.executable or not os.path.isdir(folder):
             return None
         if not _python_settings(variables) <= self._settings:
@@ -279,6 +281,20 @@ class WarmStarts:
         if request is not None:
             request |= {"argv": words, "cwd": folder, "env": variables, "terminal": terminal}
         return request
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """The command of a script `exec python ... "$@"`, which tests put into a folder of PATH."""
+    if words[0] == sys.executable or not os.path.isabs(words[0]):
+        return words
+    try:
+        with open(words[0], "rb") as file:
+            lines = file.read(400).decode(errors="replace").splitlines()
+    except OSError:
+        return words
+    if len(lines) != 2 or lines[0] != "#!/bin/sh" or not re.fullmatch(r'exec [^$`*;&|<>]+ "\$@"', lines[1]):
+        return words
+    return [*shlex.split(lines[1])[1:-1], *words[1:]]
 
 
 def _program(words: list[str], folder: str) -> dict[str, Any] | None:
@@ -328,8 +344,19 @@ def real_starts() -> Generator[None]:
             _starts.allowed = before
 
 
+def main(words: list[str]) -> None:
+    """Serve the socket with this number, or run this command of Accord, whose programs start from here."""
+    load_all()
+    if words[0].isdecimal():
+        serve(socket.socket(fileno=int(words[0])))
+        return
+    _allow_starts(WarmProcess.fork())
+    sys.argv[1:] = words
+    runpy.run_module("accord.cli", run_name="__main__", alter_sys=True)
+
+
 if __name__ == "__main__":
+    sys.path[0] = str(ROOT)
     import tests.warm_start as module  # not `__main__`: programs that are started here change that
 
-    module.load_all()
-    module.serve(socket.socket(fileno=int(sys.argv[1])))
+    module.main(sys.argv[1:])
