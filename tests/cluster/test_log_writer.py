@@ -30,6 +30,7 @@ from accord.cluster.log_message import (
 from accord.cluster.log_writer import LogAddress, LogFull, LogPosition, LogWriter, SessionMoved
 from accord.cluster.settings import ClusterSettings
 from accord.errors import StoreError
+from accord.gateway.contracts import Fenced
 from accord.store.records import payloads_in
 
 
@@ -42,7 +43,7 @@ class Listener:
 
     def check(self) -> None:
         if self.ended:
-            raise StoreError("the lease has ended")
+            raise Fenced("the lease has ended")
 
     def paused(self, paused: bool) -> None:
         self.events.append(("paused", paused))

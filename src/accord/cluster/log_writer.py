@@ -6,10 +6,10 @@ lease ends. A writer that was replaced is refused by the stream, however late it
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections import deque
 from itertools import count
 from logging import getLogger
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -26,6 +26,7 @@ from accord.cluster.jetstream import (
 )
 from accord.cluster.log_message import HEADER, CommitHead, encode_commit, is_same_message
 from accord.errors import StoreError
+from accord.gateway.contracts import Fence, Fenced, OnCommit
 from accord.store.session_summary import now_micros
 
 LOG = getLogger("accord.cluster")
@@ -38,10 +39,10 @@ MAX_COMMIT: Final = 16 * 1024 * 1024
 WAIT_SECONDS: Final = 2.0
 """Clients are told that the storage waits after this time without an answer."""
 _APPEND_SECONDS: Final = 2.0
+_PLACES: Final = 1024
+"""The latest commits whose places are known, for readers that begin there."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
-
-OnCommitted: TypeAlias = Callable[[StoreError | None], None]
 
 
 class SessionMoved(StoreError):
@@ -52,12 +53,8 @@ class LogFull(StoreError):
     """The stream of the session refuses records: its limit is reached. The session is read-only."""
 
 
-class LeaseCheck(Protocol):
-    """Says whether this node may still act for its sessions."""
-
-    def check(self) -> None:
-        """Raise StoreError if the lease of this node has ended."""
-        ...
+class LeaseEnded(StoreError):
+    """This node may no longer act for its sessions."""
 
 
 class LogAddress(Struct, frozen=True):
@@ -102,7 +99,7 @@ class LogWriter:
         address: LogAddress,
         position: LogPosition,
         writer: str,
-        lease: LeaseCheck,
+        fence: Fence,
         listener: WriterListener,
         tasks: OwnedTasks,
     ) -> None:
@@ -116,13 +113,16 @@ class LogWriter:
         self.sequence: int = position.sequence
         self.failure: StoreError | None = None
         self.retries: int = 0
+        self.ready: asyncio.Future[None] | None = None
+        """What the first commit waits for. If it fails with a StoreError, nothing is written."""
         self._jetstream = jetstream
         self._clock: Clock = jetstream.connection.clock
         self._writer = writer
-        self._lease = lease
+        self._fence = fence
         self._listener = listener
         self._tasks = tasks
         self._pending: list[tuple[str, bytes]] = []
+        self._in_flight: list[tuple[str, bytes]] = []
         self._authors: dict[int, str] = {}
         self._unwritten = 0
         self._urgent = False
@@ -130,8 +130,9 @@ class LogWriter:
         self._hurry: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._last_commit = -PACE_SECONDS
-        self._waiting: list[tuple[int, int, OnCommitted]] = []
+        self._waiting: list[tuple[int, int, OnCommit]] = []
         self._order = count()
+        self._places: deque[tuple[int, int]] = deque([(position.number, position.sequence)], maxlen=_PLACES)
 
     # -- adding
 
@@ -158,7 +159,7 @@ class LogWriter:
         if self._pending and self._running is None and self.failure is None:
             self._running = self._tasks.start(self._run())
 
-    def when(self, number: int, then: OnCommitted) -> None:
+    def when(self, number: int, then: OnCommit) -> None:
         """Call back when the record with this number is committed, or with the error if it never will be."""
         if number <= self.committed:
             then(None)
@@ -190,10 +191,23 @@ class LogWriter:
         if self._running is not None:
             self._running.cancel()
 
+    def unwritten(self) -> list[tuple[int, str, bytes]]:
+        """The records that are not committed yet: number, kind and payload."""
+        records = [*self._in_flight, *self._pending]
+        first = self.noted - len(records) + 1
+        return [(number, *record) for number, record in enumerate(records, first)]
+
+    def place_before(self, number: int) -> tuple[int, int]:
+        """A place in the log not after this record: the number of a record and the message it ends with."""
+        return max((place for place in self._places if place[0] <= number), default=(0, 0))
+
     # -- writing
 
     async def _run(self) -> None:
         try:
+            if self.ready is not None:
+                await asyncio.shield(self.ready)
+                self.ready = None
             while self._pending:
                 await self._pace()
                 await self._write(*self._take())
@@ -219,6 +233,7 @@ class LogWriter:
             size += len(payload)
             end += 1
         records, self._pending = self._pending[:end], self._pending[end:]
+        self._in_flight = records
         self._urgent = self._urgent and bool(self._pending)
         first = self.noted - len(self._pending) - len(records) + 1
         last = first + end - 1
@@ -241,12 +256,13 @@ class LogWriter:
             timer.cancel()
             if told:
                 self._listener.waits(False)
-        self.committed = last
+        self.committed, self._in_flight = last, []
+        self._places.append((last, self.sequence))
         self._unwritten -= size
         if self._paused and self._unwritten <= MAX_UNWRITTEN // 2:
             self._paused = False
             self._listener.paused(False)
-        self._lease.check()  # what a node without a lease wrote is shown by its successor
+        self._check_lease()  # what a node without a lease wrote is shown by its successor
         while self._waiting and self._waiting[0][0] <= last:
             heapq.heappop(self._waiting)[2](None)
 
@@ -259,7 +275,7 @@ class LogWriter:
         }
         pause = _FIRST_PAUSE
         while True:
-            self._lease.check()
+            self._check_lease()
             try:
                 return await self._jetstream.append(
                     self.address.subject, body, headers, seconds=_APPEND_SECONDS
@@ -285,10 +301,16 @@ class LogWriter:
                     ) from None
                 raise
 
+    def _check_lease(self) -> None:
+        try:
+            self._fence.check()
+        except Fenced as error:
+            raise LeaseEnded(str(error)) from None
+
     async def _read_last(self) -> StoredMessage | None:
         pause = _FIRST_PAUSE
         while True:
-            self._lease.check()
+            self._check_lease()
             try:
                 return await self._jetstream.last(self.address.stream, self.address.subject)
             except NatsUnavailable:
@@ -297,7 +319,7 @@ class LogWriter:
 
     def _fail(self, error: StoreError, *, tell: bool) -> None:
         self.failure = error
-        self._pending, self._authors = [], {}
+        self._pending, self._in_flight, self._authors = [], [], {}
         if tell:
             LOG.error("cannot write to session log %s: %s", self.address.log, error)
             self._listener.failed(error)

@@ -1,0 +1,451 @@
+"""The gateway's session logs in JetStream: `Book` and `SessionLog` of `accord.gateway.contracts`.
+
+Finding and listing read the index in memory. A log is claimed before something is appended to it: its writer
+gets a new epoch, and what an earlier writer left open is closed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from logging import getLogger
+from typing import Any, Final, Protocol, TypeAlias
+
+from msgspec import MsgspecError, json, structs
+
+from accord.clock import Clock, OwnedTasks, within
+from accord.cluster.jetstream import JetStream, StoredMessage, with_retries
+from accord.cluster.log_message import (
+    OWNER,
+    RELEASED,
+    OwnerRecord,
+    new_log_id,
+    read_head,
+    shard_of,
+)
+from accord.cluster.log_reader import ClusterLogReader
+from accord.cluster.log_writer import LeaseEnded, LogAddress, LogPosition, LogWriter, SessionMoved
+from accord.cluster.session_index import IndexEntry, IndexTaken, SessionIndex
+from accord.cluster.streams import ClusterStreams
+from accord.errors import InvalidRequest, SessionInUse, StoreError
+from accord.frontend.recording import RecordedSession
+from accord.gateway.contracts import Fence, Fenced, OnCommit, SessionOwner
+from accord.schema import AgentMessageChunk, AgentThoughtChunk, SessionUpdate, UserMessageChunk
+from accord.schema.codec import encode
+from accord.session import Event
+from accord.store.records import SESSION, as_event, event_payload, unfinished, value_payload
+from accord.store.session_summary import (
+    SessionSummary,
+    SummaryEffect,
+    changes_summary,
+    effect_of,
+    first_summary,
+    now_micros,
+    opening_patch,
+    updated_summary,
+)
+
+LOG = getLogger("accord.cluster")
+
+_CLOSE_SECONDS: Final = 10.0
+_TEXT: Final = frozenset({AgentMessageChunk, AgentThoughtChunk, UserMessageChunk})
+
+MayClaim: TypeAlias = Callable[[str, str], Awaitable[bool]]
+"""Whether a session of this node and incarnation may be claimed: its owner is gone for good."""
+
+
+class BookLease(Fence, Protocol):
+    """The lease of the node that writes."""
+
+    @property
+    def incarnation(self) -> str:
+        """Changes when the node lost its lease and got another one."""
+        ...
+
+
+class BookListener(Protocol):
+    """Hears what the logs of a node need from the gateway."""
+
+    def log_paused(self, agent: str, session_id: str, paused: bool) -> None:
+        """The agent must stop, or may go on, sending updates of the session."""
+        ...
+
+    def log_waits(self, agent: str, session_id: str, waits: bool) -> None:
+        """The storage does not answer, or answers again."""
+        ...
+
+    def log_failed(self, agent: str, session_id: str, error: StoreError) -> None:
+        """The session can no longer be written to here."""
+        ...
+
+
+class ClusterBook:
+    """The logs of all sessions of all agents, in the streams of a cluster."""
+
+    def __init__(
+        self,
+        streams: ClusterStreams,
+        node: str,
+        *,
+        fence: BookLease,
+        may_claim: MayClaim,
+    ) -> None:
+        self.streams: ClusterStreams = streams
+        self.jetstream: JetStream = streams.jetstream
+        self.clock: Clock = streams.jetstream.connection.clock
+        self.node: str = node
+        self.fence: BookLease = fence
+        self.may_claim: MayClaim = may_claim
+        self.listener: BookListener | None = None
+        self.tasks: OwnedTasks = OwnedTasks(self.clock, grace=_CLOSE_SECONDS)
+        self.index: SessionIndex = SessionIndex(streams, self.tasks)
+        self._dirty: set[ClusterLog] = set()
+        self._logs: dict[str, ClusterLog] = {}
+
+    async def start(self) -> None:
+        """Read the index. Raises StoreError."""
+        await self.index.start()
+
+    @property
+    def incarnation(self) -> str:
+        return self.fence.incarnation
+
+    @property
+    def writer_name(self) -> str:
+        return f"{self.node}:{self.incarnation}"
+
+    @property
+    def uncommitted(self) -> bool:
+        self._dirty = {log for log in self._dirty if log.committed < log.noted}
+        return bool(self._dirty)
+
+    def open_log(
+        self,
+        agent: str,
+        session_id: str,
+        cwd: str,
+        additional_folders: Iterable[str] = (),
+        *,
+        new: bool = False,
+    ) -> "ClusterLog":
+        self._check_lease(session_id)
+        entry = self.index.find(agent, session_id)
+        if entry is not None and not new:
+            return self._logs.setdefault(entry.log, ClusterLog(self, entry))
+        log_id = new_log_id()
+        stream = self.streams.names.log_stream(shard_of(log_id, self.streams.formats.shards))
+        patch = opening_patch(cwd, agent, additional_folders)
+        summary = first_summary(log_id, now_micros(), patch)
+        created = IndexEntry(agent, session_id, log_id, stream, self.node, self.incarnation, 1, 0, summary)
+        log = ClusterLog(self, created)
+        self._logs[log_id] = log
+        self.index.show(created)
+        log.create(encode(patch), replaced=entry)
+        return log
+
+    def _check_lease(self, session_id: str) -> None:
+        try:
+            self.fence.check()
+        except Fenced as error:
+            raise InvalidRequest(f"session {session_id} cannot be opened here now: {error}") from None
+
+    def address(self, entry: IndexEntry) -> LogAddress:
+        shard = entry.stream.rpartition("_")[2]
+        return LogAddress(entry.log, entry.stream, f"{self.streams.names.prefix}.log.{shard}.{entry.log}")
+
+    def find(self, agent: str, session_id: str) -> RecordedSession | None:
+        entry = self.index.find(agent, session_id)
+        return None if entry is None else entry.recorded
+
+    def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
+        return self.index.list(agent, cwd)
+
+    def owners(self) -> dict[str, SessionOwner]:
+        return {}
+
+    def require_unowned(self, agent: str, session_id: str) -> None:
+        """Nothing to check: no other process of this machine uses the cluster's logs directly."""
+
+    def commit(self) -> None:
+        for log in self._dirty:
+            log.commit()
+
+    def add_dirty(self, log: "ClusterLog") -> None:
+        """Remember a log that has uncommitted records."""
+        self._dirty.add(log)
+
+    async def delete(self, agent: str, session_id: str) -> bool:
+        entry = self.index.find(agent, session_id)
+        if entry is None:
+            return False
+        log = self._logs.pop(entry.log, None)
+        if log is None or not log.writable:
+            owned = entry.node == self.node and entry.incarnation == self.incarnation
+            if not owned and not await self.may_claim(entry.node, entry.incarnation):
+                raise SessionInUse(f"session {session_id} is open at node {entry.node}; delete it there")
+        if log is not None:
+            log.abandon(StoreError(f"session {session_id} was deleted"))
+        address = self.address(entry)
+        existed = await self.index.remove(agent, session_id, entry.log)
+        await with_retries(lambda: self.jetstream.purge(address.stream, address.subject), self.jetstream)
+        return existed
+
+    def give_up(self, reason: str) -> None:
+        """Write nothing more to any session, because the lease of this node has ended."""
+        for log in tuple(self._logs.values()):
+            log.abandon(LeaseEnded(f"this node gave the session up: {reason}"))
+
+    async def aclose(self) -> None:
+        """Commit everything and release the sessions, in bounded time, so that other nodes need not wait."""
+        releasing = [self.tasks.start(log.release()) for log in tuple(self._logs.values())]
+        if releasing:
+            await within(self.clock, _CLOSE_SECONDS, asyncio.gather(*releasing, return_exceptions=True))
+        await self.index.stop()
+        await self.tasks.end()
+
+
+class ClusterLog:
+    """The log of one session."""
+
+    def __init__(self, book: ClusterBook, entry: IndexEntry) -> None:
+        self._book = book
+        self._entry = entry
+        self._address = book.address(entry)
+        self._writer: LogWriter | None = None
+        self._lost = 0  # records that were appended without a writer: they are never committed
+        self._failure: StoreError | None = None
+        self._index_task: asyncio.Task[None] | None = None
+        self._index_is_stale = False
+        self.closed: bool = False
+
+    # -- what the gateway sees
+
+    @property
+    def id(self) -> str:
+        return self._entry.log
+
+    @property
+    def epoch(self) -> int:
+        return self._entry.epoch if self._writer is None else self._writer.epoch
+
+    @property
+    def noted(self) -> int:
+        return (0 if self._writer is None else self._writer.noted) + self._lost
+
+    @property
+    def committed(self) -> int:
+        return 0 if self._writer is None else self._writer.committed
+
+    @property
+    def summary(self) -> SessionSummary | None:
+        return self._entry.summary
+
+    @property
+    def writable(self) -> bool:
+        return self._writer is not None and self._writer.failure is None and not self.closed
+
+    def append(self, *items: Event | SessionUpdate, by: str = "") -> None:
+        for item in items:
+            event = as_event(item)
+            if event is not None:  # a notice is not part of the history
+                self._add("event", event_payload(event), effect_of(event), text=type(item) in _TEXT, by=by)
+
+    def append_one(self, item: Event | SessionUpdate) -> None:
+        self.append(item)
+
+    def note(self, kind: str, value: Any) -> None:
+        self._add(kind, value_payload(kind, value), None)
+
+    def _add(
+        self, kind: str, payload: bytes, effect: SummaryEffect, *, text: bool = False, by: str = ""
+    ) -> None:
+        writer = self._writer
+        if writer is None or self.closed:
+            self._lost += 1
+            return
+        number = writer.add(kind, payload, text=text, author=by or None)
+        self._book.add_dirty(self)
+        if effect is None:
+            return
+        now = now_micros()
+        summary = self._entry.summary
+        if changes_summary(summary.updated, now, [effect]):
+            self._show(structs.replace(self._entry, summary=updated_summary(summary, now, [effect])))
+            if effect != "activity":
+                writer.when(number, self._on_summary_committed)
+
+    def commit(self) -> None:
+        if self._writer is not None:
+            self._writer.commit()
+
+    def when(self, number: int, then: OnCommit) -> None:
+        if self._writer is None or number > self._writer.noted:
+            then(self._failure or StoreError(f"session {self._entry.session_id} is not open for writing"))
+        else:
+            self._writer.when(number, then)
+
+    async def claim(self) -> list[Event]:
+        if not self.writable:
+            await self._become_writer()
+        return await self.close_open_items()
+
+    async def close_open_items(self) -> list[Event]:
+        reader = self.reader()
+        await reader.read_state()
+        closing = unfinished(reader.state)
+        self.append(*closing)
+        return closing
+
+    def reader(self, after: int = 0) -> ClusterLogReader:
+        return ClusterLogReader(self._book.jetstream, self._address, lambda: self._writer, after)
+
+    def close(self) -> None:
+        """Stop writing for now. This node stays the owner until it stops."""
+        if not self.closed:
+            self.closed = True
+            self.commit()
+
+    # -- becoming and ceasing to be the writer
+
+    def create(self, patch: bytes, *, replaced: IndexEntry | None) -> None:
+        """Begin a new log: its first commit waits until the index has its entry."""
+        writer = self._new_writer(LogPosition(epoch=1))
+        writer.ready = self._book.tasks.start(self._register(replaced))
+        writer.add(OWNER, self._owner_payload(1))
+        writer.add(SESSION, patch)
+        self._writer = writer
+        self._book.add_dirty(self)
+
+    async def _register(self, replaced: IndexEntry | None) -> None:
+        """Write the index entry of a new session. The entry that has its id gets another one first."""
+        index = self._book.index
+        try:
+            if replaced is not None:
+                aside = structs.replace(
+                    replaced, session_id=f"{replaced.session_id}~{replaced.summary.created}"
+                )
+                await index.write(aside, new=True)
+                await index.remove(replaced.agent, replaced.session_id, replaced.log)
+                index.show(self._entry)
+            await index.write(self._entry, new=True)
+        except IndexTaken:
+            raise SessionMoved(
+                f"another node has just created a session with the id {self._entry.session_id}"
+            ) from None
+
+    async def _become_writer(self) -> None:
+        """Claim the log: add the record that makes this node its owner. Raises SessionInUse, StoreError."""
+        book = self._book
+        if self._writer is not None and self._writer.failure is None:
+            self.closed = False  # closed and opened again at this node
+            return
+        last = await with_retries(
+            lambda: book.jetstream.last(self._address.stream, self._address.subject), book.jetstream
+        )
+        position = end_of_log(last)
+        if position.writer and position.writer != book.writer_name and not is_released(last):
+            node, _, incarnation = position.writer.partition(":")
+            if not await book.may_claim(node, incarnation):
+                raise SessionInUse(
+                    f"session {self._entry.session_id} is open at node {node}; use it there, or stop it"
+                )
+        epoch = position.epoch + 1
+        writer = self._new_writer(structs.replace(position, epoch=epoch))
+        writer.add(OWNER, self._owner_payload(epoch))
+        try:
+            await writer.written()
+        except SessionMoved:
+            raise SessionInUse(
+                f"another node has just claimed session {self._entry.session_id}; use it there"
+            ) from None
+        self._writer, self._failure, self.closed, self._lost = writer, None, False, 0
+        entry = structs.replace(
+            self._entry, node=book.node, incarnation=book.incarnation, epoch=epoch, number=writer.noted
+        )
+        self._show(entry)
+        self._write_index()
+
+    async def release(self) -> None:
+        """Commit what was appended and give the session up. Raises StoreError."""
+        writer = self._writer
+        if writer is None or writer.failure is not None:
+            return
+        writer.add(RELEASED, self._owner_payload(writer.epoch))
+        await writer.written()
+        self.closed = True
+        if self._index_task is not None:
+            await asyncio.wait((self._index_task,))
+
+    def abandon(self, error: StoreError) -> None:
+        """Write nothing more."""
+        self.closed, self._failure = True, error
+        if self._writer is not None:
+            self._writer.close(error)
+
+    def _new_writer(self, position: LogPosition) -> LogWriter:
+        book = self._book
+        return LogWriter(
+            book.jetstream, self._address, position, book.writer_name, book.fence, self, book.tasks
+        )
+
+    def _owner_payload(self, epoch: int) -> bytes:
+        return encode(OwnerRecord(self._book.node, self._book.incarnation, epoch))
+
+    # -- the index entry
+
+    def _show(self, entry: IndexEntry) -> None:
+        self._entry = entry
+        self._book.index.show(entry)
+
+    def _on_summary_committed(self, error: StoreError | None) -> None:
+        if error is None:
+            self._write_index()
+
+    def _write_index(self) -> None:
+        self._index_is_stale = True
+        if self._index_task is None or self._index_task.done():
+            self._index_task = self._book.tasks.start(self._update_index())
+
+    async def _update_index(self) -> None:
+        while self._index_is_stale and not self.closed:
+            self._index_is_stale = False
+            entry = structs.replace(self._entry, number=self.committed)
+            try:
+                await self._book.index.write(entry)
+            except StoreError as error:
+                LOG.warning("session %s: its list entry is not updated: %s", entry.session_id, error)
+
+    # -- what the writer reports
+
+    def paused(self, paused: bool) -> None:
+        if self._book.listener is not None:
+            self._book.listener.log_paused(self._entry.agent, self._entry.session_id, paused)
+
+    def waits(self, waits: bool) -> None:
+        if self._book.listener is not None:
+            self._book.listener.log_waits(self._entry.agent, self._entry.session_id, waits)
+
+    def failed(self, error: StoreError) -> None:
+        self._failure = error
+        if self._book.listener is not None:
+            self._book.listener.log_failed(self._entry.agent, self._entry.session_id, error)
+
+
+def end_of_log(last: StoredMessage | None) -> LogPosition:
+    """The position after the last message of a log. Raises StoreError."""
+    if last is None:
+        return LogPosition()
+    head = read_head(last)
+    return LogPosition(last.sequence, head.last, head.epoch, head.writer)
+
+
+def is_released(last: StoredMessage | None) -> bool:
+    """Whether the last record of a log gives the session up."""
+    if last is None:
+        return True
+    head = read_head(last)
+    if head.parts != 1:
+        return False
+    try:
+        runs = json.decode(last.data)["runs"]
+        return runs[-1][0] == RELEASED
+    except (MsgspecError, KeyError, IndexError, TypeError):
+        return False

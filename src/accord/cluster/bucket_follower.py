@@ -1,0 +1,122 @@
+"""Follows a bucket: every node keeps the entries of tokens, sessions and nodes in memory.
+
+Changes come by a subscription, which can miss some. The sequence of the bucket's stream shows a gap, and a
+read fills it. A read every few seconds finds what was missed at the end.
+"""
+
+import asyncio
+from collections.abc import Callable
+from logging import getLogger
+from typing import Final
+
+from accord.clock import OwnedTasks, Timer
+from accord.cluster.connection import NatsMessage, NatsRefused, NatsSubscription
+from accord.cluster.jetstream import Bucket, BucketEntry, JetStream, StoredMessage, read_message
+from accord.errors import StoreError
+
+LOG = getLogger("accord.cluster")
+
+CHECK_SECONDS: Final = 5.0
+
+
+class BucketFollower:
+    """Passes every change of a bucket on, each key in order. `start` passes what is there first."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket: Bucket,
+        feed: str,
+        receive: Callable[[BucketEntry], None],
+        tasks: OwnedTasks,
+    ) -> None:
+        """`feed` is the subject with the changes, a wildcard for the keys."""
+        self.bucket: Bucket = bucket
+        self.sequence: int = 0
+        """Of the last change that was passed on."""
+        self.gaps: int = 0
+        """How often changes were missed and read later."""
+        self._jetstream = jetstream
+        self._feed = feed
+        self._receive = receive
+        self._tasks = tasks
+        self._early: list[StoredMessage] | None = None
+        self._subscription: NatsSubscription | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
+
+    async def start(self) -> None:
+        """Read the bucket and follow it from now on. Raises StoreError."""
+        connection = self._jetstream.connection
+        self._early = []
+        self._subscription = await connection.subscribe(self._feed, self._on_message)
+        await connection.flush()
+        await self._read()
+        early, self._early = self._early, None
+        for message in early:
+            self._take(message)
+        connection.on_change.append(self._on_connection)
+        self._check_later()
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        connection = self._jetstream.connection
+        if self._on_connection in connection.on_change:
+            connection.on_change.remove(self._on_connection)
+        if self._subscription is not None:
+            await connection.unsubscribe(self._subscription)
+
+    def apply(self, entry: BucketEntry) -> None:
+        """Pass on a change of our own before it comes back."""
+        self._receive(entry)
+
+    def _on_message(self, message: NatsMessage) -> None:
+        try:
+            stored = read_message(message)
+        except NatsRefused as error:
+            LOG.warning("%s", error)
+            return
+        if self._early is not None:
+            self._early.append(stored)
+        else:
+            self._take(stored)
+
+    def _take(self, message: StoredMessage) -> None:
+        if message.sequence <= self.sequence:
+            return
+        if message.sequence != self.sequence + 1:
+            self.gaps += 1
+            self._fill()
+            return
+        self.sequence = message.sequence
+        self._receive(self.bucket.entry(message))
+
+    def _fill(self) -> None:
+        """Read what was missed, unless that is under way."""
+        if self._reading is None or self._reading.done():
+            self._reading = self._tasks.start(self._read_missed())
+
+    async def _read_missed(self) -> None:
+        try:
+            await self._read()
+        except StoreError as error:
+            LOG.debug("cannot read bucket %s now: %s", self.bucket.name, error)
+
+    async def _read(self) -> None:
+        async for entry in self.bucket.entries(self.sequence):
+            if entry.revision > self.sequence:
+                self.sequence = entry.revision
+                self._receive(entry)
+
+    def _on_connection(self, connected: bool) -> None:
+        if connected:
+            self._fill()
+
+    def _check_later(self) -> None:
+        def check() -> None:
+            self._fill()
+            self._check_later()
+
+        self._timer = self._jetstream.connection.clock.call_later(CHECK_SECONDS, check)

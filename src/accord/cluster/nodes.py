@@ -1,0 +1,358 @@
+"""The nodes of a cluster: the registry, the lease of this node, and how a lease is broken.
+
+A node has one lease, its key in the bucket `acc_nodes`, and renews it by compare-and-set. Each side measures
+time with its own clock, which also counts while the machine sleeps: no two clocks are compared. A node that
+could not renew for `deadline` seconds gives up by itself. Others take its sessions over when its key has not
+changed for `lease` seconds, which is longer, and only after they changed the key themselves.
+"""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from logging import getLogger
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from accord.clock import Clock, OwnedTasks
+from accord.cluster.bucket_follower import BucketFollower
+from accord.cluster.connection import NatsRefused, NatsUnavailable
+from accord.cluster.jetstream import WRONG_SEQUENCE, Bucket, BucketEntry, with_retries
+from accord.cluster.settings import LeaseTimes
+from accord.cluster.streams import ClusterStreams
+from accord.errors import StoreError, UsageError
+from accord.gateway.contracts import Fenced, Owner
+from accord.schema.codec import encode
+
+LOG = getLogger("accord.cluster")
+
+_RETRY_PAUSE: Final = 0.2
+_ALIVE_RENEWALS: Final = 2
+"""A node whose key changed within so many renewals is alive."""
+
+
+def boot_time() -> float:
+    """Seconds of a clock that never goes back and also counts while the machine sleeps."""
+    clock_id = getattr(time, "CLOCK_BOOTTIME", None)
+    if clock_id is None:
+        clock_id = getattr(time, "CLOCK_MONOTONIC", None)  # counts sleep on macOS, unlike time.monotonic
+    return time.monotonic() if clock_id is None else time.clock_gettime(clock_id)
+
+
+def new_incarnation() -> str:
+    """The random id of one start of a node."""
+    return secrets.token_hex(8)
+
+
+class NodeEntry(Struct, frozen=True, omit_defaults=True):
+    """One node: its lease, and what it can serve."""
+
+    node: str
+    incarnation: str
+    home: str = ""
+    """The random id of its data folder. Two processes with one folder exclude each other by its lock."""
+    renewal: int = 0
+    """Counts the renewals."""
+    agents: tuple[str, ...] = ()
+    volumes: dict[str, str] = {}
+    homes: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    version: str = ""
+    draining: bool = False
+    broken: bool = False
+    """Set by the node that broke its lease: this incarnation may no longer act."""
+
+    @property
+    def lives(self) -> bool:
+        return not self.broken
+
+
+class NodeRegistry:
+    """All nodes of the cluster, followed into memory."""
+
+    def __init__(
+        self, streams: ClusterStreams, tasks: OwnedTasks, now: Callable[[], float] = boot_time
+    ) -> None:
+        self.bucket: Bucket = streams.bucket("nodes")
+        self._streams = streams
+        self._now = now
+        self._follower = BucketFollower(
+            streams.jetstream, self.bucket, streams.names.bucket_feed("nodes"), self._on_entry, tasks
+        )
+        self.on_change: list[Callable[[], None]] = []
+        """Called after each change, also after each renewal of a lease."""
+        self._entries: dict[str, NodeEntry] = {}
+        self._changed: dict[str, float] = {}
+
+    async def start(self) -> None:
+        """Read the registry and follow it. Raises StoreError."""
+        await self._follower.start()
+
+    async def stop(self) -> None:
+        await self._follower.stop()
+
+    def __iter__(self) -> Iterator[NodeEntry]:
+        return iter(tuple(self._entries.values()))
+
+    def find(self, node: str) -> NodeEntry | None:
+        return self._entries.get(node)
+
+    def since_change(self, node: str) -> float:
+        """How many seconds ago this node was seen to renew its lease."""
+        return self._now() - self._changed.get(node, float("-inf"))
+
+    async def is_gone(self, node: str, incarnation: str) -> bool:
+        """Whether an incarnation can never act again, by the leader. Raises StoreError."""
+        current = await with_retries(lambda: self.bucket.get(node), self._streams.jetstream)
+        entry = None if current is None else decoded_node(current)
+        return entry is None or entry.incarnation != incarnation or not entry.lives
+
+    async def break_lease(self, node: str, incarnation: str, lease: float, clock: Clock) -> bool:
+        """Break the lease of a node that does not renew it; return whether it may no longer act.
+
+        Watches its key for `lease` seconds. Returns False as soon as it is renewed. Raises StoreError.
+        """
+        jetstream = self._streams.jetstream
+        seen: int | None = None
+        since = self._now()
+        while True:
+            current = await with_retries(lambda: self.bucket.get(node), jetstream)
+            entry = None if current is None else decoded_node(current)
+            if current is None or entry is None or entry.incarnation != incarnation or not entry.lives:
+                return True
+            if seen is None:
+                seen = current.revision
+            elif seen != current.revision:
+                return False
+            remaining = since + lease - self._now()
+            if remaining <= 0:
+                break
+            await clock.sleep(min(remaining, 1.0))
+        value = encode(structs.replace(entry, broken=True))
+        try:
+            await with_retries(lambda: self.bucket.put(node, value, current.revision), jetstream)
+        except NatsRefused as error:
+            if error.code != WRONG_SEQUENCE:
+                raise
+            # It renewed in the last moment, another node was faster, or our own answer was lost.
+            return await self.is_gone(node, incarnation)
+        LOG.warning("the lease of node %s was broken: it was silent for %g seconds", node, lease)
+        return True
+
+    def _on_entry(self, entry: BucketEntry) -> None:
+        decoded = None if entry.value is None else decoded_node(entry)
+        self._changed[entry.key] = self._now()
+        if decoded is None:
+            self._entries.pop(entry.key, None)
+        else:
+            self._entries[entry.key] = decoded
+        for callback in tuple(self.on_change):
+            callback()
+
+
+class NodeLease:
+    """The lease of this node: `Fence` of `accord.gateway.contracts`."""
+
+    def __init__(
+        self,
+        registry: NodeRegistry,
+        entry: NodeEntry,
+        times: LeaseTimes,
+        tasks: OwnedTasks,
+        *,
+        clock: Clock,
+        now: Callable[[], float] = boot_time,
+    ) -> None:
+        self.entry: NodeEntry = entry
+        self.times: LeaseTimes = times
+        self.fenced_count: int = 0
+        self.on_fenced: Callable[[str], None] = _log_fenced
+        """Called at once when this node may no longer act: its agents have to be killed."""
+        self.on_revived: Callable[[], None] = _nothing
+        """Called when this node has a lease again, with a new incarnation."""
+        self._registry = registry
+        self._bucket = registry.bucket
+        self._tasks = tasks
+        self._clock = clock
+        self._now = now
+        self._revision = 0
+        self._renewed = float("-inf")
+        self._fenced = True
+        self._released = False
+        self._changing = asyncio.Lock()
+
+    @property
+    def incarnation(self) -> str:
+        return self.entry.incarnation
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last acknowledged renewal was sent."""
+        return self._now() - self._renewed
+
+    def check(self) -> None:
+        """Raise Fenced if the lease has ended by this node's own clock, also right after a pause."""
+        if not self._fenced and self.age > self.times.deadline:
+            self._fence(f"it could not renew its lease for {self.times.deadline:g} seconds")
+        if self._fenced:
+            raise Fenced(f"node {self.entry.node} has no lease now and may not act for its sessions")
+
+    async def start(self) -> None:
+        """Take the node's key. Raises UsageError if another machine uses the name, StoreError."""
+        await self._take()
+        self._tasks.start(self._keep())
+
+    async def release(self) -> None:
+        """Give the lease up: other nodes need not wait. Never raises."""
+        if self._released:
+            return
+        self._released = True
+        if not self._fenced:
+            self._fenced = True
+            try:
+                async with self._changing:
+                    await self._bucket.delete(self.entry.node, self._revision)
+            except StoreError as error:
+                LOG.warning("the lease is not given up, so other nodes wait until it ends: %s", error)
+
+    def change(self, **values: object) -> None:
+        """Change what the entry says, from the next renewal on."""
+        self.entry = structs.replace(self.entry, **values)
+
+    async def _take(self) -> None:
+        node, home = self.entry.node, self.entry.home
+        current = await self._read()
+        entry = None if current is None else decoded_node(current)
+        if entry is not None and entry.lives and entry.home != home:
+            # Another data folder: perhaps another machine that has the same name.
+            if not await self._registry.break_lease(node, entry.incarnation, self.times.lease, self._clock):
+                raise UsageError(
+                    f"another machine runs node {node!r} of this cluster; give this one another name with "
+                    '"node" in the cluster settings'
+                )
+            current = await self._read()
+        revision = 0 if current is None else current.revision
+        sent = self._now()
+        try:
+            self._revision = await self._bucket.put(node, encode(self.entry), revision)
+        except NatsRefused as error:
+            if error.code != WRONG_SEQUENCE:
+                raise
+            if not await self._is_ours():
+                raise NatsUnavailable(f"another process took the key of node {node} just now") from None
+        self._renewed, self._fenced = sent, False
+
+    async def _keep(self) -> None:
+        """Renew the lease for good. A node that lost it gets a new incarnation as soon as it can."""
+        while not self._released:
+            await self._clock.sleep(_RETRY_PAUSE if self._fenced else self.times.renew)
+            try:
+                async with self._changing:
+                    if self._released:
+                        return
+                    await (self._revive() if self._fenced else self._renew())
+            except StoreError as error:
+                LOG.debug("the lease is not renewed: %s", error)
+
+    async def _revive(self) -> None:
+        self.entry = structs.replace(self.entry, incarnation=new_incarnation(), renewal=0, broken=False)
+        await self._take()
+        LOG.warning("node %s has a lease again", self.entry.node)
+        self.on_revived()
+
+    async def _renew(self) -> None:
+        entry = structs.replace(self.entry, renewal=self.entry.renewal + 1)
+        self.entry = entry
+        while not self._fenced and not self._released:
+            sent = self._now()
+            try:
+                self._revision = await self._bucket.put(entry.node, encode(entry), self._revision)
+                self._renewed = sent
+                return
+            except NatsUnavailable:
+                if self.age > self.times.deadline:
+                    self._fence(f"it could not renew its lease for {self.times.deadline:g} seconds")
+                    return
+                await self._clock.sleep(_RETRY_PAUSE)
+            except NatsRefused as error:
+                if error.code != WRONG_SEQUENCE:
+                    raise
+                if await self._is_ours():
+                    self._renewed = sent
+                    return
+                self._fence("another node took its lease")
+
+    async def _is_ours(self) -> bool:
+        """Whether the key holds what we wrote last: then only the answer was lost."""
+        current = await self._read()
+        if current is None or decoded_node(current) != self.entry:
+            return False
+        self._revision = current.revision
+        return True
+
+    async def _read(self) -> BucketEntry | None:
+        return await self._bucket.get(self.entry.node)
+
+    def _fence(self, reason: str) -> None:
+        self._fenced = True
+        self.fenced_count += 1
+        self.on_fenced(reason)
+
+
+def decoded_node(entry: BucketEntry) -> NodeEntry | None:
+    """The node of a registry entry; None if it was removed or is damaged."""
+    if entry.value is None:
+        return None
+    try:
+        return msgspec.json.decode(entry.value, type=NodeEntry)
+    except msgspec.MsgspecError as error:
+        LOG.error("the registry entry of node %s is damaged: %s", entry.key, error)
+        return None
+
+
+class ClusterDirectory:
+    """Which sessions of other nodes this node may claim: those whose owner can never act again."""
+
+    def __init__(self, registry: NodeRegistry, lease: NodeLease, clock: Clock) -> None:
+        self._registry = registry
+        self._lease = lease
+        self._clock = clock
+
+    async def may_claim(self, node: str, incarnation: str) -> bool:
+        """Whether the sessions of an incarnation are free. Waits for the end of its lease if it is silent."""
+        if node == self._lease.entry.node:
+            return True  # its key is ours, so its earlier incarnations are gone
+        times = self._lease.times
+        if self._registry.since_change(node) < times.renew * _ALIVE_RENEWALS:
+            return await self._registry.is_gone(node, incarnation)
+        return await self._registry.break_lease(node, incarnation, times.lease, self._clock)
+
+    async def declare_dead(self, owner: Owner) -> bool:
+        return await self._registry.break_lease(
+            owner.node, owner.incarnation, self._lease.times.lease, self._clock
+        )
+
+
+def home_id(folder: "os.PathLike[str]") -> str:
+    """The random id of a data folder, created at its first use. Raises OSError."""
+    from accord.private_files import private_opener
+
+    path = os.path.join(folder, "home-id")
+    try:
+        with open(path, "x", encoding="ascii", opener=private_opener) as file:
+            file.write(secrets.token_hex(8))
+    except FileExistsError:
+        pass
+    with open(path, encoding="ascii") as file:
+        return file.read(64)
+
+
+def _log_fenced(reason: str) -> None:
+    LOG.error("this node gives its sessions up: %s", reason)
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,183 @@
+"""The list of all sessions of a cluster: the bucket `acc_index`, followed into memory.
+
+The owner of a session writes its entry at the edges of turns, not at each record.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from hashlib import blake2s
+from logging import getLogger
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from accord.clock import OwnedTasks
+from accord.cluster.bucket_follower import BucketFollower
+from accord.cluster.connection import NatsRefused
+from accord.cluster.jetstream import WRONG_SEQUENCE, BucketEntry, with_retries
+from accord.cluster.streams import ClusterStreams
+from accord.errors import StoreError
+from accord.frontend.recording import RecordedSession
+from accord.schema.codec import encode
+from accord.store.session_summary import SessionSummary, normalized_folder
+
+LOG = getLogger("accord.cluster")
+
+_MAX_ENTRY: Final = 256 * 1024
+
+
+class IndexEntry(Struct, frozen=True, omit_defaults=True):
+    """One session: where its log is, who wrote to it last, and its entry in the session list."""
+
+    agent: str
+    session_id: str
+    log: str
+    stream: str
+    node: str
+    incarnation: str
+    epoch: int
+    number: int
+    """The number of the last record when the entry was written."""
+    summary: SessionSummary
+    """Its `session_id` is the id of the log."""
+
+    @property
+    def recorded(self) -> RecordedSession:
+        return RecordedSession(self.agent, self.session_id, self.summary)
+
+
+class IndexTaken(StoreError):
+    """Another node has changed the entry."""
+
+
+def index_key(agent: str, session_id: str) -> str:
+    """The key of a session: ids are as long as agents like, and contain any character."""
+    digest = blake2s(f"{agent}\0{session_id}".encode("utf-8", "replace"), digest_size=18).digest()
+    return urlsafe_b64encode(digest).decode()
+
+
+class SessionIndex:
+    """All sessions, by agent and id. Reading never waits."""
+
+    def __init__(self, streams: ClusterStreams, tasks: OwnedTasks) -> None:
+        self._jetstream = streams.jetstream
+        self._bucket = streams.bucket("index")
+        self._follower = BucketFollower(
+            streams.jetstream, self._bucket, streams.names.bucket_feed("index"), self._on_entry, tasks
+        )
+        self.on_change: list[Callable[[], None]] = []
+        """Called after each change that another node made."""
+        self._entries: dict[str, IndexEntry] = {}
+        self._revisions: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Read the index and follow it. Raises StoreError."""
+        await self._follower.start()
+
+    async def stop(self) -> None:
+        await self._follower.stop()
+
+    def __iter__(self) -> Iterator[IndexEntry]:
+        return iter(tuple(self._entries.values()))
+
+    def find(self, agent: str, session_id: str) -> IndexEntry | None:
+        return self._entries.get(index_key(agent, session_id))
+
+    def list(self, agent: str | None, cwd: str | None) -> list[RecordedSession]:
+        """The sessions of an agent and a folder, or all; most recently used first."""
+        folder = None if cwd is None else normalized_folder(cwd)
+        found = [
+            entry
+            for entry in self._entries.values()
+            if (agent is None or entry.agent == agent)
+            and (folder is None or normalized_folder(entry.summary.cwd) == folder)
+        ]
+        found.sort(key=lambda entry: (entry.summary.updated, entry.log), reverse=True)
+        return [entry.recorded for entry in found]
+
+    def show(self, entry: IndexEntry) -> None:
+        """Show an entry on this node before it is written."""
+        self._entries[index_key(entry.agent, entry.session_id)] = entry
+
+    async def write(self, entry: IndexEntry, *, new: bool = False) -> None:
+        """Write the entry of a session. `new`: only if the id is free.
+
+        Raises IndexTaken if another log has the id, and StoreError.
+        """
+        key = index_key(entry.agent, entry.session_id)
+        value = encode(entry)
+        if len(value) > _MAX_ENTRY:
+            raise StoreError(f"the list entry of session {entry.session_id[:80]} is too large")
+        while True:
+            current = await with_retries(lambda: self._bucket.get(key), self._jetstream)
+            known = None if current is None or current.value is None else _decoded(current)
+            if known == entry:
+                break  # an answer was lost, but not the entry
+            if known is None and not new:
+                raise IndexTaken(f"session {entry.session_id} was deleted")
+            if known is not None and (new or known.log != entry.log or known.epoch > entry.epoch):
+                raise IndexTaken(f"another node has session {entry.session_id} now")
+            revision = 0 if current is None else current.revision
+            try:
+                await with_retries(
+                    lambda revision=revision: self._bucket.put(key, value, revision), self._jetstream
+                )
+                break
+            except NatsRefused as error:
+                if error.code != WRONG_SEQUENCE:
+                    raise
+        self.show(entry)
+
+    async def remove(self, agent: str, session_id: str, log: str) -> bool:
+        """Remove the entry of a session; return whether it was there. Raises StoreError."""
+        key = index_key(agent, session_id)
+        while True:
+            current = await with_retries(lambda: self._bucket.get(key), self._jetstream)
+            if current is None or current.value is None:
+                self._entries.pop(key, None)
+                return False
+            known = _decoded(current)
+            if known is not None and known.log != log:
+                return False
+            revision = current.revision
+            try:
+                await with_retries(
+                    lambda revision=revision: self._bucket.delete(key, revision), self._jetstream
+                )
+            except NatsRefused as error:
+                if error.code != WRONG_SEQUENCE:
+                    raise
+                continue
+            self._entries.pop(key, None)
+            return True
+
+    def _on_entry(self, entry: BucketEntry) -> None:
+        if self._revisions.get(entry.key, 0) >= entry.revision:
+            return
+        self._revisions[entry.key] = entry.revision
+        self._take(entry, None if entry.value is None else _decoded(entry))
+        for callback in tuple(self.on_change):
+            callback()
+
+    def _take(self, entry: BucketEntry, decoded: IndexEntry | None) -> None:
+        if decoded is None:
+            self._entries.pop(entry.key, None)
+            return
+        known = self._entries.get(entry.key)
+        # Our own entry is newer: it is shown before it is written.
+        if (
+            known is None
+            or known.log != decoded.log
+            or decoded.epoch > known.epoch
+            or decoded.number >= known.number
+        ):
+            self._entries[entry.key] = decoded
+
+
+def _decoded(entry: BucketEntry) -> IndexEntry | None:
+    try:
+        return msgspec.json.decode(entry.value or b"", type=IndexEntry)
+    except msgspec.MsgspecError as error:
+        LOG.error("an entry of the session index is damaged and not shown: %s", error)
+        return None

@@ -1,0 +1,309 @@
+"""Session logs in JetStream as the gateway uses them: new, claimed, read, listed, released and deleted."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.cluster.nats_servers import RunningServer, jetstream_of
+from tests.patience import PATIENCE
+
+from accord.cluster.book import ClusterBook, ClusterLog
+from accord.cluster.log_writer import LogFull
+from accord.cluster.settings import ClusterSettings
+from accord.cluster.streams import prepare_streams
+from accord.errors import InvalidRequest, SessionInUse, StoreError
+from accord.gateway.contracts import Fenced
+from accord.schema import AgentMessageChunk, SessionInfoUpdate, SessionUpdate, TextContent
+from accord.session import TurnEnded, TurnStarted
+
+
+class FakeFence:
+    """A lease that a test can end."""
+
+    def __init__(self, incarnation: str) -> None:
+        self.incarnation = incarnation
+        self.ended = False
+
+    def check(self) -> None:
+        if self.ended:
+            raise Fenced("the lease of this node has ended")
+
+
+class Events:
+    """Notes what a book reports."""
+
+    def __init__(self) -> None:
+        self.failures: asyncio.Queue[StoreError] = asyncio.Queue()
+
+    def log_paused(self, agent: str, session_id: str, paused: bool) -> None: ...
+    def log_waits(self, agent: str, session_id: str, waits: bool) -> None: ...
+    def log_failed(self, agent: str, session_id: str, error: StoreError) -> None:
+        self.failures.put_nowait(error)
+
+
+class Cluster:
+    """One set of sessions, and books of nodes in it."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.settings = settings
+        self.dead: set[str] = set()
+        """Incarnations that are gone."""
+        self._stack = AsyncExitStack()
+
+    async def book(self, node: str = "n1", incarnation: str = "aa") -> ClusterBook:
+        jetstream = await self._stack.enter_async_context(jetstream_of(self.settings, node))
+        streams = await prepare_streams(jetstream, self.settings)
+
+        async def may_claim(node: str, incarnation: str) -> bool:
+            return incarnation in self.dead
+
+        book = ClusterBook(streams, node, fence=FakeFence(incarnation), may_claim=may_claim)
+        self._stack.push_async_callback(book.aclose)
+        await book.start()
+        return book
+
+    async def aclose(self) -> None:
+        await self._stack.aclose()
+
+
+@pytest.fixture
+async def cluster(server: RunningServer) -> AsyncGenerator[Cluster]:
+    cluster = Cluster(server.settings())
+    yield cluster
+    await cluster.aclose()
+
+
+def _text(text: str) -> AgentMessageChunk:
+    return AgentMessageChunk(content=TextContent(text=text))
+
+
+def _new(book: ClusterBook, session_id: str = "s1", agent: str = "a") -> ClusterLog:
+    return book.open_log(agent, session_id, "/work", new=True)
+
+
+async def _committed(book: ClusterBook, log: ClusterLog) -> None:
+    book.commit()
+    done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+    log.when(log.noted, done.set_result)
+    error = await asyncio.wait_for(done, PATIENCE)
+    if error is not None:
+        raise error
+
+
+async def _until(book: ClusterBook, is_true: Callable[[], bool]) -> None:
+    """Wait until the index of a node says so."""
+    changed = asyncio.Event()
+    book.index.on_change.append(changed.set)
+    while not is_true():
+        changed.clear()
+        await asyncio.wait_for(changed.wait(), PATIENCE)
+
+
+async def _read(log: ClusterLog, after: int = 0) -> list[SessionUpdate]:
+    reader = log.reader(after)
+    updates: list[SessionUpdate] = []
+    while page := await reader.page():
+        assert len(page) <= 256
+        updates += page
+    return updates
+
+
+def _texts(updates: list[SessionUpdate]) -> str:
+    return "".join(
+        update.content.text
+        for update in updates
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent)
+    )
+
+
+async def test_records_are_read_back_by_every_node(cluster: Cluster) -> None:
+    book, other = await cluster.book(), await cluster.book("n2", "bb")
+    log = _new(book)
+    assert (log.epoch, log.committed) == (1, 0)
+    log.append(TurnStarted([TextContent(text="hello")]), by="line-1")
+    for number in range(600):
+        log.append_one(_text(f"{number},"))
+    log.note("gateway.asked", {"id": "1"})
+    log.append(TurnEnded())
+    assert book.uncommitted
+    await _committed(book, log)
+    assert not book.uncommitted
+    expected = "".join(f"{number}," for number in range(600))
+    assert _texts(await _read(log)) == expected
+    assert len(await _read(log, after=log.noted)) == 0
+
+    # Another node finds it in the index and reads the same. It cannot write while the owner lives.
+    await _until(other, lambda: other.find("a", "s1") is not None)
+    theirs = other.open_log("a", "s1", "/work")
+    assert theirs.id == log.id
+    assert _texts(await _read(theirs)) == expected
+    with pytest.raises(SessionInUse, match="session s1 is open at node n1"):
+        await theirs.claim()
+    theirs.append(_text("not mine"))
+    assert theirs.committed < theirs.noted
+    assert _texts(await _read(log)) == expected
+
+
+async def test_a_joining_client_also_gets_what_is_not_committed_yet(cluster: Cluster) -> None:
+    book = await cluster.book()
+    log = _new(book)
+    log.append(_text("a"))
+    await _committed(book, log)
+    reader = log.reader()
+    assert _texts(await reader.page()) == "a"
+    log.append(_text("b"))
+    book.commit()
+    log.append(_text("c"))
+    assert _texts(await reader.page()) == "bc"
+    assert await reader.page() == []
+    await _committed(book, log)
+    assert await reader.page() == []
+    log.append(_text("d"))
+    await _committed(book, log)
+    assert _texts(await reader.page()) == "d"
+
+
+async def test_a_successor_closes_what_a_killed_owner_left_open(cluster: Cluster) -> None:
+    first = await cluster.book()
+    log = _new(first)
+    log.append(TurnStarted([TextContent(text="go")]), _text("half"))
+    await _committed(first, log)
+    cluster.dead.add("aa")
+
+    second = await cluster.book("n2", "bb")
+    taken = second.open_log("a", "s1", "/work")
+    closing = await taken.claim()
+    assert [type(event) for event in closing] == [TurnEnded]
+    await _committed(second, taken)
+    assert taken.epoch == 2
+    assert await taken.claim() == []
+
+    events = Events()
+    first.listener = events
+    log.append(_text("too late"))
+    with pytest.raises(StoreError, match="another node writes to session log"):
+        await _committed(first, log)
+    await asyncio.wait_for(events.failures.get(), PATIENCE)
+    assert _texts(await _read(taken)) == "half"
+
+
+async def test_a_stopped_node_releases_its_sessions(cluster: Cluster) -> None:
+    first = await cluster.book()
+    log = _new(first)
+    log.append(_text("mine"))
+    await first.aclose()
+    assert log.committed == log.noted
+    second = await cluster.book("n2", "bb")
+    taken = second.open_log("a", "s1", "/work")
+    assert await taken.claim() == []
+    assert taken.epoch == 2
+    assert _texts(await _read(taken)) == "mine"
+
+
+async def test_the_list_shows_titles_and_the_latest_first(cluster: Cluster) -> None:
+    book, other = await cluster.book(), await cluster.book("n2", "bb")
+    for name in ("one", "two"):
+        log = _new(book, name)
+        log.append(SessionInfoUpdate(title=f"Title {name}"))
+        await _committed(book, log)
+    one = book.open_log("a", "one", "/work")
+    one.append(TurnStarted([TextContent(text="again")]))
+    await _committed(book, one)
+    assert [recorded.session_id for recorded in book.list("a", "/work/")] == ["one", "two"]
+    assert book.list("b") == []
+    assert book.list(cwd="/elsewhere") == []
+    titles = [("one", "Title one"), ("two", "Title two")]
+    await _until(other, lambda: [(found.session_id, found.summary.title) for found in other.list()] == titles)
+    restarted = await cluster.book("n3", "cc")
+    assert {found.session_id for found in restarted.list()} == {"one", "two"}
+
+
+async def test_a_session_with_a_used_id_sets_the_earlier_one_aside(cluster: Cluster) -> None:
+    """Some agents count their sessions from 1 at each start."""
+    book = await cluster.book()
+    early = _new(book, "1")
+    early.append(_text("early"))
+    await _committed(book, early)
+    early.close()
+    late = _new(book, "1")
+    late.append(_text("late"))
+    await _committed(book, late)
+    created = early.summary.created if early.summary else 0
+    assert {found.session_id for found in book.list()} == {"1", f"1~{created}"}
+    assert _texts(await _read(book.open_log("a", "1", "/work"))) == "late"
+    aside = book.open_log("a", f"1~{created}", "/work")
+    assert _texts(await _read(aside)) == "early"
+
+
+async def test_two_nodes_cannot_create_the_same_session(cluster: Cluster) -> None:
+    book, other = await cluster.book(), await cluster.book("n2", "bb")
+    log = _new(book, "same")
+    theirs = _new(other, "same")
+    outcomes = await asyncio.gather(_committed(book, log), _committed(other, theirs), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "SessionMoved"]
+
+
+async def test_a_deleted_session_is_gone_everywhere(cluster: Cluster) -> None:
+    book, other = await cluster.book(), await cluster.book("n2", "bb")
+    log = _new(book)
+    log.append(_text("secret"))
+    await _committed(book, log)
+    await _until(other, lambda: other.find("a", "s1") is not None)
+    with pytest.raises(SessionInUse, match="open at node n1; delete it there"):
+        await other.delete("a", "s1")
+    assert await book.delete("a", "s1")
+    assert not await book.delete("a", "s1")
+    await _until(other, lambda: other.find("a", "s1") is None)
+    assert await book.jetstream.last(log._address.stream, log._address.subject) is None
+    log.append(_text("after"))
+    with pytest.raises(StoreError, match="was deleted"):
+        await _committed(book, log)
+    again = _new(book)
+    again.append(_text("new"))
+    await _committed(book, again)
+    assert _texts(await _read(again)) == "new"
+
+
+async def test_a_node_without_its_lease_opens_and_writes_nothing(cluster: Cluster) -> None:
+    book = await cluster.book()
+    log = _new(book)
+    await _committed(book, log)
+    assert isinstance(book.fence, FakeFence)
+    book.fence.ended = True
+    log.append(_text("no"))
+    with pytest.raises(StoreError, match="the lease of this node has ended"):
+        await _committed(book, log)
+    with pytest.raises(InvalidRequest, match="cannot be opened here now"):
+        _new(book, "s2")
+
+
+async def test_a_full_stream_is_reported_and_the_rest_stays_readable(server: RunningServer) -> None:
+    cluster = Cluster(server.settings(log_bytes=20_000))
+    try:
+        book = await cluster.book()
+        events = Events()
+        book.listener = events
+        log = _new(book)
+        log.append(_text("short"))
+        await _committed(book, log)
+        log.append(_text("x" * 30_000))
+        with pytest.raises(LogFull, match="is full, so the session is read-only"):
+            await _committed(book, log)
+        assert isinstance(await asyncio.wait_for(events.failures.get(), PATIENCE), LogFull)
+        assert _texts(await _read(log)) == "short"
+    finally:
+        await cluster.aclose()
+
+
+async def test_a_closed_log_can_be_opened_again_without_another_epoch(cluster: Cluster) -> None:
+    book = await cluster.book()
+    log = _new(book)
+    log.append(_text("a"))
+    log.close()
+    again = book.open_log("a", "s1", "/work")
+    await again.claim()
+    again.append(_text("b"))
+    await _committed(book, again)
+    assert again.epoch == 1
+    assert _texts(await _read(again)) == "ab"
