@@ -97,7 +97,6 @@ def test_argument_checks_import_no_heavy_modules(tmp_path: Path) -> None:
         "import sys; from accord.cli import agent_command\n"
         "agent_command._check_config(); agent_command._check_model('openai:gpt')\n"
         "agent_command._check_model(None)\n"
-        "agent_command._check_mode('plan')\n"
         "print(*sorted(sys.modules))"
     )
     run = subprocess.run(
@@ -110,7 +109,4 @@ def test_argument_checks_import_no_heavy_modules(tmp_path: Path) -> None:
     loaded = set(run.stdout.split())
     assert not {"argparse", "pathlib", "platformdirs", "sqlite3", "pydantic", "mcp", "tree_sitter"} & loaded
     names = {"accord.coder", "accord.coder.models", "accord.coder.models.model_name"}
-    assert {name for name in loaded if name.startswith(("accord.coder", "accord.policy."))} == {
-        *names,
-        "accord.policy.mode_names",
-    }
+    assert {name for name in loaded if name.startswith(("accord.coder", "accord.policy"))} == names

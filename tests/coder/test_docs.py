@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.cli.agent_process import environment
 
-from accord.cli.agent_command import _parser
+from accord.cli.agent_arguments import _parser
 from accord.coder.context import compaction, system_prompt, user_prompt
 from accord.coder.models.credentials import credentials_file
 from accord.coder.models.rehearsal_model import parse_steps

@@ -309,27 +309,36 @@ def run(main: Coroutine[Any, Any, Any], *, uvloop: bool) -> None:
         raise
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_run_until_signal(main))
+            _run_until_signal(main, runner)
     except KeyboardInterrupt:
         pass
 
 
-async def _run_until_signal(main: Coroutine[Any, Any, Any]) -> None:
-    loop = asyncio.get_running_loop()
+def _run_until_signal(main: Coroutine[Any, Any, Any], runner: asyncio.Runner) -> None:
+    loop = runner.get_loop()
     task = loop.create_task(main)
-    handled: list[signal.Signals] = []
 
-    def stop() -> None:
-        for number in handled:
-            loop.remove_signal_handler(number)
-        task.cancel()
+    def stop(*_: object) -> None:
+        reset_handlers()
+        loop.call_soon_threadsafe(task.cancel)  # a handler may run in the middle of any step of the loop
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except (NotImplementedError, RuntimeError, ValueError):
-            continue  # Windows, or not the main thread: the default behavior applies
-        handled.append(number)
+    def reset_handlers() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    try:  # not `loop.add_signal_handler`: it needs `inspect`, whose import takes a tenth of the start
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGTERM, stop)
+    except ValueError:
+        runner.run(_wait_for(task))  # not the main thread: the default behavior applies
+        return
+    try:
+        runner.run(_wait_for(task))
+    finally:
+        reset_handlers()
+
+
+async def _wait_for(task: "asyncio.Task[Any]") -> None:
     try:
         await task
     except asyncio.CancelledError:

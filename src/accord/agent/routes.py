@@ -4,7 +4,6 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import UNSET, MsgspecError, Raw, defstruct
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from accord.agent.app import AgentConnection
 
 RouteFunction: TypeAlias = Callable[..., Any]
+
+_CO_COROUTINE: Final = 0x80
+"""`inspect.CO_COROUTINE`."""
 
 WRAPPED: Final[frozenset[str]] = frozenset((
     "initialize", "session/new", "session/load", "session/resume", "session/fork", "session/prompt",
@@ -182,7 +184,16 @@ def _override_route(function: RouteFunction, methods: BuiltinMethods) -> RouteFu
         return await run(params, call)
 
     # Create the coroutine only when it runs: until then the request may be canceled.
-    return run_later if iscoroutinefunction(function) else run
+    return run_later if _is_async(function) else run
+
+
+def _is_async(function: RouteFunction) -> bool:
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return bool(code.co_flags & _CO_COROUTINE)
+    from inspect import iscoroutinefunction  # too slow for the start, and few callables have no code
+
+    return iscoroutinefunction(function)
 
 
 def _notification_as_request(notified: RouteFunction) -> RouteFunction:

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from inspect import iscoroutinefunction
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -532,6 +531,8 @@ class TurnTask:
 
 async def _call(function: Callable[[Turn], Any], turn: Turn) -> HandlerResult:
     """Call a prompt handler; a plain function in a thread, so that it cannot block the event loop."""
+    from inspect import iscoroutinefunction  # imported here because every start loads this file
+
     result = function(turn) if iscoroutinefunction(function) else await _run_in_thread(function, turn)
     return await result if hasattr(result, "__await__") else result
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord import __version__
+from accord.lazy_names import import_asyncio
 
 if TYPE_CHECKING:
     from accord.errors import AccordError
@@ -43,6 +44,7 @@ COMMANDS: Final[dict[str, Subcommand]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     gc.disable()  # until the command is loaded: imports create many objects and no garbage
+    import_asyncio()
     from accord.errors import AccordError
 
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -20,10 +20,9 @@ __all__ = ["DECODE_ERRORS", "Mismatch", "decode", "decode_strict", "decoder", "e
 # U+FFFD.
 
 # An odd number of backslashes and a surrogate: either a whole pair, or (group 2) a lone half.
-_SURROGATE = re.compile(
-    rb"(?<!\\)((?:\\\\)*)\\u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(d[89a-f][0-9a-f]{2}))", re.IGNORECASE
-)
-_LONE_HALF = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
+# Compiled on first use, because every start loads this file.
+_SURROGATE = rb"(?i)(?<!\\)((?:\\\\)*)\\u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(d[89a-f][0-9a-f]{2}))"
+_LONE_HALF = rb"(?i)\\ud[89a-f]"
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -52,9 +51,9 @@ def parse_json(raw: bytes | bytearray | memoryview | msgspec.Raw) -> Any:
 def replace_surrogates(raw: bytes | bytearray | memoryview | msgspec.Raw) -> bytes | None:
     """Replace every lone surrogate escape with U+FFFD. Returns None if there is none."""
     text = bytes(raw)
-    if not _LONE_HALF.search(text):
+    if not re.search(_LONE_HALF, text):
         return None
-    repaired = _SURROGATE.sub(lambda match: match[1] + rb"\ufffd" if match[2] else match[0], text)
+    repaired = re.sub(_SURROGATE, lambda match: match[1] + rb"\ufffd" if match[2] else match[0], text)
     return None if repaired == text else repaired
 
 

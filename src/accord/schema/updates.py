@@ -3,6 +3,8 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, Literal, TypeAlias
 
 from accord.schema.base import (

@@ -209,7 +209,7 @@ def encode_failure(id: RequestId, error: RpcError) -> bytes:
 
 _MAX_ID_DIGITS: Final = 19
 """More than any of our ids has."""
-_ID_MEMBER: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]')
+_ID_MEMBER: Final = rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]'
 
 
 def id_of_oversized(frame: OversizedFrame) -> tuple[RequestId, bool | None]:
@@ -218,11 +218,12 @@ def id_of_oversized(frame: OversizedFrame) -> tuple[RequestId, bool | None]:
     The id counts only where it cannot be nested: in the head before another object opens, or in the tail
     after the last one closes.
     """
+    id_member = re.compile(_ID_MEMBER)
     opening = frame.head.find(b"{") + 1
     nested = frame.head.find(b"{", opening)
-    found = _ID_MEMBER.search(frame.head, opening, nested if nested > 0 else len(frame.head))
+    found = id_member.search(frame.head, opening, nested if nested > 0 else len(frame.head))
     if found is None:
-        found = _ID_MEMBER.search(frame.tail, frame.tail.rfind(b"}", 0, len(frame.tail.rstrip()) - 1) + 1)
+        found = id_member.search(frame.tail, frame.tail.rfind(b"}", 0, len(frame.tail.rstrip()) - 1) + 1)
     if found is None:
         return None, None
     is_call = b'"method"' in frame.head[:nested] or b'"method"' in frame.tail[frame.tail.rfind(b"}", 0, -1) :]
