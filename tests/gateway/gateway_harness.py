@@ -13,6 +13,7 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
 from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
+from accord.gateway.contracts import Book, RecordMark
 from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.session_log import FileBook
@@ -33,6 +34,8 @@ class MemoryClientConnection:
         self.transport = transport
         self.client: Any = None
         self.sent: list[tuple[OutgoingFrame, str | None]] = []
+        self.marks: list[RecordMark | None] = []
+        """The mark of each sent frame."""
         self._held: list[bytes] | None = None
 
     @property
@@ -49,9 +52,12 @@ class MemoryClientConnection:
         for body in held:
             self.transport.send(body)
 
-    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+    def send(
+        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
+    ) -> None:
         for frame in frames:
             self.sent.append((frame, stream))
+            self.marks.append(mark)
             if self._held is not None:
                 self._held.append(frame.body)
             else:
@@ -106,6 +112,11 @@ class DrivenClient(RawPeer):
             elif "method" not in message and message.get("id") == id:
                 assert "result" in message, message
                 return updates, message["result"]
+
+    async def inbox_id(self) -> str:
+        """The id of the only entry in the inbox."""
+        (item,) = (await self.call("_accord/inbox"))["items"]
+        return item["id"]
 
     async def update(self) -> Any:
         return (await self.until_method("session/update"))["params"]["update"]
@@ -196,6 +207,7 @@ async def gateway_harness(
     capabilities: dict[str, Any] | None = None,
     *,
     store: Store | None = None,
+    book: Book | None = None,
     limits: GatewayLimits | None = None,
     audit: AuditLog,
     start: Callable[[], Transport] | None = None,
@@ -213,7 +225,7 @@ async def gateway_harness(
 
     gateway = Gateway(
         [AgentSource(name="hand", start=start_agent)],
-        FileBook(store or MemoryStore(SharedMemory())),
+        book or FileBook(store or MemoryStore(SharedMemory())),
         limit_counter=LimitCounter(limits),
         audit=audit,
         **more,

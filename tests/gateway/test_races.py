@@ -289,11 +289,12 @@ async def test_a_cancelled_permission_request_cannot_be_answered(audit: AuditLog
             "session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS}
         )
         asked = await client.until_method("session/request_permission")
+        id = await client.inbox_id()
         harness.agent.notify("$/cancel_request", {"requestId": asking})
         await client.until_method("$/cancel_request")
         result = {"outcome": {"outcome": "selected", "optionId": "yes"}}
         client.reply(asked, result)
-        error = await client.error("_accord/inbox/answer", {"id": str(asked["id"]), "result": result})
+        error = await client.error("_accord/inbox/answer", {"id": id, "result": result})
         assert error["code"] == -32002
         answers = [m for m in harness.agent.received if m.get("id") == asking and "method" not in m]
         assert [m["error"]["code"] for m in answers] == [-32800]
@@ -309,11 +310,12 @@ async def test_only_the_first_of_two_answers_reaches_the_agent(audit: AuditLog, 
         )
         one = await first.until_method("session/request_permission")
         two = await second.until_method("session/request_permission")
+        id = await second.inbox_id()
         first.reply(one, {"outcome": {"outcome": "selected", "optionId": "no"}})
         second.reply(two, {"outcome": {"outcome": "selected", "optionId": "yes"}})
         error = await second.error(
             "_accord/inbox/answer",
-            {"id": str(two["id"]), "result": {"outcome": {"outcome": "selected", "optionId": "yes"}}},
+            {"id": id, "result": {"outcome": {"outcome": "selected", "optionId": "yes"}}},
         )
         assert error["code"] == -32002
         answers = [m for m in harness.agent.received if m.get("id") == asking and "method" not in m]
@@ -381,11 +383,11 @@ async def test_an_inbox_answer_does_not_wait_for_a_session_list(audit: AuditLog,
         asking = harness.agent.ask(
             "session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS}
         )
-        asked = await client.until_method("session/request_permission")
+        id = await client.inbox_id()
         listing = client.ask("session/list")
         theirs = await harness.agent.until_method("session/list")
         result = {"outcome": {"outcome": "selected", "optionId": "yes"}}
-        assert await client.call("_accord/inbox/answer", {"id": str(asked["id"]), "result": result}) == {}
+        assert await client.call("_accord/inbox/answer", {"id": id, "result": result}) == {}
         assert (await harness.agent.answer_to(asking))["result"] == result
         harness.agent.reply(theirs, {"sessions": []})
         await client.answer_to(listing)

@@ -170,7 +170,7 @@ async def test_an_answer_that_names_no_option_leaves_the_request_open(
         )
         asked = await first.until_method("session/request_permission")
         first.reply(asked, answer)
-        error = await first.error("_accord/inbox/answer", {"id": str(asked["id"]), "result": answer})
+        error = await first.error("_accord/inbox/answer", {"id": await first.inbox_id(), "result": answer})
         assert "none of the options" in error["message"]
         right = {"outcome": {"outcome": "selected", "optionId": "no"}}
         second.reply(await second.until_method("session/request_permission"), right)
@@ -324,11 +324,11 @@ async def test_the_inbox_of_a_token_is_limited_to_its_folders(audit: AuditLog, t
         harness.agent.ask(
             "session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS}
         )
-        question = await worker.until_method("session/request_permission")
+        id = await worker.inbox_id()
         for other in (elsewhere, reader):
             assert (await other.call("_accord/inbox"))["items"] == []
         choice = {"outcome": {"outcome": "selected", "optionId": "yes"}}
-        error = await elsewhere.error("_accord/inbox/answer", {"id": str(question["id"]), "result": choice})
+        error = await elsewhere.error("_accord/inbox/answer", {"id": id, "result": choice})
         assert error["code"] == -32002
         assert (
             await elsewhere.error("session/load", {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []})

@@ -9,9 +9,9 @@ from msgspec import Raw
 
 from accord.client import agent_requests
 from accord.client.client_events import TerminalPrinted
-from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, to_rpc_error
+from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, StoreError, to_rpc_error
 from accord.gateway.access.resource_limits import LimitLease
-from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
+from accord.gateway.client_connection import MAX_UNSENT_HISTORY, LoggedFrame, OutgoingFrame
 from accord.gateway.gateway_client import CAPABILITY_GATED, GatewayClient
 from accord.gateway.gateway_workspace import GatewayWorkspace
 from accord.gateway.hosted_agent import HostedAgent
@@ -23,13 +23,12 @@ from accord.schema import (
     ConfigOptionUpdate,
     ElicitationFormMode,
     ElicitationUrlMode,
+    Notice,
     SessionNotification,
-    SessionUpdate,
 )
 from accord.schema.codec import encode
 from accord.schema.methods import Alias, notification, request
 from accord.session import turn_failed
-from accord.session.protocol_v1 import updates_of
 from accord.trace.redaction import redact_command
 from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import Notification, RequestId
@@ -76,7 +75,7 @@ class AgentEvents:
     def on_batch_end(self) -> None:
         """Log everything of one read, then send it."""
         self._last_session = None
-        self._gateway.flush()
+        self._gateway.outbox.flush()
 
     def on_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
         """Log an update and queue it for the attached clients. The end of the batch sends it."""
@@ -89,12 +88,15 @@ class AgentEvents:
             self._last_session = session
         if session.discards_updates:
             return
-        outgoing = OutgoingFrame(frame)
-        if type(notification.update) in _MESSAGE_UPDATES and session.replay_buffer is None:  # the common case
-            session.log.append_one(notification.update)  # type: ignore[arg-type]  # no cast on the hot path
+        kind = type(notification.update)
+        if kind in _MESSAGE_UPDATES and session.replay_buffer is None:  # the common case
+            log = session.log
+            log.append_one(notification.update)  # type: ignore[arg-type]  # no cast on the hot path
             if session.clients:
-                self._gateway.post_in_batch(session.clients, outgoing, session.id)
+                self._gateway.outbox.post_in_batch(session.clients, LoggedFrame(frame), session.id, log)
             return
+        is_logged = session.replay_buffer is None and kind is not Notice
+        outgoing = LoggedFrame(frame) if is_logged else OutgoingFrame(frame)
         if session.record_update(notification, outgoing) and session.loading_client is None:
             return
         clients: Sequence[GatewayClient] = session.clients
@@ -108,14 +110,13 @@ class AgentEvents:
             if session.replay_unsent_from is not None:
                 return
             clients = (session.loading_client,)
-        kind = type(notification.update)
         if kind in _FILTERED_UPDATES:
             if kind is ConfigOptionUpdate:
                 self._send_options(session, cast(ConfigOptionUpdate, notification.update), outgoing, clients)
                 return
             clients = tuple(client for client in clients if client.wants_update(notification.update))
         if clients:
-            self._gateway.post_in_batch(clients, outgoing, session.id)
+            self._gateway.outbox.post_in_batch(clients, outgoing, session.id, session.log)
 
     def _send_options(
         self,
@@ -128,9 +129,10 @@ class AgentEvents:
         for client in clients:
             adapted = client.adapt(update)
             if adapted is update:
-                self._gateway.post((client,), outgoing, session.id)
+                self._gateway.outbox.post((client,), outgoing, session.id, session.log)
             else:
-                self._gateway.send_update(session, adapted, (client,))
+                is_logged = isinstance(outgoing, LoggedFrame)
+                self._gateway.send_update(session, adapted, (client,), is_logged=is_logged)
 
     def _keep_early_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
         """Keep an update for a session that the agent has not named yet.
@@ -246,7 +248,7 @@ class AgentEvents:
         without_terminals = [client for client in session.clients if not client.extensions.get("terminal")]
         update = session.terminal_end_update(terminal_id)
         if without_terminals and update is not None:
-            self._gateway.send_update(session, update, without_terminals)
+            self._gateway.send_update(session, update, without_terminals, is_logged=False)
 
     def _forward_request(
         self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any
@@ -298,7 +300,7 @@ class AgentEvents:
         session_id = members.get("sessionId")
         session = self._gateway.sessions.find(agent.name, session_id) if isinstance(session_id, str) else None
         if session is not None:
-            self._gateway.post(session.clients, OutgoingFrame(frame), session.id)
+            self._gateway.outbox.post(session.clients, OutgoingFrame(frame), session.id, session.log)
         elif session_id is None:
             # It may concern any session: send it only to clients that may see all of them.
             folders = {folder for other in self._gateway.sessions.of(agent) for folder in other.folders}
@@ -309,7 +311,7 @@ class AgentEvents:
                 and client.capabilities
                 and (method in _UNSCOPED_NOTIFICATIONS or client.rights.covers(agent.name, folders))
             )
-            self._gateway.post(clients, OutgoingFrame(frame), None)
+            self._gateway.outbox.post(clients, OutgoingFrame(frame), None)
 
     def lease_process(self, agent: HostedAgent) -> LimitLease:
         """Count a process that is about to start. Raise GatewayLimitReached."""
@@ -334,17 +336,23 @@ class AgentEvents:
             while session.running_turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))
             session.turn_requests.resume()  # for the next process
-            for event in session.log.close_open_items():
-                for update in updates_of(event):
-                    self._gateway.send_update(session, cast(SessionUpdate, update), session.clients)
             for pending in tuple(session.pending_requests.values()):
                 self._gateway.pending_requests.close_agent_requests(pending.upstream, "the agent ended")
             if session.workspace is not None:
                 self._gateway.tasks.start(session.workspace.aclose())
                 session.workspace = None
             self._gateway.overview.notify_changed(session)
+            session.needs_claim = True
+            self._gateway.tasks.start(self._close_open_items(session))
         self._early_updates.pop(agent.name, None)
-        self._gateway.flush()
+        self._gateway.outbox.flush()
+
+    async def _close_open_items(self, session: LiveSession) -> None:
+        """Close what an agent that ended left open, also for the attached clients."""
+        try:
+            await self._gateway.claim_session(session)
+        except StoreError as error:
+            self._gateway.log_warning("session %s of %s: %s", session.id, session.agent.name, error)
 
     def _session(self, agent: HostedAgent, session_id: str) -> LiveSession:
         session = self._gateway.sessions.find(agent.name, session_id)
@@ -357,7 +365,7 @@ class AgentEvents:
         if clients:
             members = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
             body = encode(Notification("_accord/terminal", members))
-            self._gateway.post(clients, OutgoingFrame(body), session.id)
+            self._gateway.outbox.post(clients, OutgoingFrame(body), session.id, session.log)
 
 
 WorkspaceHandler: TypeAlias = Callable[[GatewayWorkspace, Any], Awaitable[Any]]

@@ -6,12 +6,15 @@ knows ACP but not sockets: a connection that drops and resumes is one connection
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from accord.gateway.access.access_tokens import TokenRights
 from accord.wire.envelope import Envelope, RequestId
+
+if TYPE_CHECKING:
+    from accord.gateway.contracts import RecordMark
 
 MAX_UNSENT_HISTORY: Final = 1 << 20
 """Bytes of a replayed history that may be unsent to a client before the replay pauses."""
@@ -42,6 +45,13 @@ class OutgoingFrame(Struct, eq=False, gc=False):
         return self._event_form
 
 
+class LoggedFrame(OutgoingFrame, eq=False, gc=False):
+    """An update that is also a record of the session's log.
+
+    A connection whose client gets the records of the log in another way leaves it out.
+    """
+
+
 class CallFrame(OutgoingFrame, eq=False, gc=False, kw_only=True):
     """A request to clients, or a response to one."""
 
@@ -62,11 +72,16 @@ class ClientConnection(Protocol):
         """Bytes passed to `send` that have not been written yet."""
         ...
 
-    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+    def send(
+        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: "RecordMark | None" = None
+    ) -> None:
         """Queue frames. Never blocks, never raises.
 
         `stream` is the session whose event stream carries the frames; None is the connection's own stream. A
         WebSocket carries all of them.
+
+        `mark` is the record that the frames belong after. It is committed. Only a connection that leaves out
+        each `LoggedFrame` needs it.
         """
         ...
 

@@ -91,11 +91,7 @@ class SessionLog(Protocol):
 
     @property
     def committed(self) -> int:
-        """Frames that depend on records up to this number may be sent.
-
-        The book of one machine counts records that it failed to write, too: its log never stops a turn.
-        `when` says whether a record was written.
-        """
+        """The number of the last record that is committed."""
         ...
 
     @property
@@ -155,7 +151,11 @@ class Book(Protocol):
 
     @property
     def uncommitted(self) -> bool:
-        """Whether the commit of any log is under way. Always False where `commit` is done on return."""
+        """Whether frames have to wait, because the commit of a log is under way.
+
+        Always False on one machine, also after a failure: there, a log that cannot be written never stops a
+        turn.
+        """
         ...
 
     def open_log(

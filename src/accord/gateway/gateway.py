@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from logging import getLogger
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import Raw
 
@@ -18,16 +18,18 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
 from accord.gateway.agent_events import AgentEvents
-from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.client_connection import ClientConnection, LoggedFrame, OutgoingFrame
+from accord.gateway.contracts import Book, Fence
 from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.live_sessions import LiveSession, LiveSessions
 from accord.gateway.methods.method_table import MethodTable
 from accord.gateway.metrics import Metrics
+from accord.gateway.outbox import Outbox
 from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest, PendingRequests
-from accord.gateway.session_log import FileBook
 from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
+from accord.session.protocol_v1 import updates_of
 from accord.store import iso_time
 from accord.wire.envelope import Notification
 
@@ -45,21 +47,24 @@ class Gateway:
     def __init__(
         self,
         sources: Sequence[AgentSource],
-        session_logs: FileBook,
+        book: Book,
         *,
         limit_counter: LimitCounter | None = None,
         audit: AuditLog | None = None,
         metrics: Metrics | None = None,
         idle: float = IDLE_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
+        fence: Fence | None = None,
     ) -> None:
-        assert sources, "a gateway needs at least one agent"
+        """Without sources, the gateway serves only what needs no agent."""
+        self.book: Book = book
+        self.outbox: Outbox = Outbox(book)
         self.agent_events: AgentEvents = AgentEvents(self)
         self.agents: dict[str, HostedAgent] = {
-            source.name: HostedAgent(source, self.agent_events, clock) for source in sources
+            source.name: HostedAgent(source, self.agent_events, clock, fence) for source in sources
         }
-        self.default_agent: HostedAgent = next(iter(self.agents.values()))
-        self.sessions: LiveSessions = LiveSessions(session_logs)
+        self.default_agent: HostedAgent | None = next(iter(self.agents.values()), None)
+        self.sessions: LiveSessions = LiveSessions(book)
         self.overview: SessionOverview = SessionOverview(self)
         self.pending_requests: PendingRequests = PendingRequests(self.overview.on_pending_change)
         self.methods: MethodTable = MethodTable()
@@ -71,8 +76,6 @@ class Gateway:
         """Set while the gateway only waits for running turns to end."""
         self.clock: Clock = clock
         self._idle_seconds = idle
-        self._queue: list[tuple[Iterable[GatewayClient], list[OutgoingFrame], str | None]] = []
-        self._flushing = False
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
         self.tasks: OwnedTasks = OwnedTasks()
         self._idle_timer: Any = None
@@ -94,7 +97,7 @@ class Gateway:
         return client
 
     def _default_for(self, rights: TokenRights) -> HostedAgent | None:
-        if rights.may_use(self.default_agent.name):
+        if self.default_agent is not None and rights.may_use(self.default_agent.name):
             return self.default_agent
         return next((agent for agent in self.agents.values() if rights.may_use(agent.name)), None)
 
@@ -106,7 +109,7 @@ class Gateway:
             self.detach(client, session)
         self.pending_requests.remove_client(client)
         self.audit.record(client.rights, "disconnect", connection=client.connection.id)
-        self.flush()
+        self.outbox.flush()
 
     def attach(self, client: GatewayClient, session: LiveSession) -> None:
         """Attach a client to a session and show it the pending requests, if it is still connected."""
@@ -138,42 +141,24 @@ class Gateway:
 
     # -- sending
 
-    def post(self, clients: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame to these clients after everything logged before it is committed."""
-        self.post_in_batch(clients, frame, stream)
-        if not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self.flush)
-
-    def post_in_batch(
-        self, clients: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None
-    ) -> None:
-        """Like `post`, but without scheduling a flush: the end of the batch flushes."""
-        if self._queue:
-            last_clients, frames, last_stream = self._queue[-1]
-            if last_clients is clients and last_stream == stream:
-                frames.append(frame)
-                return
-        self._queue.append((clients, [frame], stream))
-
-    def flush(self) -> None:
-        """Commit the session logs, then send the queued frames."""
-        self._flushing = False
-        queue, self._queue = self._queue, []
-        self.sessions.logs.commit()
-        for clients, frames, stream in queue:
-            for client in clients:
-                if client.connected:
-                    client.connection.send(frames, stream)
-
     def send_update(
-        self, session: LiveSession, update: SessionUpdate, clients: Iterable[GatewayClient]
+        self,
+        session: LiveSession,
+        update: SessionUpdate,
+        clients: Iterable[GatewayClient],
+        *,
+        is_logged: bool = True,
     ) -> OutgoingFrame:
-        """Send an update made by the gateway, adapted to the capabilities of each client."""
-        frame = _update_frame(session, update)
+        """Send an update made by the gateway, adapted to the capabilities of each client.
+
+        `is_logged` is whether it was appended to the log of the session.
+        """
+        frame_type = LoggedFrame if is_logged else OutgoingFrame
+        frame = frame_type(_update_body(session, update))
         for client in clients:
             adapted = client.adapt(update)
-            self.post((client,), frame if adapted is update else _update_frame(session, adapted), session.id)
+            sent = frame if adapted is update else frame_type(_update_body(session, adapted))
+            self.outbox.post((client,), sent, session.id, session.log)
         return frame
 
     async def wait_until_sent(self, client: GatewayClient, max_unsent: int) -> None:
@@ -218,8 +203,7 @@ class Gateway:
             self._detach_all(earlier, "the agent started another session with this id")
             self.tasks.start(self._release_resources(earlier))
             self.sessions.forget(earlier)
-        self.sessions.logs.free_session_id(agent.name, session_id)
-        return self.sessions.add(agent, session_id, cwd, additional_folders)
+        return self.sessions.add(agent, session_id, cwd, additional_folders, new=True)
 
     async def reserve_session(self, rights: TokenRights) -> LimitLease:
         """Count one more live session.
@@ -258,6 +242,26 @@ class Gateway:
                 session.open_at_agent = False
         await self._release_resources(session)
         self.overview.notify_changed(session)
+
+    async def claim_session(self, session: LiveSession) -> None:
+        """Wait until this gateway writes to the session's log and what was left open there is closed.
+
+        Raises StoreError.
+        """
+        while session.needs_claim:
+            if session.claim_task is None:
+                session.claim_task = self.tasks.start(self._claim(session))
+            await asyncio.shield(session.claim_task)
+
+    async def _claim(self, session: LiveSession) -> None:
+        try:
+            closing = await session.log.claim()
+            session.needs_claim = False
+            for event in closing:
+                for update in updates_of(event):
+                    self.send_update(session, cast(SessionUpdate, update), session.clients)
+        finally:
+            session.claim_task = None
 
     def cancel(self, session: LiveSession, reason: str) -> None:
         """Cancel the running turn and cancel the pending requests of the session."""
@@ -318,7 +322,7 @@ class Gateway:
         for session in self.sessions:
             await self._release_resources(session)
         await self.tasks.wait()
-        self.flush()
+        self.outbox.flush()
         for session in self.sessions:
             self.sessions.forget(session)
 
@@ -358,17 +362,19 @@ class SessionOverview:
             if is_pending:
                 params = {"added": Raw(pending.inbox_item)}
             else:
-                params = {"removed": {"id": str(pending.number), "reason": reason}}
-            self._gateway.post(clients, OutgoingFrame(encode(Notification("_accord/inbox", params))), None)
+                params = {"removed": {"id": pending.inbox_id, "reason": reason}}
+            frame = OutgoingFrame(encode(Notification("_accord/inbox", params)))
+            log = None if pending.session is None else pending.session.log
+            self._gateway.outbox.post(clients, frame, None, log)
         if pending.session is not None:
             self.notify_changed(pending.session)
 
     def list_sessions(self, rights: TokenRights) -> list[dict[str, Any]]:
         """List the sessions that the token covers, most recently used first."""
-        self._gateway.sessions.logs.commit()
+        self._gateway.book.commit()
         entries: list[dict[str, Any]] = []
-        owners = self._gateway.sessions.logs.owners()
-        for recorded in self._gateway.sessions.logs.list():
+        owners = self._gateway.book.owners()
+        for recorded in self._gateway.book.list():
             agent = self._gateway.agents.get(recorded.agent)
             if agent is None:
                 continue
@@ -405,7 +411,7 @@ class SessionOverview:
             title = session.title or (summary.title if summary is not None else None)
             entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session)
             body = encode(Notification("_accord/sessions", {"changed": entry}))
-            self._gateway.post(clients, OutgoingFrame(body), None)
+            self._gateway.outbox.post(clients, OutgoingFrame(body), None, session.log)
 
     def notify_removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
         """Tell the clients that subscribed to sessions that one was deleted."""
@@ -417,7 +423,7 @@ class SessionOverview:
         if clients:
             params = {"removed": {"agent": agent, "sessionId": session_id}}
             body = encode(Notification("_accord/sessions", params))
-            self._gateway.post(clients, OutgoingFrame(body), None)
+            self._gateway.outbox.post(clients, OutgoingFrame(body), None)
 
 
 def _session_entry(
@@ -438,5 +444,5 @@ def _session_entry(
     return entry
 
 
-def _update_frame(session: LiveSession, update: SessionUpdate) -> OutgoingFrame:
-    return OutgoingFrame(encode(Notification("session/update", SessionNotification(session.id, update))))
+def _update_body(session: LiveSession, update: SessionUpdate) -> bytes:
+    return encode(Notification("session/update", SessionNotification(session.id, update)))

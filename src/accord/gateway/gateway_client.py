@@ -29,6 +29,7 @@ from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
 from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.access.resource_limits import LIMIT_REACHED
 from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
+from accord.gateway.contracts import SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import AgentReply, OfficialMessage, OfficialReader, Upstream, read_untyped
@@ -71,7 +72,7 @@ _MAX_UNSENT_BYTES: Final = 64 << 20
 class ClientCall:
     """One request of a client, or a notification (then `id` is UNSET)."""
 
-    __slots__ = ("client", "id", "is_answered", "lane", "method", "on_cancel", "params", "session_id")
+    __slots__ = ("client", "id", "is_answered", "lane", "log", "method", "on_cancel", "params", "session_id")
 
     def __init__(
         self, client: "GatewayClient", id: Any, method: str, params: Raw | None, session_id: str | None
@@ -85,6 +86,8 @@ class ClientCall:
         """Decides which messages of the client this one waits for."""
         self.is_answered: bool = id is UNSET
         """Set once the request has its response; always set for a notification."""
+        self.log: SessionLog | None = None
+        """The log of the session that the request opens, once it is known."""
         self.on_cancel: Callable[[], None] | None = None
         """Called before the agent is asked to cancel the request."""
 
@@ -121,7 +124,10 @@ class ClientCall:
         self.client.forget_request(self.id)
         # The responses to these open a session, so the client reads the connection's own stream.
         opens = self.method in ("session/new", "session/load", "session/fork")
-        self.client.post(CallFrame(body, id=self.id), None if opens else self.session_id)
+        log = self.log
+        if log is None and (session := self.client.sessions.get(self.session_id or "")) is not None:
+            log = session.log
+        self.client.post(CallFrame(body, id=self.id), None if opens else self.session_id, log)
 
     def answer_value(self, value: Any, body: bytes | None = None) -> None:
         """Send a value as the result, without the options that the client does not support.
@@ -209,9 +215,9 @@ class GatewayClient:
 
     # -- to the client
 
-    def post(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame after everything logged before it is committed."""
-        self.gateway.post((self,), frame, stream)
+    def post(self, frame: OutgoingFrame, stream: str | None, log: SessionLog | None = None) -> None:
+        """Send a frame after everything appended to `log` so far is committed."""
+        self.gateway.outbox.post((self,), frame, stream, log)
 
     def notify(self, method: str, params: Any) -> None:
         self.post(OutgoingFrame(encode(Notification(method, params))), None)
@@ -254,7 +260,7 @@ class GatewayClient:
                 self._handle_frame(frame)
             except Exception as error:
                 LOG.exception("handling a client's message failed: %s", type(error).__name__)
-        self.gateway.flush()
+        self.gateway.outbox.flush()
 
     def on_closed(self, reason: str) -> None:
         """Handle the end of the connection."""
@@ -323,7 +329,7 @@ class GatewayClient:
             self._fail(call, error)
         finally:
             self._run_waiting(call.lane)
-            self.gateway.flush()
+            self.gateway.outbox.flush()
 
     def _run_waiting(self, key: Lane) -> None:
         """Dispatch the messages that waited in this lane."""

@@ -79,8 +79,8 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
     StoreError.
     """
     async with AsyncExitStack() as stack:
-        session_logs = FileBook.open()
-        stack.callback(session_logs.close)
+        book = FileBook.open()
+        stack.push_async_callback(book.aclose)
         audit = AuditLog(on_error=LOG.error)
         authenticator = Authenticator(
             plan.origins, audit=audit, clock=clock, proxies=plan.proxies, folders=plan.folders
@@ -89,7 +89,7 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
         limit_counter, metrics = LimitCounter(plan.limits, clock), Metrics()
         gateway = Gateway(
             plan.sources,
-            session_logs,
+            book,
             limit_counter=limit_counter,
             audit=audit,
             metrics=metrics,

@@ -24,6 +24,7 @@ from accord.errors import (
     RpcError,
 )
 from accord.gateway.access.resource_limits import LimitLease
+from accord.gateway.contracts import Fence
 from accord.gateway.upstream import Upstream
 from accord.safe_text import clean_line, one_line
 from accord.schema import (
@@ -104,7 +105,11 @@ class HostedAgent(AgentLifecycle[Upstream]):
     own_name = "the gateway"
 
     def __init__(
-        self, source: AgentSource, listener: HostedAgentListener, clock: Clock = SYSTEM_CLOCK
+        self,
+        source: AgentSource,
+        listener: HostedAgentListener,
+        clock: Clock = SYSTEM_CLOCK,
+        fence: Fence | None = None,
     ) -> None:
         super().__init__(clock, source.startup)
         self.source: AgentSource = source
@@ -113,6 +118,8 @@ class HostedAgent(AgentLifecycle[Upstream]):
         """On the gateway's clock."""
         self.on_update: partial[None] = partial(listener.on_update, self)
         self._listener = listener
+        self._fence = fence
+        self._newest: Upstream | None = None  # also while it is not initialized
         self._reader = MessageReader(report=self._log_dialect, active_session=self._active_session)
         self._lease: LimitLease | None = None
         self._gave_hints = False
@@ -169,6 +176,11 @@ class HostedAgent(AgentLifecycle[Upstream]):
         self.last_used = self.clock.now()
         return await super().ensure_started()
 
+    def kill(self) -> None:
+        """Kill the program and everything it started, at once: for a node that may no longer act."""
+        if self._newest is not None:
+            self._newest.kill()
+
     # -- the life cycle
 
     async def start(self) -> Upstream:
@@ -196,7 +208,8 @@ class HostedAgent(AgentLifecycle[Upstream]):
         return await self.source.start(self._log_stderr)
 
     def _make_connection(self, transport: Transport, handshake: Handshake) -> Upstream:
-        return Upstream(transport, self, self._reader)
+        self._newest = Upstream(transport, self, self._reader, self._fence)
+        return self._newest
 
     async def _initialize(self, connection: Upstream) -> InitializeResponse:
         connection.start()

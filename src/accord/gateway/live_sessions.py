@@ -2,6 +2,7 @@
 attached clients.
 """
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -10,13 +11,14 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import OutgoingFrame
+from accord.gateway.contracts import Book, Owner, SessionLog
 from accord.gateway.hosted_agent import HostedAgent
-from accord.gateway.session_log import FileBook, FileSessionLog
 from accord.safe_text import one_line
 from accord.schema import (
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
+    Notice,
     SessionInfoUpdate,
     SessionNotification,
     SessionUpdate,
@@ -26,7 +28,18 @@ from accord.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
-from accord.session import Event, ModeChanged, SessionOpened, SessionSettings, TurnEnded, TurnStarted, text_of
+from accord.session import (
+    Event,
+    ModeChanged,
+    SessionOpened,
+    SessionSettings,
+    ToolCallChanged,
+    TurnEnded,
+    TurnStarted,
+    text_of,
+)
+from accord.session.history import History
+from accord.session.protocol_v1 import event_of
 from accord.session.tool_calls import has_terminals, without_terminals
 
 if TYPE_CHECKING:
@@ -43,6 +56,7 @@ SessionKey: TypeAlias = tuple[str, str]
 _MAX_TERMINAL_CALLS = 256
 """Terminals of a session whose end is still to be reported."""
 _MAX_GENERATED_TITLE = 80
+_MAX_KNOWN_CALLS = 256
 _TOOL_CALL_UPDATES = frozenset({ToolCall, ToolCallChange})
 
 _SETTING_UPDATES = frozenset(
@@ -59,13 +73,21 @@ class LiveSession:
         session_id: str,
         cwd: str,
         additional_folders: tuple[str, ...],
-        log: FileSessionLog,
+        log: SessionLog,
     ) -> None:
         self.agent: HostedAgent = agent
         self.id: str = session_id
         self.cwd: str = cwd
         self.additional_folders: tuple[str, ...] = additional_folders
-        self.log: FileSessionLog = log
+        self.log: SessionLog = log
+        self.owner: Owner | None = None
+        """The node that has the session, in a cluster; None on one machine."""
+        self.needs_claim: bool = True
+        """Whether something in the log may be open that no agent process works on."""
+        self.claim_task: asyncio.Task[None] | None = None
+        """The claim of the log while it runs."""
+        self.history: History = History()
+        """The tool calls of the latest turns, for requests that only name them."""
         self.settings: SessionSettings = SessionSettings()
         self.title: str | None = None
         self.open_at_agent: bool = False
@@ -82,6 +104,8 @@ class LiveSession:
         """The attached clients, in the order in which they attached."""
         self.pending_requests: dict[int, PendingRequest] = {}
         self.running_turns: int = 0
+        self.turn_start: int = 0
+        """The number of the last record before the latest prompt."""
         self.turn_requests: TurnRequests = TurnRequests()
         """The agent's requests that the gateway serves and that end with the turn."""
         self.mcp_servers: bytes = b"[]"
@@ -161,6 +185,7 @@ class LiveSession:
             or self.running_turns
             or self.pending_requests
             or self.joining_clients
+            or self.claim_task is not None
             or self.replay_buffer is not None
         )
 
@@ -177,17 +202,25 @@ class LiveSession:
             return True
         if kind in _SETTING_UPDATES:
             self._record_setting(update, frame)
-        elif kind in _TOOL_CALL_UPDATES and has_terminals(cast(ToolCall, update)):
-            for item in cast(ToolCall, update).content or ():
+        elif kind in _TOOL_CALL_UPDATES:
+            self._record_tool_call(cast(ToolCall, update))
+        if self.replay_buffer is not None:
+            self.replay_buffer.append(cast(Event, update))
+        elif kind is not Notice:  # a notice is not part of the history
+            self.log.append_one(cast(SessionUpdate, update))
+        return False
+
+    def _record_tool_call(self, call: ToolCall | ToolCallChange) -> None:
+        if self.replay_buffer is None:
+            event = event_of(call)
+            if isinstance(event, ToolCallChanged):
+                self.history.tool_call(event)
+        if has_terminals(call):
+            for item in call.content or ():
                 if isinstance(item, Terminal):
                     if len(self._terminal_calls) >= _MAX_TERMINAL_CALLS:
                         del self._terminal_calls[next(iter(self._terminal_calls))]
-                    self._terminal_calls[item.terminal_id] = cast(ToolCall, update)
-        if self.replay_buffer is None:
-            self.log.append_one(cast(SessionUpdate, update))
-        else:
-            self.replay_buffer.append(cast(Event, update))
-        return False
+                    self._terminal_calls[item.terminal_id] = cast(ToolCall, call)
 
     def _record_setting(self, update: object, frame: OutgoingFrame) -> None:
         if isinstance(update, CurrentModeUpdate):
@@ -215,8 +248,13 @@ class LiveSession:
         change = ToolCallChange(tool_call_id=call.tool_call_id, content=call.content)
         return without_terminals(change, self.terminal_text)
 
-    def begin_turn(self, event: TurnStarted) -> int:
-        """Record a prompt. The first prompt names the session if the agent gave it no title."""
+    def begin_turn(self, event: TurnStarted, by: str = "") -> int:
+        """Record a prompt of the connection `by`. The first prompt names the session if the agent gave it no
+        title.
+        """
+        if len(self.history.tool_calls) > _MAX_KNOWN_CALLS:
+            self.history = History()
+        self.turn_start = self.log.noted
         if (
             not self.title
             and not self._has_generated_title
@@ -225,10 +263,10 @@ class LiveSession:
             self._has_generated_title = True
             self.log.append(SessionInfoUpdate(title=title))
         if not self.running_turns:
-            self.log.append(event)
+            self.log.append(event, by=by)
             self._expected_echo = text_of(event.prompt)
         else:
-            self.log.append(*(UserMessageChunk(content=block) for block in event.prompt))
+            self.log.append(*(UserMessageChunk(content=block) for block in event.prompt), by=by)
         self.running_turns += 1
         running_turns = self.agent.running_turns
         running_turns[self.id] = running_turns.get(self.id, 0) + 1
@@ -259,8 +297,8 @@ class LiveSession:
 class LiveSessions:
     """The live sessions by agent and id."""
 
-    def __init__(self, logs: FileBook) -> None:
-        self.logs: FileBook = logs
+    def __init__(self, book: Book) -> None:
+        self._book = book
         self._by_key: dict[SessionKey, LiveSession] = {}
 
     def __iter__(self) -> Iterator[LiveSession]:
@@ -276,15 +314,25 @@ class LiveSessions:
         return [session for session in self._by_key.values() if session.agent is agent]
 
     def add(
-        self, agent: HostedAgent, session_id: str, cwd: str, additional_folders: tuple[str, ...] = ()
+        self,
+        agent: HostedAgent,
+        session_id: str,
+        cwd: str,
+        additional_folders: tuple[str, ...] = (),
+        *,
+        new: bool = False,
     ) -> LiveSession:
-        """Return the session, added if it is new. Raises InvalidRequest if it cannot be logged."""
+        """Return the session, added if it is not live. Reads no records of its log.
+
+        `new` is whether the agent has just created it. Raises InvalidRequest if it cannot be logged.
+        """
         session = self._by_key.get((agent.name, session_id))
         if session is not None:
             session.cwd, session.additional_folders = cwd, additional_folders
             return session
-        log = self.logs.open_log(agent.name, session_id, cwd, additional_folders)
+        log = self._book.open_log(agent.name, session_id, cwd, additional_folders, new=new)
         session = LiveSession(agent, session_id, cwd, additional_folders, log)
+        session.needs_claim = not new
         summary = log.summary
         if summary is not None:
             session.title = summary.title

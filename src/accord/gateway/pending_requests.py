@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
-from accord.errors import BadAnswer, InternalError, MethodNotFound, RequestCancelled, RpcError
+from accord.errors import BadAnswer, InternalError, MethodNotFound, RequestCancelled, RpcError, StoreError
 from accord.frontend.policy_handler import tool_call_targets
 from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.client_connection import CallFrame, OutgoingFrame
@@ -26,6 +26,7 @@ from accord.schema import (
     ElicitationCancelAction,
     ElicitationFormMode,
     ElicitationUrlMode,
+    Notice,
     PermissionOption,
     RequestPermissionRequest,
     RequestPermissionResponse,
@@ -41,6 +42,7 @@ from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import ABSENT, Notification, Request, RequestId, Response
 
 if TYPE_CHECKING:
+    from accord.gateway.contracts import OnCommit, SessionLog
     from accord.gateway.gateway_client import GatewayClient
     from accord.gateway.live_sessions import LiveSession
 
@@ -52,6 +54,10 @@ USER_REQUEST_METHODS: Final = (PERMISSION_METHOD, ELICITATION_METHOD, AGENTAO_AS
 """Requests that a user answers. They stay open until a client attaches."""
 _CALL_MEMBERS: Final = ("title", "kind", "content", "locations", "raw_input")
 """What a user needs to know of a tool call."""
+ASKED: Final = "gateway.asked"
+"""The kind of a record for a form or a question: its id and its method."""
+ANSWERED: Final = "gateway.answered"
+"""The kind of a record for the answer to it: its id."""
 CANCELLED_PERMISSION: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 
 
@@ -83,6 +89,18 @@ class PendingRequest:
         self.frame: CallFrame = CallFrame(body, id=number, is_request=True)
 
     @property
+    def inbox_id(self) -> str:
+        """The id of the inbox entry: unique over all gateways that share the log, and over restarts."""
+        if self.session is None:
+            return str(self.number)
+        return f"{self.session.log.id}.{self.session.log.epoch}.{self.number}"
+
+    @property
+    def log(self) -> "SessionLog | None":
+        """The log of its session."""
+        return None if self.session is None else self.session.log
+
+    @property
     def stream_session_id(self) -> str | None:
         """The id of the session whose event stream carries it."""
         return self.session.id if self.session is not None else None
@@ -100,7 +118,7 @@ class PendingRequest:
     @property
     def inbox_item(self) -> bytes:
         """The inbox entry as JSON."""
-        members: dict[str, str | None] = {"id": str(self.number), "method": self.method, "since": self.since}
+        members: dict[str, str | None] = {"id": self.inbox_id, "method": self.method, "since": self.since}
         if self.session is not None:
             session = self.session
             members |= {"agent": session.agent.name, "sessionId": session.id, "cwd": session.cwd}
@@ -127,7 +145,7 @@ class PendingRequest:
         call = self.params.tool_call
         if self.session is None or (call.raw_input and any(tool_call_targets(call))):
             return call
-        known = self.session.log.state.tool_calls.get(call.tool_call_id)
+        known = self.session.history.tool_calls.get(call.tool_call_id)
         if known is None:
             return call
         earlier = known.to_update()
@@ -152,6 +170,8 @@ class PendingRequests:
         """`on_change` is called with a user request, whether it is pending, and the reason when it ended."""
         self._numbers = count(1)
         self._open: dict[int, PendingRequest] = {}
+        self._answered: dict[int, PendingRequest] = {}
+        """Answered by a client; the agent gets the answer when its record is committed."""
         self._on_change = on_change
 
     def __iter__(self) -> Iterator[PendingRequest]:
@@ -160,8 +180,11 @@ class PendingRequests:
     def __len__(self) -> int:
         return len(self._open)
 
-    def find(self, number: int) -> PendingRequest | None:
-        return self._open.get(number)
+    def find(self, inbox_id: str) -> PendingRequest | None:
+        """Return the open request with this id in the inbox; None if there is none."""
+        number = inbox_id.rpartition(".")[2]
+        pending = self._open.get(int(number)) if number.isdecimal() and number.isascii() else None
+        return pending if pending is not None and pending.inbox_id == inbox_id else None
 
     def add(
         self,
@@ -179,8 +202,7 @@ class PendingRequests:
         )
         is_permission = isinstance(params, RequestPermissionRequest)
         if session is not None and session.turn_requests.refuses(acts=is_permission):
-            if is_permission:
-                session.log.append(permission_event(str(pending.number), params))
+            self._log_request(pending)
             self._answer_cancelled(pending, RequestCancelled())
             return
         if not pending.can_wait and not any(map(pending.is_for, clients)):
@@ -189,8 +211,7 @@ class PendingRequests:
         self._open[pending.number] = pending
         if session is not None:
             session.pending_requests[pending.number] = pending
-            if isinstance(params, RequestPermissionRequest):
-                session.log.append(permission_event(str(pending.number), params))
+            self._log_request(pending)
         for client in clients:
             self.show(pending, client)
         if method in USER_REQUEST_METHODS:
@@ -201,7 +222,7 @@ class PendingRequests:
         if client not in pending.shown_to and pending.is_for(client):
             pending.shown_to.append(client)
             client.core.expect_response(pending.number, pending)
-            client.post(pending.frame, pending.stream_session_id)
+            client.post(pending.frame, pending.stream_session_id, pending.log)
 
     def handle_response(self, client: "GatewayClient", response: "Response[PendingRequest]") -> None:
         """Handle the response of a client to a request that it was shown."""
@@ -233,44 +254,90 @@ class PendingRequests:
         option: PermissionOption | None,
         *,
         by: "GatewayClient",
+        then: "OnCommit | None" = None,
     ) -> None:
-        """Answer the agent and withdraw the request from the other clients."""
+        """Withdraw the request from the other clients, log the answer, and give it to the agent once its
+        record is committed.
+
+        If it cannot be logged, the agent gets a cancellation instead. `then` is called with the outcome.
+        """
         self._close(pending, f"answered by {by.rights.name or by.rights.token}")
         session = pending.session
         if session is not None:
             session.add_user(by.rights)
+        self._log_answer(pending, option)
+        self._answered[pending.number] = pending
+
+        def on_commit(error: StoreError | None) -> None:
+            if self._answered.pop(pending.number, None) is not None:
+                self._deliver(pending, raw_result, option, by, error)
+            else:
+                error = error or StoreError("the request was canceled meanwhile")
+            if then is not None:
+                then(error)
+
+        if session is None:
+            on_commit(None)
+        else:
+            session.log.when(session.log.noted, on_commit)
+
+    def _deliver(
+        self,
+        pending: PendingRequest,
+        raw_result: bytes,
+        option: PermissionOption | None,
+        by: "GatewayClient",
+        error: StoreError | None,
+    ) -> None:
+        """Give an answer to the agent, or a cancellation if its record is not committed."""
+        session = pending.session
         by.gateway.audit.record(
             by.rights,
-            "answer",
+            "answer" if error is None else "answer not given",
             method=pending.method,
             agent=None if session is None else session.agent.name,
             session=None if session is None else session.id,
             decision=_decision(pending, raw_result, option),
+            reason=None if error is None else str(error),
             **_subject(pending),
         )
-        pending.upstream.answer(pending.agent_request_id, raw_result)
-        self._log_permission(pending, option)
+        if error is None:
+            pending.upstream.answer(pending.agent_request_id, raw_result)
+            return
+        text = f"It cannot be logged: {error}"
+        by.gateway.log_warning("an answer was not given to the agent: %s", error)
+        self._answer_cancelled(pending, InternalError(text))
+        if session is not None:
+            title = "The answer was not given to the agent."
+            notice = Notice(severity="error", title=title, description=text)
+            clients = [client for client in session.clients if client.wants_update(notice)]
+            by.gateway.send_update(session, notice, clients, is_logged=False)
 
     def cancel_by_agent(self, agent_request_id: RequestId, upstream: Upstream) -> None:
         """Close a request that the agent canceled."""
-        for pending in self:
+        for pending in self._unsettled():
             if pending.agent_request_id == agent_request_id and pending.upstream is upstream:
                 self._close(pending, "the agent cancelled the request")
                 upstream.refuse(agent_request_id, RequestCancelled())
-                self._log_permission(pending, None)
+                self._log_answer(pending, None)
 
     def cancel_session_requests(self, session: "LiveSession", reason: str) -> None:
-        """Answer everything open in the session as canceled."""
-        for pending in tuple(session.pending_requests.values()):
-            self._close(pending, reason)
-            self._answer_cancelled(pending, RequestCancelled())
+        """Answer everything open in the session as canceled, also what waits for its record."""
+        for pending in self._unsettled():
+            if pending.session is session:
+                self._close(pending, reason)
+                self._answer_cancelled(pending, RequestCancelled())
 
     def close_agent_requests(self, upstream: Upstream, reason: str) -> None:
         """Close the requests of an agent that ended."""
-        for pending in self:
+        for pending in self._unsettled():
             if pending.upstream is upstream:
                 self._close(pending, reason)
-                self._log_permission(pending, None)
+                self._log_answer(pending, None)
+
+    def _unsettled(self) -> list[PendingRequest]:
+        """The requests that the agent has no response to."""
+        return [*self._answered.values(), *self._open.values()]
 
     def remove_client(self, client: "GatewayClient", session: "LiveSession | None" = None) -> None:
         """Withdraw requests from a client that disconnected or detached from this session."""
@@ -286,15 +353,18 @@ class PendingRequests:
 
     def _answer_cancelled(self, pending: PendingRequest, error: RpcError) -> None:
         """Answer a permission request or an elicitation as canceled; refuse any other request."""
+        self._log_answer(pending, None)
         if pending.method == PERMISSION_METHOD:
             pending.upstream.answer(pending.agent_request_id, CANCELLED_PERMISSION)
-            self._log_permission(pending, None)
         elif pending.method == ELICITATION_METHOD:
             pending.upstream.answer(pending.agent_request_id, encode(ElicitationCancelAction()))
         else:
             pending.upstream.refuse(pending.agent_request_id, error)
 
     def _close(self, pending: PendingRequest, reason: str) -> None:
+        """Withdraw a request from its clients and from the inbox."""
+        if self._answered.pop(pending.number, None) is not None:
+            return  # it is withdrawn already, and its answer is no longer delivered
         del self._open[pending.number]
         if pending.session is not None:
             pending.session.pending_requests.pop(pending.number, None)
@@ -302,14 +372,27 @@ class PendingRequests:
             cancellation = OutgoingFrame(encode(Notification(CANCEL_REQUEST, {"requestId": pending.number})))
             for client in pending.shown_to:
                 client.core.close_call(pending.number)
-                client.post(cancellation, None)
+                client.post(cancellation, None, pending.log)
             pending.shown_to.clear()
         if pending.method in USER_REQUEST_METHODS:
             self._on_change(pending, False, reason)
 
-    def _log_permission(self, pending: PendingRequest, option: PermissionOption | None) -> None:
-        if pending.session is not None and pending.method == PERMISSION_METHOD:
+    def _log_request(self, pending: PendingRequest) -> None:
+        if pending.session is None:
+            return
+        if isinstance(pending.params, RequestPermissionRequest):
+            pending.session.log.append(permission_event(str(pending.number), pending.params))
+        elif pending.can_wait:
+            pending.session.log.note(ASKED, {"id": str(pending.number), "method": pending.method})
+
+    def _log_answer(self, pending: PendingRequest, option: PermissionOption | None) -> None:
+        """Log that a request is answered, without the content of forms and questions."""
+        if pending.session is None:
+            return
+        if pending.method == PERMISSION_METHOD:
             pending.session.log.append(PermissionAnswered(str(pending.number), option))
+        elif pending.can_wait:
+            pending.session.log.note(ANSWERED, {"id": str(pending.number)})
 
 
 def read_answer(

@@ -1,27 +1,47 @@
-"""The gateway's own log of every session: written before clients see anything, replayed when a client
-joins.
+"""The gateway's own log of every session, in the store of this machine: written before clients see anything,
+replayed when a client joins.
 
 A session whose log cannot be opened is refused, for example because another gateway writes to it. A log that
-cannot be written later is reported once. That never stops a turn.
+cannot be written later is reported once. That never stops a turn, but no answer reaches an agent without its
+record.
 """
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from hashlib import blake2b
+from itertools import chain, islice
 from logging import getLogger
-from typing import Final, cast
+from time import perf_counter
+from typing import Any, Final, NamedTuple, cast
 
 from accord.errors import InvalidRequest, NotFound, StoreError, UsageError
 from accord.frontend.recording import RecordedSession, RecordedSessions
-from accord.gateway.contracts import SessionOwner
+from accord.gateway.contracts import OnCommit, SessionOwner
 from accord.gateway.running_gateways import list_running_gateways
 from accord.schema import SessionUpdate
 from accord.schema.codec import to_builtins
 from accord.session import Event, SessionState
 from accord.session.protocol_v1 import updates_of
-from accord.store import Journal, SessionSummary, Store, iso_time, open_store, repair, store_path
+from accord.store import Journal, SessionSummary, Store, iso_time, open_store, store_path
+from accord.store.records import unfinished
 
 LOG = getLogger("accord.gateway")
 
 STORE_NAME: Final = "gateway"
+PAGE_SIZE: Final = 256
+"""Updates of one page."""
+_SLICE_SECONDS: Final = 0.002
+"""How long a log is read before other tasks run."""
+_EVENTS_PER_CHECK: Final = 64
+_MAX_UNWRITTEN: Final = 4096
+"""Records of one session that are kept while the store cannot be written."""
+
+
+class _Note(NamedTuple):
+    """A record of the gateway's own kind that is not written yet."""
+
+    kind: str
+    value: Any
 
 
 class FileBook:
@@ -30,8 +50,10 @@ class FileBook:
     def __init__(self, store: Store) -> None:
         self.store: Store = store
         self.records: RecordedSessions = RecordedSessions(store)
-        self._commit_failing = False
-        self._unwritten_logs: list[FileSessionLog] = []
+        self.uncommitted: bool = False
+        self._error: StoreError | None = None
+        self._unwritten: list[FileSessionLog] = []
+        self._waiting: list[OnCommit] = []
 
     @staticmethod
     def open() -> "FileBook":
@@ -39,9 +61,16 @@ class FileBook:
         return FileBook(open_store(store_path(STORE_NAME)))
 
     def open_log(
-        self, agent: str, session_id: str, cwd: str, additional_folders: Iterable[str] = ()
+        self,
+        agent: str,
+        session_id: str,
+        cwd: str,
+        additional_folders: Iterable[str] = (),
+        *,
+        new: bool = False,
     ) -> "FileSessionLog":
-        """Return the log of a session, created if needed. Raises InvalidRequest if it cannot be written."""
+        if new:
+            self._free_session_id(agent, session_id)
         try:
             journal = self.records.journal(
                 session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional_folders)
@@ -49,12 +78,9 @@ class FileBook:
         except StoreError as error:
             self.require_unowned(agent, session_id)
             raise _not_logged(agent, session_id, error) from None
-        log = FileSessionLog(self, agent, session_id, journal)
-        log.close_open_items()  # a killed gateway left items open
-        return log
+        return FileSessionLog(self, agent, session_id, journal)
 
     def find(self, agent: str, session_id: str) -> RecordedSession | None:
-        """Return the stored session; None if there is none."""
         try:
             return self.records.find(session_id, agent=agent)
         except StoreError as error:
@@ -62,20 +88,17 @@ class FileBook:
             return None
 
     def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
-        """List the stored sessions, most recently used first."""
         try:
             return list(self.records.list(cwd, agent=agent))
         except StoreError as error:
             LOG.error("%s", error)
             return []
 
-    def delete(self, agent: str, session_id: str) -> bool:
-        """Delete a stored session; return whether it existed."""
+    async def delete(self, agent: str, session_id: str) -> bool:
         recorded = self.find(agent, session_id)
         return recorded is not None and self.records.delete(recorded)
 
     def owners(self) -> dict[str, SessionOwner]:
-        """Return which sessions another process writes to, by the id in the store."""
         try:
             leases = {id: lease for id, lease in self.store.writers().items() if not lease.ours}
         except StoreError as error:
@@ -88,7 +111,6 @@ class FileBook:
         }
 
     def require_unowned(self, agent: str, session_id: str) -> None:
-        """Raise InvalidRequest, with the owner, if another process writes to the session."""
         recorded = self.find(agent, session_id)
         owner = None if recorded is None else self.owners().get(recorded.summary.session_id)
         if owner is not None:
@@ -97,7 +119,7 @@ class FileBook:
                 {"sessionId": session_id, "owner": to_builtins(owner)},
             )
 
-    def free_session_id(self, agent: str, session_id: str) -> None:
+    def _free_session_id(self, agent: str, session_id: str) -> None:
         """Move the stored log with this id to another id, because a new session uses the id.
 
         Raises InvalidRequest if that fails, for example while another gateway writes to that log.
@@ -121,26 +143,44 @@ class FileBook:
             raise _not_logged(agent, session_id, error) from None
 
     def commit(self) -> None:
-        """Write and commit all pending events."""
-        if self._unwritten_logs:
-            unwritten, self._unwritten_logs = self._unwritten_logs, []
+        try:
+            if self._error is not None:
+                self.store.commit()  # the records of the commit that failed come first
+            unwritten, self._unwritten = self._unwritten, []
             for log in unwritten:
                 log.write()
-        try:
             self.store.commit()
         except StoreError as error:
-            if not self._commit_failing:
+            if self._error is None:
                 LOG.error("cannot write the session logs: %s", error)
-            self._commit_failing = True
+            self._error = error
+            for log in self._unwritten:
+                log.drop_pending(beyond=_MAX_UNWRITTEN)
         else:
-            self._commit_failing = False
+            self._error = None
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for then in waiting:
+                then(self._error)
 
     def add_unwritten(self, log: "FileSessionLog") -> None:
-        """Remember a log that has pending events."""
-        self._unwritten_logs.append(log)
+        """Remember a log that has pending records."""
+        self._unwritten.append(log)
+
+    def when_committed(self, then: OnCommit) -> None:
+        """Call `then` with the outcome of the next commit."""
+        self._waiting.append(then)
+
+    @property
+    def error(self) -> StoreError | None:
+        """Why the last commit failed; None if it succeeded."""
+        return self._error
+
+    async def aclose(self) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Commit and close the store."""
+        """Commit and close the store. Raises StoreError."""
         self.commit()
         self.store.close()
 
@@ -153,81 +193,92 @@ def _not_logged(agent: str, session_id: str, error: Exception) -> InvalidRequest
 
 
 class FileSessionLog:
-    """The log of one session. No method raises."""
+    """The log of one session."""
 
-    __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing")
+    __slots__ = ("_agent", "_book", "_journal", "_pending", "_session_id", "epoch", "id")
 
-    def __init__(self, logs: FileBook, agent: str, session_id: str, journal: Journal) -> None:
-        self._logs = logs
+    def __init__(self, book: FileBook, agent: str, session_id: str, journal: Journal) -> None:
+        self._book = book
         self._agent = agent
         self._session_id = session_id
         self._journal: Journal | None = journal
-        self._write_failing = False
-        self._pending: list[Event | SessionUpdate] = []
+        self._pending: list[Event | SessionUpdate | _Note] = []
+        self.id: str = blake2b(journal.session_id.encode(), digest_size=8).hexdigest()
+        self.epoch: int = journal.committed + 1  # grows: everything that is named by it has a record
 
-    def append(self, *items: Event | SessionUpdate) -> None:
-        """Add events; the next commit writes them."""
+    @property
+    def noted(self) -> int:
+        return self.committed + len(self._pending)
+
+    @property
+    def committed(self) -> int:
+        return 0 if self._journal is None else self._journal.committed
+
+    def append(self, *items: Event | SessionUpdate, by: str = "") -> None:
         if not self._pending:
-            self._logs.add_unwritten(self)
+            self._book.add_unwritten(self)
         self._pending += items
 
     def append_one(self, item: Event | SessionUpdate) -> None:
-        """Like `append` for one event, on the hot path."""
         if not self._pending:
-            self._logs.add_unwritten(self)
+            self._book.add_unwritten(self)
         self._pending.append(item)
 
+    def note(self, kind: str, value: Any) -> None:
+        if not self._pending:
+            self._book.add_unwritten(self)
+        self._pending.append(_Note(kind, value))
+
+    def when(self, number: int, then: OnCommit) -> None:
+        if number <= self.committed:
+            then(None)
+        elif self._pending:
+            self._book.when_committed(then)
+        else:
+            then(self._book.error or StoreError(f"session {self._session_id} is no longer logged"))
+
     def write(self) -> None:
-        """Pass the pending events to the store; the caller commits."""
+        """Pass the pending records to the store; the caller commits. Raises StoreError."""
         pending, self._pending = self._pending, []
         if self._journal is None:
             return
-        try:
-            self._journal.append(*pending)
-        except StoreError as error:
-            if not self._write_failing:
-                LOG.error("cannot log session %s: %s", self._session_id, error)
-            self._write_failing = True
+        if any(type(item) is _Note for item in pending):
+            for item in pending:
+                if isinstance(item, _Note):
+                    self._journal.record(item.kind, item.value)
+                else:
+                    self._journal.append(item)
         else:
-            self._write_failing = False
+            self._journal.append(*cast("list[Event | SessionUpdate]", pending))
 
-    def close_open_items(self) -> list[Event]:
-        """Close what was left open, such as a tool call, and return the events that were added."""
-        if self._journal is None:
-            return []
-        self._logs.commit()
-        try:
-            closing = repair(self._logs.store.events(self._journal.session_id)).closing
-        except StoreError as error:
-            LOG.error("session %s: %s", self._session_id, error)
-            return []
+    def drop_pending(self, beyond: int = 0) -> None:
+        """Drop the latest records that are not written, beyond a number."""
+        del self._pending[beyond:]
+
+    async def claim(self) -> list[Event]:
+        if self.noted == 0:
+            return []  # a new log
+        return await self.close_open_items()
+
+    async def close_open_items(self) -> list[Event]:
+        reader = self.reader()
+        await reader.read_state()
+        closing = unfinished(reader.state)
         self.append(*closing)
         return closing
 
     @property
     def summary(self) -> SessionSummary | None:
-        """The stored summary; None if there is none."""
-        self._logs.commit()
-        recorded = self._logs.find(self._agent, self._session_id)
+        self._book.commit()
+        recorded = self._book.find(self._agent, self._session_id)
         return recorded.summary if recorded else None
 
-    @property
-    def state(self) -> SessionState:
-        """The state after all events so far. Reads the whole log."""
-        reader = self.reader()
-        try:
-            reader.read_state()
-        except StoreError as error:
-            LOG.error("session %s: %s", self._session_id, error)
-        return reader.state
-
-    def reader(self) -> "FileLogReader":
-        """Return a reader of the log from its beginning."""
-        return FileLogReader(self._logs, self._logs.find(self._agent, self._session_id))
+    def reader(self, after: int = 0) -> "FileLogReader":
+        self._book.commit()
+        return FileLogReader(self._book, self._book.find(self._agent, self._session_id), after)
 
     def close(self) -> None:
-        """Close the journal, so that another process can write."""
-        self._logs.commit()
+        self._book.commit()
         journal, self._journal = self._journal, None
         if journal is not None:
             try:
@@ -239,45 +290,53 @@ class FileSessionLog:
 class FileLogReader:
     """Reads a session's log: the history as few updates, then the new ones."""
 
-    def __init__(self, logs: FileBook, recorded: RecordedSession | None) -> None:
+    def __init__(self, book: FileBook, recorded: RecordedSession | None, after: int = 0) -> None:
         self.state: SessionState = SessionState()
-        self._logs = logs
+        self._book = book
         self._stored_id = recorded.summary.session_id if recorded is not None else None
-        self._last_read = 0
+        self._last_read = after
+        self._history_is_read = after > 0
+        self._updates: Iterator[SessionUpdate] = iter(())
 
-    def history(self) -> Iterator[SessionUpdate]:
-        """Yield the history so far. Raises StoreError."""
-        self.read_state()
-        for event in self.state.history.events():
-            yield from cast(list[SessionUpdate], updates_of(event))
+    async def page(self) -> list[SessionUpdate]:
+        if not self._history_is_read:
+            self._history_is_read = True
+            await self.read_state()
+            self._updates = chain.from_iterable(map(_updates_of, self.state.history.iter_events()))
+        if page := list(islice(self._updates, PAGE_SIZE)):
+            return page
+        async for event in self._new_events():
+            page += _updates_of(event)
+        self._updates = iter(page[PAGE_SIZE:])
+        return page[:PAGE_SIZE]
 
-    def read_state(self) -> None:
-        """Apply the events so far to `state`. Raises StoreError."""
-        for _ in self._new_events():
+    async def read_state(self) -> None:
+        """Apply everything so far to `state`. Raises StoreError."""
+        async for _ in self._new_events():
             pass
 
-    def skip_history(self) -> None:
-        """Skip everything so far. Raises StoreError."""
-        if self._stored_id is not None:
-            self._logs.commit()
-            try:
-                self._last_read = self._logs.store.last(self._stored_id)
-            except NotFound:
-                return
-
-    def new_updates(self) -> Iterator[SessionUpdate]:
-        """Yield the updates since the last read. Raises StoreError."""
-        for event in self._new_events():
-            yield from cast(list[SessionUpdate], updates_of(event))
-
-    def _new_events(self) -> Iterator[Event]:
+    async def _new_events(self) -> AsyncIterator[Event]:
+        """Yield the events since the last read until there are no more, and let other tasks run between."""
         if self._stored_id is None:
             return
-        self._logs.commit()
+        pause_at = perf_counter() + _SLICE_SECONDS
         try:
-            last = self._logs.store.last(self._stored_id)
-            for event in self._logs.store.events(self._stored_id, self._last_read):
-                yield self.state.apply(event)
+            while True:
+                self._book.commit()
+                last = self._book.store.last(self._stored_id)
+                if last <= self._last_read:
+                    return
+                events = self._book.store.events(self._stored_id, self._last_read)
+                while part := list(islice(events, _EVENTS_PER_CHECK)):
+                    for event in part:
+                        yield self.state.apply(event)
+                    if perf_counter() > pause_at:
+                        await asyncio.sleep(0)
+                        pause_at = perf_counter() + _SLICE_SECONDS
+                self._last_read = last
         except NotFound:
             return
-        self._last_read = last
+
+
+def _updates_of(event: Event) -> list[SessionUpdate]:
+    return cast("list[SessionUpdate]", updates_of(event))

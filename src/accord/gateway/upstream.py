@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, RpcError
+from accord.errors import BadAnswer, ConnectionClosed, InternalError, InvalidParams, RpcError
+from accord.gateway.contracts import Fence, Fenced
 from accord.schema import SessionNotification
 from accord.schema.codec import DECODE_ERRORS, NotJson, decoder, encode, is_utf8, parse_json
 from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader, SplitUpdate
@@ -30,7 +31,7 @@ from accord.wire.envelope import (
     connection_closed,
     encode_failure,
 )
-from accord.wire.transport import Frame, Transport, TransportEnd
+from accord.wire.transport import Frame, KillableTransport, Transport, TransportEnd
 
 _UPDATE_METHOD: Final = "session/update"
 _UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
@@ -135,11 +136,19 @@ class OfficialReader:
 class Upstream:
     """The connection to a running agent. Call `start` before anything else."""
 
-    def __init__(self, transport: Transport, listener: UpstreamListener, reader: MessageReader) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        listener: UpstreamListener,
+        reader: MessageReader,
+        fence: Fence | None = None,
+    ) -> None:
+        """`fence` is asked before everything that makes the agent act; None on one machine."""
         self.reader: OfficialReader = OfficialReader(reader)
         self._core = RpcCore[AgentCall](answer_invalid=False)
         self._transport = transport
         self._listener = listener
+        self._fence = fence
         update = _known_method(notification("client", _UPDATE_METHOD))
         self._read_official_update = reader.line_reader(update)
         self._read_any_update = reader.params_reader(update)
@@ -181,9 +190,21 @@ class Upstream:
         if self._core.end is not None:
             self._core.close_call(id)
             on_reply(Response(call, error=connection_closed(method, self._core.end)))
+        elif (refusal := self._fence_refusal()) is not None:
+            self._core.close_call(id)
+            on_reply(Response(call, error=InternalError(str(refusal))))
         else:
             self._transport.send(encode(Request(id, method, _raw(params))))
         return id
+
+    def _fence_refusal(self) -> Fenced | None:
+        """Return why nothing may be sent; None if it may."""
+        if self._fence is not None:
+            try:
+                self._fence.check()
+            except Fenced as error:
+                return error
+        return None
 
     async def request(self, method: str, params: Any) -> Any:
         """Send a request of the gateway and return the typed result.
@@ -226,7 +247,10 @@ class Upstream:
         self._transport.send(encode(Notification(method, _raw(params))))
 
     def answer(self, id: RequestId, result: bytes) -> None:
-        """Send the result of a request of the agent."""
+        """Send the result of a request of the agent, unless the gateway is fenced: then it hears nothing."""
+        if (refusal := self._fence_refusal()) is not None:
+            self._listener.on_problem(f"a request is not answered: {refusal}")
+            return
         self._transport.send(encode(Success(id, Raw(result))))
 
     def refuse(self, id: RequestId, error: RpcError) -> None:
@@ -236,6 +260,11 @@ class Upstream:
     async def aclose(self) -> None:
         """End the process, in bounded time."""
         await self._transport.aclose()
+
+    def kill(self) -> None:
+        """Kill the process and everything it started, at once, if it is a process of this machine."""
+        if isinstance(self._transport, KillableTransport):
+            self._transport.kill()
 
     # -- from the agent
 

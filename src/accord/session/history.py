@@ -5,6 +5,7 @@ Chunks without an id continue the previous message until a chunk of another kind
 or a turn boundary.
 """
 
+from collections.abc import Iterator
 from copy import copy
 from typing import TypeAlias
 
@@ -204,7 +205,11 @@ class History:
 
     def events(self) -> list[Event]:
         """Return the history as few events, from which an empty history can be rebuilt."""
-        return [_entry_event(entry) for entry in self.timeline]
+        return list(self.iter_events())
+
+    def iter_events(self) -> Iterator[Event]:
+        """Yield what `events` returns, one by one; nothing may be applied meanwhile."""
+        return map(_entry_event, self.timeline)
 
     def _message(self, kind: MessageKind, message_id: str | None) -> Message:
         if message_id is None:

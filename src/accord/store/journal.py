@@ -93,10 +93,14 @@ class CommitBatch:
 class Journal:
     """One session, open for writing. Close it to release the lease."""
 
-    __slots__ = ("_batch", "_on_close", "session_id")
+    __slots__ = ("_batch", "_on_close", "committed", "session_id")
 
-    def __init__(self, session_id: str, batch: CommitBatch, on_close: Callable[["Journal"], None]) -> None:
+    def __init__(
+        self, session_id: str, batch: CommitBatch, on_close: Callable[["Journal"], None], committed: int = 0
+    ) -> None:
         self.session_id: str = session_id
+        self.committed: int = committed
+        """The number of the last record of the session when it was opened, then of the last one committed."""
         self._batch = batch
         self._on_close: Callable[[Journal], None] | None = on_close
 

@@ -19,7 +19,7 @@ from accord.store.records import RecordGroup, json_array, payloads_in
 ROW_LIMIT: Final = 256 * 1024
 """A row ends before it exceeds this many bytes. A longer record has its own row."""
 
-PAGE_LIMIT: Final = 512 * 1024
+PAGE_LIMIT: Final = 128 * 1024
 """A page ends after the row that makes it exceed this many bytes."""
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1

@@ -214,11 +214,11 @@ def fork_session(
     return create_session(connection, session_id, time, patch, branch, ForkParent(summary.session_id, seq))
 
 
-def append_records(connection: Connection, branch: LogBranch, time: int, entries: list[PendingRecord]) -> int:
+def append_records(
+    connection: Connection, branch: LogBranch, first: int, time: int, entries: list[PendingRecord]
+) -> int:
     """Append records that may change the summary. Returns the time of the session's last update."""
-    log_table.write_records(
-        connection, branch.log, log_table.branch_last_seq(connection, branch) + 1, time, entries
-    )
+    log_table.write_records(connection, branch.log, first, time, entries)
     before = summary_of_log(connection, branch.log)
     summary = updated_summary(before, time, [entry.effect for entry in entries])
     if summary is not before:

@@ -134,10 +134,11 @@ _List = list  # `list` names a method below
 class _OpenSession:
     """A session that this store writes to."""
 
-    __slots__ = ("branch", "journals", "updated")
+    __slots__ = ("branch", "journals", "last", "updated")
 
-    def __init__(self, branch: LogBranch, updated: int) -> None:
+    def __init__(self, branch: LogBranch, updated: int, last: int) -> None:
         self.branch = branch
+        self.last = last
         self.updated = updated  # as in the summary: only the writer of a session changes it
         self.journals: list[Journal] = []
 
@@ -187,10 +188,12 @@ class SqliteStore:
                 branch = session_table.branch_of(connection, session_id)
                 self._leases.acquire(connection, session_id, self._now())
                 open_session = _OpenSession(
-                    branch, session_table.summary_of_log(connection, branch.log).updated
+                    branch,
+                    session_table.summary_of_log(connection, branch.log).updated,
+                    log_table.branch_last_seq(connection, branch),
                 )
             self._open_sessions[session_id] = open_session
-        journal = Journal(session_id, self._batch, self._close_journal)
+        journal = Journal(session_id, self._batch, self._close_journal, open_session.last)
         open_session.journals.append(journal)
         return journal
 
@@ -346,27 +349,39 @@ class SqliteStore:
         self.commit()
         with self._database.write_transaction() as connection:
             branch = session_table.branch_of(connection, storable_text(session_id))
-            session_table.append_records(connection, branch, self._now(), [session_table.patch_record(patch)])
+            first = log_table.branch_last_seq(connection, branch) + 1
+            record = session_table.patch_record(patch)
+            session_table.append_records(connection, branch, first, self._now(), [record])
 
     def _write(self, batch: dict[str, _List[PendingRecord]]) -> None:
         time = self._now()
         size = 0
+        written: list[tuple[_OpenSession, int]] = []
         changed: list[tuple[_OpenSession, int]] = []
         with self._database.write_transaction() as connection:
             for session_id, entries in batch.items():
                 open_session = self._open_sessions[session_id]
+                last = log_table.branch_last_seq(connection, open_session.branch)
                 if changes_summary(open_session.updated, time, [entry.effect for entry in entries]):
                     changed.append(
                         (
                             open_session,
-                            session_table.append_records(connection, open_session.branch, time, entries),
+                            session_table.append_records(
+                                connection, open_session.branch, last + 1, time, entries
+                            ),
                         )
                     )
                 else:
-                    first = log_table.branch_last_seq(connection, open_session.branch) + 1
-                    size += log_table.write_records(connection, open_session.branch.log, first, time, entries)
+                    size += log_table.write_records(
+                        connection, open_session.branch.log, last + 1, time, entries
+                    )
+                written.append((open_session, last + len(entries)))
         for open_session, updated in changed:
             open_session.updated = updated
+        for open_session, last in written:
+            open_session.last = last
+            for journal in open_session.journals:
+                journal.committed = last
         self._checkpoints.count(size)
 
     def _segments(self, session_id: str, after: int) -> _List[LogSegment]:

@@ -186,6 +186,11 @@ class ProcessTransport:
             self._reader.resume()
             self._finish_if_ended()
 
+    def kill(self) -> None:
+        """Kill the process and everything it started, at once."""
+        self.tree.scan()
+        self.tree.kill()
+
     async def aclose(self) -> None:
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())

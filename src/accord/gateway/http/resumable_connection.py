@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitLease
 from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
+from accord.gateway.contracts import RecordMark
 from accord.gateway.http.server_config import ServerConfig
 from accord.wire.envelope import RequestId
 
@@ -205,7 +206,9 @@ class ResumableConnection(ABC):
         """All its streams."""
 
     @abstractmethod
-    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+    def send(
+        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
+    ) -> None:
         """See `ClientConnection.send`."""
 
     @property
@@ -360,7 +363,9 @@ class WebSocketClientConnection(ResumableConnection):
         """Whether the client acknowledges or has resumed."""
         return self._stream.acknowledges
 
-    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+    def send(
+        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
+    ) -> None:
         if not self.ended:
             self._stream.queue(frames)
             self._flush_soon()
@@ -436,7 +441,9 @@ class HttpStreamConnection(ResumableConnection):
         """Stop waiting for the answer to `initialize`."""
         self._initialize = None
 
-    def send(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+    def send(
+        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
+    ) -> None:
         for frame in frames:
             self._send_one(frame, stream)
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from accord.errors import InvalidParams, NotFound
+from accord.errors import InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.methods.prompt_turn import attached_session
 from accord.gateway.pending_requests import read_answer
 from accord.gateway.upstream import read_untyped
 from accord.schema.codec import encode
-from accord.wire.envelope import request_number
 from accord.workspace.file_search import best_matches, files_of
 
 if TYPE_CHECKING:
@@ -67,15 +66,20 @@ def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
     """Answer a request of the inbox, whether or not the client is attached to its session."""
     params = _params(call)
     gateway = client.gateway
-    number = request_number(params.get("id"))
-    pending = gateway.pending_requests.find(number) if number is not None else None
+    pending = gateway.pending_requests.find(_text_param(params, "id", ""))
     if pending is None or not gateway.overview.is_in_inbox(client, pending):
         raise NotFound("the request is no longer pending", {"id": params.get("id")})
     if "result" not in params:
         raise InvalidParams("Invalid params: missing `result`")
     raw_result, option = read_answer(pending, client.message_reader, Raw(encode(params["result"])))
-    gateway.pending_requests.answer(pending, raw_result, option, by=client)
-    call.answer(b"{}")
+
+    def on_commit(error: StoreError | None) -> None:
+        if error is None:
+            call.answer(b"{}")
+        else:
+            call.fail(RpcError(f"the answer was not given to the agent: {error}"))
+
+    gateway.pending_requests.answer(pending, raw_result, option, by=client, then=on_commit)
 
 
 async def find_files(client: "GatewayClient", call: "ClientCall") -> None:

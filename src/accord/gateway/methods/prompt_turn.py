@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from accord.client.prompt_turn import final_text_chunk
-from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError
+from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.methods.session_restore import ensure_open_at_agent
-from accord.gateway.upstream import AgentReply, Upstream
+from accord.gateway.upstream import AgentReply, OfficialMessage, Upstream
 from accord.schema import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
@@ -53,7 +53,7 @@ def prompt(client: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | No
     if client.gateway.stopping:
         raise RpcError("the gateway is stopping; send the prompt again when it is back")
     upstream = session.agent.upstream
-    if session.open_at_agent and upstream is not None:
+    if session.open_at_agent and upstream is not None and not session.needs_claim:
         _start_turn(client, call, session, upstream, body, params)
         return None
     return _prompt_after_reopening(client, call, session, body, params)
@@ -81,7 +81,8 @@ def _start_turn(
     params: PromptRequest,
 ) -> None:
     gateway = client.gateway
-    turn = session.begin_turn(TurnStarted(list(params.prompt)))
+    turn = session.begin_turn(TurnStarted(list(params.prompt)), client.connection.id)
+    turn_start = session.turn_start
     others = [other for other in session.clients if other is not client]
     for block in params.prompt:
         gateway.send_update(session, UserMessageChunk(content=block), others)
@@ -104,12 +105,24 @@ def _start_turn(
             call.fail(error)
             data = {"data": failure.data} if failure.has_data else {}
             members["error"] = {"code": failure.code, "message": failure.message, **data}
+            report_end(members)
         else:
-            _share_final_text(gateway, session, response.value)
-            event = turn_ended_event(response.value)
-            session.end_turn(event, turn)
-            call.answer(response.body)
-            members["stopReason"] = event.stop_reason or event.raw_reason
+            if final_text(response.value):
+                gateway.tasks.start(end_with_text(response))
+            else:
+                end_turn(response)
+
+    async def end_with_text(response: OfficialMessage) -> None:
+        await _share_final_text(gateway, session, turn_start, response.value)
+        end_turn(response)
+
+    def end_turn(response: OfficialMessage) -> None:
+        event = turn_ended_event(response.value)
+        session.end_turn(event, turn)
+        call.answer(response.body)
+        report_end({"state": "ended", "stopReason": event.stop_reason or event.raw_reason})
+
+    def report_end(members: dict[str, object]) -> None:
         _notify_turn(client, session, members)
         if not session.running_turns:
             gateway.pending_requests.cancel_session_requests(session, "the turn ended")
@@ -120,21 +133,30 @@ def _start_turn(
     gateway.overview.notify_changed(session)
 
 
-def _share_final_text(gateway: "Gateway", session: LiveSession, response: PromptResponse) -> None:
-    """Send the text that the agent returned only in the response, to all clients and the log."""
-    if not final_text(response):
-        return
-    chunk = final_text_chunk(session.log.state, response)
+async def _share_final_text(
+    gateway: "Gateway", session: LiveSession, turn_start: int, response: PromptResponse
+) -> None:
+    """Send the text that the agent returned only in the response, to all clients and the log.
+
+    `turn_start` is the number of the record before the turn.
+    """
+    reader = session.log.reader(after=turn_start)
+    try:
+        while await reader.page():
+            pass
+    except StoreError as error:
+        gateway.log_warning("session %s of %s: %s", session.id, session.agent.name, error)
+    chunk = final_text_chunk(reader.state, response)
     if chunk is not None:
-        frame = gateway.send_update(session, chunk, session.clients)
-        session.record_update(SessionNotification(session.id, chunk), frame)
+        session.log.append(chunk)
+        gateway.send_update(session, chunk, session.clients)
 
 
 def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[str, object]) -> None:
     others = tuple(other for other in session.clients if other is not client and other.extensions.get("turn"))
     if others:
         body = encode(Notification("_accord/turn", {"sessionId": session.id, **members}))
-        client.gateway.post(others, OutgoingFrame(body), session.id)
+        client.gateway.outbox.post(others, OutgoingFrame(body), session.id, session.log)
 
 
 def cancel(client: "GatewayClient", call: "ClientCall") -> None:

@@ -48,10 +48,10 @@ async def visible_sessions(
     """
     gateway, agent, rights = client.gateway, client.agent, client.rights
     sessions: dict[str, SessionInfo] = {}
-    owners = gateway.sessions.logs.owners()
+    owners = gateway.book.owners()
     owned: dict[str, SessionOwner] = {}
     unused: set[str] = set()
-    for recorded in gateway.sessions.logs.list(agent.name, cwd):
+    for recorded in gateway.book.list(agent.name, cwd):
         info = recorded.summary.info()
         if (owner := owners.get(info.session_id)) is not None:
             owned[recorded.session_id] = owner
@@ -134,7 +134,7 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
     params = call.read_params().value
     gateway, agent = client.gateway, client.agent
     session = gateway.sessions.find(agent.name, params.session_id)
-    recorded = gateway.sessions.logs.find(agent.name, params.session_id)
+    recorded = gateway.book.find(agent.name, params.session_id)
     folders: tuple[str, ...] = ()
     if session is not None:
         folders = session.folders
@@ -147,7 +147,7 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
             return
         folders = _folders(info)
     check_folders(client.rights, *folders)
-    gateway.sessions.logs.require_unowned(agent.name, params.session_id)
+    gateway.book.require_unowned(agent.name, params.session_id)
     upstream = await agent.ensure_started()
     if session is not None:
         gateway.cancel(session, "the session was deleted")
@@ -156,7 +156,7 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
     if session is not None:
         await gateway.remove_session(session)
     try:
-        gateway.sessions.logs.delete(agent.name, params.session_id)
+        await gateway.book.delete(agent.name, params.session_id)
     except SessionInUse as error:
         raise RpcError(str(error)) from None
     gateway.overview.notify_removed(agent.name, params.session_id, folders)

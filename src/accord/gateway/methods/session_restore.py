@@ -10,9 +10,9 @@ from accord.client import agent_connection
 from accord.errors import InvalidRequest, NotFound, NotOffered, RpcError, StoreError
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
+from accord.gateway.contracts import LogReader
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.session_log import FileLogReader
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     LoadSessionRequest,
@@ -36,15 +36,16 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
-_UPDATES_PER_PAUSE: Final = 256
-"""Updates of a history that are sent before other tasks run."""
+_UPDATES_PER_PAUSE: Final = 64
+_BYTES_PER_PAUSE: Final = 256 << 10
+"""How much of a history is sent before other tasks run."""
 
 
 class RemainingHistory(NamedTuple):
     """The part of a history that was not sent, because the agent replayed it faster than the client read."""
 
     updates: list[SessionUpdate]
-    reader: FileLogReader
+    reader: LogReader
     """Positioned after the updates."""
     response: Any
     """The agent's response to `session/load`."""
@@ -73,17 +74,16 @@ async def _replay(
     gateway = client.gateway
     reader = remaining.reader if remaining is not None else session.log.reader()
     try:
-        await _send_history(client, session, remaining.updates if remaining is not None else reader.history())
-        while True:
-            updates = list(reader.new_updates())
-            if not updates:
-                break
+        if remaining is not None:
+            await _send_history(client, session, remaining.updates)
+        while updates := await reader.page():
             await _send_history(client, session, updates)
     except StoreError as error:
         raise RpcError(f"cannot read the history: {error}") from None
-    find_session(client, session.id)  # checks the folders again: they may have changed
+    check_folders(client.rights, *session.folders)  # they may have changed
     if gateway.sessions.find(session.agent.name, session.id) is not session:
         raise NotFound("the session was deleted", {"sessionId": session.id})
+    call.log = session.log
     if remaining is not None:
         call.answer_value(remaining.response)
         gateway.attach(client, session)
@@ -95,8 +95,13 @@ async def _replay(
         settings = reader.state.settings.with_settings(SessionOpened(session.id))
     call.answer_value(LoadSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
+    send_current_updates(client, session)
+
+
+def send_current_updates(client: "GatewayClient", session: LiveSession) -> None:
+    """Send the latest settings-like updates to a client that has just attached."""
     for frame in session.current_updates:
-        client.post(frame, session.id)
+        client.post(OutgoingFrame(frame.body), session.id, session.log)
 
 
 async def _send_history(
@@ -106,9 +111,9 @@ async def _send_history(
     posted = 0
     for number, update in enumerate(updates, 1):
         posted += _send_update(client, session, update)
-        if posted > MAX_UNSENT_HISTORY or number % _UPDATES_PER_PAUSE == 0:
+        if posted > _BYTES_PER_PAUSE or number % _UPDATES_PER_PAUSE == 0:
             posted = 0
-            gateway.flush()
+            gateway.outbox.flush()
             await asyncio.sleep(0)  # let other tasks run
             await gateway.wait_until_sent(client, MAX_UNSENT_HISTORY)
 
@@ -124,18 +129,23 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
     return len(body)
 
 
-def find_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
+async def find_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
     """Return a live or logged session in folders that the token covers; None if it is unknown."""
     gateway, agent = client.gateway, client.agent
     session = gateway.sessions.find(agent.name, session_id)
     if session is None:
-        recorded = gateway.sessions.logs.find(agent.name, session_id)
+        recorded = gateway.book.find(agent.name, session_id)
         if recorded is None:
             return None
         summary = recorded.summary
         check_folders(client.rights, summary.cwd, *summary.additional_directories)
-        return gateway.sessions.add(agent, session_id, summary.cwd, summary.additional_directories)
-    check_folders(client.rights, *session.folders)
+        session = gateway.sessions.add(agent, session_id, summary.cwd, summary.additional_directories)
+    else:
+        check_folders(client.rights, *session.folders)
+    try:
+        await gateway.claim_session(session)
+    except StoreError as error:
+        raise RpcError(f"cannot read the session: {error}", {"sessionId": session_id}) from None
     return session
 
 
@@ -149,6 +159,7 @@ async def ensure_open_at_agent(client: "GatewayClient", session: LiveSession) ->
     Raises the agent's error, or InvalidRequest.
     """
     for _ in range(_MAX_STARTS):
+        await client.gateway.claim_session(session)
         upstream = session.agent.upstream
         if session.open_at_agent and upstream is not None:
             return upstream

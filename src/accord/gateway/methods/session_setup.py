@@ -7,6 +7,7 @@ a session. Each client receives the history at its own speed.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from msgspec import UNSET, structs
@@ -36,8 +37,8 @@ from accord.gateway.methods.session_restore import (
     join,
     opened_event,
     reopen,
+    send_current_updates,
 )
-from accord.gateway.session_log import FileLogReader
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     AgentCapabilities,
@@ -56,7 +57,7 @@ from accord.schema import (
     SessionUpdate,
 )
 from accord.schema.codec import encode
-from accord.session import ReplayEnded, ReplayStarted, SessionOpened
+from accord.session import Event, ReplayEnded, ReplayStarted, SessionOpened
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
@@ -149,19 +150,30 @@ async def fork(client: "GatewayClient", call: "ClientCall") -> None:
     upstream = await client.agent.ensure_started()
     if not client.agent.supports("session/fork"):
         raise MethodNotFound(data={"method": call.method})
-    source = find_session(client, params.session_id)
+    source = await find_session(client, params.session_id)
+    history: list[Event] = []
     if source is not None:
         upstream = await ensure_open_at_agent(client, source)
+        history = await _history(source)
     else:
         await require_listed(client, params.session_id)
     lease = await client.gateway.reserve_session(client.rights)
 
     def on_reply(reply: AgentReply) -> None:
-        session = _add_session(client, call, upstream, reply, params, lease)
-        if session is not None and source is not None:
-            session.log.append(*source.log.state.history.events())
+        _add_session(client, call, upstream, reply, params, lease, history)
 
     client.forward(call, upstream, body, on_reply)
+
+
+async def _history(session: LiveSession) -> list[Event]:
+    """Return the history of a session as few events."""
+    reader = session.log.reader()
+    try:
+        while await reader.page():
+            pass
+    except StoreError as error:
+        raise RpcError(f"cannot read the history: {error}") from None
+    return reader.state.history.events()
 
 
 def _add_session(
@@ -171,8 +183,9 @@ def _add_session(
     reply: AgentReply,
     params: Any,
     lease: LimitLease,
-) -> LiveSession | None:
-    """Add the session that the agent has created.
+    history: Sequence[Event] = (),
+) -> None:
+    """Add the session that the agent has created, with the history of the session that it was forked from.
 
     Attaches the client before any update of the session is handled.
     """
@@ -183,7 +196,7 @@ def _add_session(
     except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: sent to the client
         lease.release()
         call.fail(error)
-        return None
+        return
     gateway, agent = client.gateway, client.agent
     try:
         session = gateway.add_new_session(
@@ -195,16 +208,17 @@ def _add_session(
             close = CloseSessionRequest(response.value.session_id)
             upstream.call("session/close", encode(close), lambda _: None)
         call.fail(error)
-        return None
+        return
     session.open_at_agent = True
     session.take_lease(lease, client.rights)
     session.mcp_servers = encode(params.mcp_servers or [])
     session.record_opened(opened_event(session, response.value))
+    session.log.append(*history)
+    call.log = session.log
     call.answer_value(response.value, response.body)
     gateway.attach(client, session)
     gateway.agent_events.deliver_early_updates(agent, session)
     gateway.overview.notify_changed(session)
-    return session
 
 
 LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
@@ -226,7 +240,7 @@ async def _open_for_load(
     """
     gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
     async with gateway.session_lock(agent.name, params.session_id):
-        session = find_session(client, params.session_id)
+        session = await find_session(client, params.session_id)
         if session is None or not session.open_at_agent:
             check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
         if session is not None and (session.open_at_agent or read_only):
@@ -282,7 +296,7 @@ async def _load(
         return session, load.remaining
     if known_session is None:
         gateway.sessions.forget(session)
-        gateway.sessions.logs.delete(agent.name, session.id)
+        await gateway.book.delete(agent.name, session.id)
         raise failure
     gateway.change_folders(session, earlier_folders)
     if load.replayed:  # replaying the log now would repeat the part that was sent
@@ -332,6 +346,7 @@ class _AgentLoad:
         session.take_lease(self._lease, client.rights)
         session.log.append(ReplayStarted(), *replay, ReplayEnded())
         session.record_opened(opened_event(session, response.value))
+        call.log = session.log
         if unsent_from is None:
             was_cancelled = call.is_answered
             call.answer_value(response.value, response.body)
@@ -339,19 +354,11 @@ class _AgentLoad:
                 client.gateway.attach(client, session)
         else:
             unsent_updates = cast(list[SessionUpdate], replay[unsent_from:])
-            self.remaining = RemainingHistory(unsent_updates, self._log_reader(), response.value)
+            client.gateway.book.commit()
+            reader = session.log.reader(after=session.log.noted)
+            self.remaining = RemainingHistory(unsent_updates, reader, response.value)
         client.gateway.overview.notify_changed(session)
         self.outcome.set_result(None)
-
-    def _log_reader(self) -> FileLogReader:
-        """Return a reader positioned at the end of the log."""
-        session = self._session
-        reader = session.log.reader()
-        try:
-            reader.skip_history()
-        except StoreError as error:
-            self._client.gateway.log_warning("session %s of %s: %s", session.id, session.agent.name, error)
-        return reader
 
 
 async def resume(client: "GatewayClient", call: "ClientCall") -> None:
@@ -360,17 +367,17 @@ async def resume(client: "GatewayClient", call: "ClientCall") -> None:
     gateway = client.gateway
     session = await gateway.run_to_end(_open_for_resume(client, params))
     settings = session.settings.with_settings(SessionOpened(session.id))
+    call.log = session.log
     call.answer_value(ResumeSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
-    for frame in session.current_updates:
-        client.post(frame, session.id)
+    send_current_updates(client, session)
 
 
 async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest) -> LiveSession:
     gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
     additional_folders = tuple(params.additional_directories or ())
     async with gateway.session_lock(agent.name, params.session_id):
-        session = find_session(client, params.session_id)
+        session = await find_session(client, params.session_id)
         if session is not None and (session.open_at_agent or read_only):
             return session
         if read_only:
@@ -388,7 +395,7 @@ async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest
             await reopen(client, session)
         except BaseException:
             gateway.sessions.forget(session)
-            gateway.sessions.logs.delete(agent.name, session.id)
+            await gateway.book.delete(agent.name, session.id)
             raise
         return session
 
