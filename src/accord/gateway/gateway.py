@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
+from accord.gateway.access.access_contracts import AuditSink
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
@@ -50,7 +51,7 @@ class Gateway:
         book: Book,
         *,
         limit_counter: LimitCounter | None = None,
-        audit: AuditLog | None = None,
+        audit: AuditSink | None = None,
         metrics: Metrics | None = None,
         idle: float = IDLE_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
@@ -69,7 +70,7 @@ class Gateway:
         self.pending_requests: PendingRequests = PendingRequests(self.overview.on_pending_change)
         self.methods: MethodTable = MethodTable()
         self.limit_counter: LimitCounter = limit_counter or LimitCounter()
-        self.audit: AuditLog = audit or AuditLog()
+        self.audit: AuditSink = audit or AuditLog()
         self.metrics: Metrics = metrics or Metrics()
         self.clients: list[GatewayClient] = []
         self.stopping: bool = False

@@ -12,6 +12,7 @@ import msgspec
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
+from accord.gateway.access.access_contracts import AuditSink
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.request_origin import Origins, Proxies
@@ -53,7 +54,7 @@ class GatewayService:
     authenticator: Authenticator
     gateway: Gateway
     http_server: HttpServer
-    audit: AuditLog
+    audit: AuditSink
     clock: Clock
 
     async def wait_for_turns(self, seconds: float, hurry: asyncio.Event) -> bool:

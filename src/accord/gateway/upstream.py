@@ -7,7 +7,7 @@ transaction.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, Raw, Struct
 
@@ -31,7 +31,7 @@ from accord.wire.envelope import (
     connection_closed,
     encode_failure,
 )
-from accord.wire.transport import Frame, KillableTransport, Transport, TransportEnd
+from accord.wire.transport import Frame, Transport, TransportEnd
 
 _UPDATE_METHOD: Final = "session/update"
 _UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
@@ -79,6 +79,15 @@ class UpstreamListener(Protocol):
 
     def on_problem(self, problem: str) -> None:
         """Report a message that was ignored."""
+        ...
+
+
+@runtime_checkable
+class KillableTransport(Protocol):
+    """A transport to a process of this machine."""
+
+    def kill(self) -> None:
+        """Kill the process and everything it started, at once. `Receiver.ended` follows."""
         ...
 
 

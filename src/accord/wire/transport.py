@@ -14,7 +14,7 @@ Every implementation keeps these rules (tests/wire/transport_contract.py checks 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -93,15 +93,6 @@ class Transport(Protocol):
 
     async def aclose(self) -> None:
         """Flush, wait for the peer to close, then end it; each step is bounded in time."""
-        ...
-
-
-@runtime_checkable
-class KillableTransport(Protocol):
-    """A transport to a process of this machine."""
-
-    def kill(self) -> None:
-        """Kill the process and everything it started, at once. `Receiver.ended` follows."""
         ...
 
 

@@ -17,6 +17,7 @@ class AuthHarness:
     """An authenticator with one token, and requests to it."""
 
     def __init__(self, folder: Path, bound: str = "127.0.0.1", **options) -> None:
+        self.folder = folder
         self.clock = FakeClock()
         self.time = 1_800_000_000.0
         self.audit = AuditLog(folder / "audit.jsonl")
@@ -374,10 +375,10 @@ async def test_connections_end_when_their_token_is_revoked(harness: AuthHarness)
     left.release()
     await harness.clock.advance(1)
     assert ended == []
-    TokenStore(harness.auth.tokens.folder).revoke(harness.token.id)
+    TokenStore(harness.folder / "tokens").revoke(harness.token.id)
     await harness.clock.advance(1)
     assert ended == ["the token was revoked"] * 2
-    assert list(harness.auth.browsers.folder.iterdir()) == []
+    assert list((harness.folder / "browsers").iterdir()) == []
     assert harness.status(harness.request(cookie=shown, origin=OWN)) == 401
     assert harness.clock.waiting == 0
 

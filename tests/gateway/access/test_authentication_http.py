@@ -152,6 +152,7 @@ async def test_revoking_a_token_ends_its_websockets_and_streams() -> None:
             assert named.lower() == connection
             writer.write(harness.head("GET", "/acp", accept="text/event-stream", acp_connection_id=named))
             await reader.readuntil(b"\r\n\r\n")
+            assert isinstance(harness.auth.tokens, TokenStore)
             TokenStore(harness.auth.tokens.folder).revoke(harness.token.id)
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.recv()

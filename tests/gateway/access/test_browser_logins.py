@@ -3,13 +3,13 @@
 import stat
 from pathlib import Path
 
-from accord.gateway.access.browser_logins import BrowserLogins, Tickets
+from accord.gateway.access.browser_logins import BrowserLogins, MemoryTickets
 from accord.testing import FakeClock
 
 
 async def test_unused_tickets_are_limited_in_number() -> None:
     clock = FakeClock()
-    tickets = Tickets(clock)
+    tickets = MemoryTickets(clock)
     first = tickets.issue("t")
     *_, last = [tickets.issue("t") for _ in range(2000)]
     assert len(tickets) == 1024

@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
+from accord.gateway.access.access_contracts import AuditSink, Browsers, Tickets, Tokens
 from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenRights, TokenStore, without_token
-from accord.gateway.access.audit_log import AuditLog
-from accord.gateway.access.browser_logins import COOKIE, LOGIN_LIFETIME, BrowserLogins, Tickets
+from accord.gateway.access.browser_logins import COOKIE, LOGIN_LIFETIME, BrowserLogins, MemoryTickets
 from accord.gateway.access.request_origin import Origins, Proxies, RequestRefused
 from accord.gateway.access.resource_limits import LimitLease, TokenBucket
 
@@ -84,9 +84,7 @@ class TokenWatcher:
     Notices a revocation by any process, and expiry. Costs one system call for each token in use.
     """
 
-    def __init__(
-        self, tokens: TokenStore, clock: Clock, on_removed: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, tokens: Tokens, clock: Clock, on_removed: Callable[[str], None] | None = None) -> None:
         self._tokens = tokens
         self._clock = clock
         self._on_removed = on_removed
@@ -166,19 +164,20 @@ class Authenticator:
         self,
         origins: Origins,
         *,
-        tokens: TokenStore | None = None,
-        browsers: BrowserLogins | None = None,
-        audit: AuditLog | None = None,
+        tokens: Tokens | None = None,
+        browsers: Browsers | None = None,
+        tickets: Tickets | None = None,
+        audit: AuditSink | None = None,
         clock: Clock = SYSTEM_CLOCK,
         now: Callable[[], float] = time.time,
         proxies: Proxies | None = None,
         folders: tuple[str, ...] | None = None,
     ) -> None:
         self.origins: Origins = origins
-        self.tokens: TokenStore = tokens or TokenStore(now=now)
-        self.browsers: BrowserLogins = browsers or BrowserLogins(now=now)
-        self.audit: AuditLog | None = audit
-        self.tickets: Tickets = Tickets(clock)
+        self.tokens: Tokens = tokens or TokenStore(now=now)
+        self.browsers: Browsers = browsers or BrowserLogins(now=now)
+        self.audit: AuditSink | None = audit
+        self.tickets: Tickets = tickets or MemoryTickets(clock)
         self.throttle: Throttle = Throttle(clock)
         self.token_watcher: TokenWatcher = TokenWatcher(self.tokens, clock, self.browsers.forget)
         self._proxies = proxies or Proxies()

@@ -109,7 +109,7 @@ class _Ticket(NamedTuple):
     expires: float
 
 
-class Tickets:
+class MemoryTickets:
     """One-time tickets that open a WebSocket, where a browser cannot send a header.
 
     A ticket may be in a URL: it is used up by the time the URL is logged. It is bound to a token and to the
