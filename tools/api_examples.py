@@ -15,6 +15,8 @@ from tools.public_api import public_names
 
 from accord import schema
 
+OPAQUE = "An opaque string: compare it, never parse it."
+"""What is said of the ids, whose names say the rest."""
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "api"
 
 
@@ -78,7 +80,7 @@ class ApiExamples(Extension):
             return
         blocks = example_blocks(obj)
         if blocks:
-            words = [obj.docstring.value] if obj.docstring else []
+            words = [obj.docstring.value if obj.docstring else OPAQUE]
             text = "\n\n".join([*words, *field_table(obj), "**Example**", *blocks])
             obj.docstring = Docstring(text, parent=obj)
 

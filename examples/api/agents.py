@@ -1,7 +1,15 @@
 """Write agents: one function per task."""
 
 import accord
-from accord.agent import AgentConnection, Client, SessionClient
+from accord.agent import (
+    AgentConnection,
+    Client,
+    ClientTerminal,
+    CommandResult,
+    Compaction,
+    SessionClient,
+    Subagent,
+)
 from accord.schema import SessionInfo, StopReason
 from accord.testing import scripted_client
 from accord.wire.memory_transport import memory_pair
@@ -47,6 +55,64 @@ async def report_a_tool_call() -> None:
 
     async with scripted_client(agent) as client:
         assert (await client.prompt("search")).tool_calls[0].text == "3 files"
+
+
+async def run_a_command_in_the_client() -> None:
+    agent = accord.Agent("tester", version="1.0")
+
+    @agent.prompt
+    async def test(turn: accord.Turn) -> None:
+        result: CommandResult = await turn.run("echo", ["2 passed"], timeout=60)
+        await turn.say(result.output if result.exit_code == 0 else "failed")
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("test")).text == "2 passed\n"
+
+
+async def show_a_terminal_in_a_tool_call() -> None:
+    agent = accord.Agent("tester", version="1.0")
+
+    async def last_line(terminal: ClientTerminal) -> str:
+        await terminal.wait()
+        return (await terminal.output()).output.splitlines()[-1]
+
+    @agent.prompt
+    async def test(turn: accord.Turn) -> None:
+        async with (
+            turn.tool_call("Run the tests", kind="execute") as call,
+            turn.terminal("echo", ["2 passed"]) as terminal,
+        ):
+            await call.terminal(terminal)
+            await turn.say(await last_line(terminal))
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("test")).text == "2 passed"
+
+
+async def show_a_compaction_of_the_context() -> None:
+    agent = accord.Agent("compactor", version="1.0")
+
+    @agent.prompt
+    async def compact(turn: accord.Turn) -> None:
+        compaction: Compaction = turn.compaction()
+        async with compaction:
+            await compaction.summary("We fixed the parser.")
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("/compact")).stop_reason == "end_turn"
+
+
+async def show_a_child_session() -> None:
+    agent = accord.Agent("leader", version="1.0")
+
+    @agent.prompt
+    async def delegate(turn: accord.Turn) -> None:
+        child: Subagent = turn.subagent("Search the docs")
+        await child.add_message("Where is the parser?")
+        await child.set_idle()
+
+    async with scripted_client(agent) as client:
+        assert (await client.prompt("go")).stop_reason == "end_turn"
 
 
 async def keep_data_in_a_session() -> None:

@@ -11,10 +11,12 @@ from accord.client import (
     AgentRestarted,
     AuthStatus,
     AuthStatusChanged,
+    ClientEvent,
     ClientFeatures,
     DialectReport,
     ElicitationForm,
     ElicitationUrl,
+    EventStream,
     FormAnswer,
     McpCall,
     McpMethodFailed,
@@ -80,6 +82,16 @@ async def print_the_events_of_a_turn() -> None:
         session = await remote.new_session(".")
         lines = [show(event) async for event in session.prompt("go")]
     assert lines[-2:] == ["Done.", "-- end_turn"]
+
+
+async def leave_a_turn_early() -> None:
+    agent = ScriptedAgent([[say("One."), say("Two.")]])
+    async with accord.connect_transport(agent.transport()) as remote:
+        session = await remote.new_session(".")
+        events: EventStream[ClientEvent] = session.prompt("go")
+        first = await anext(events)
+        await events.aclose()  # cancels the turn
+    assert isinstance(first, accord.TurnStarted)
 
 
 async def decide_permission_requests() -> None:

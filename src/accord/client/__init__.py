@@ -21,6 +21,7 @@ from accord.client.client_options import (
 )
 from accord.client.client_session import ClientSession
 from accord.client.elicitation_forms import DECLINED, ElicitationForm, ElicitationUrl, FormAnswer
+from accord.client.event_stream import EventStream
 from accord.client.handlers import (
     AgentCommand,
     ClientHandlers,
@@ -36,8 +37,8 @@ from accord.client.remote_agent import PendingAgent, RemoteAgent, connect, conne
 __all__ = [
     "DECLINED", "AgentCommand", "AgentEnded", "AgentEvent", "AgentRestarted", "AuthStatus",
     "AuthStatusChanged", "ClientEvent", "ClientFeatures", "ClientHandlers", "ClientOptions", "ClientSession",
-    "DialectReport", "ElicitationForm", "ElicitationUrl", "FormAnswer", "McpCall", "McpMethodFailed",
-    "PendingAgent", "PermissionRequest", "RemoteAgent", "RestartPolicy", "SessionLost", "SessionReattached",
-    "TerminalPrinted", "TerminalView", "TimeLimits", "TurnResult", "allow_all", "allow_reads", "connect",
-    "connect_transport", "local_workspace", "reject_all", "run_in_terminal",
+    "DialectReport", "ElicitationForm", "ElicitationUrl", "EventStream", "FormAnswer", "McpCall",
+    "McpMethodFailed", "PendingAgent", "PermissionRequest", "RemoteAgent", "RestartPolicy", "SessionLost",
+    "SessionReattached", "TerminalPrinted", "TerminalView", "TimeLimits", "TurnResult", "allow_all",
+    "allow_reads", "connect", "connect_transport", "local_workspace", "reject_all", "run_in_terminal",
 ]  # fmt: skip

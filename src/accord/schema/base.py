@@ -253,37 +253,21 @@ class Object(Record, kw_only=True, gc=False):
 # Ids on the wire. All are opaque strings: compare them, never parse them.
 
 SessionId: TypeAlias = str
-"""The id of a session."""
 MessageId: TypeAlias = str
-"""The id of a message; its chunks share it."""
 ToolCallId: TypeAlias = str
-"""The id of a tool call, unique in its session."""
 TerminalId: TypeAlias = str
-"""The id of a terminal of the client."""
 PermissionOptionId: TypeAlias = str
-"""The id of an answer to a permission request."""
 SessionModeId: TypeAlias = str
-"""The id of a mode of a session."""
 SessionConfigId: TypeAlias = str
-"""The id of an option of a session."""
 SessionConfigValueId: TypeAlias = str
-"""The id of a value of such an option."""
 SessionConfigGroupId: TypeAlias = str
-"""The id of a group of such values."""
 AuthMethodId: TypeAlias = str
-"""The id of a way to sign in."""
 ElicitationId: TypeAlias = str
-"""The id of a question to the user."""
 CompactionId: TypeAlias = str
-"""The id of a compaction of a session's context."""
 PlanId: TypeAlias = Unstable[str]
-"""Unstable. The id of a plan."""
 ProviderId: TypeAlias = Unstable[str]
-"""Unstable. The id of a model provider."""
 McpServerAcpId: TypeAlias = Unstable[str]
-"""Unstable. The id of an MCP server that is reached through ACP."""
 McpRequestId: TypeAlias = Unstable[str]
-"""Unstable. The id of a request to such a server."""
 
 
 _MAX_LENGTH: Final = 60
