@@ -12,15 +12,18 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: conform-agent conform-client
 .DEFAULT_GOAL := run
 
-$(VENV)/core.stamp: pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "accord needs Python 3.11 or newer; this is %s. Set PYTHON=..." % sys.version.split()[0])'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml $(VENV)/core.stamp
+# The extra contains the package: to install that first would resolve and build everything twice.
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@
+	@touch $(VENV)/core.stamp $@
 
 # The official TypeScript SDK, whose JSON Schemas are the reference and whose classes are the peers of the interop
 # tests, and a checker for workflows.
@@ -44,9 +47,9 @@ web:
 	  cd web && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --loglevel=error --no-audit --no-fund; } && npm run --silent build; \
 	else echo "The page is not built: it needs npm and Node 20.19 or newer. The gateway works without it."; fi
 
-$(VENV)/serve.stamp: pyproject.toml $(VENV)/core.stamp
+$(VENV)/serve.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gateway,agent]'
-	@touch $@
+	@touch $(VENV)/core.stamp $@
 
 # The gateway with its page, from nothing; SERVE="--port 9000" and the like are passed on.
 serve: $(VENV)/serve.stamp web
