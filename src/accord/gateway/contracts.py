@@ -126,8 +126,8 @@ class SessionLog(Protocol):
         """Become the writer. Close what an earlier writer left open, such as a running turn and its tool
         calls, and return the events that this appended.
 
-        Called before anything is appended to a log that existed before; may be repeated. Raises SessionInUse
-        while another process or node writes to the log, and StoreError.
+        Called once, before anything is appended to a log that existed before. Raises SessionInUse while
+        another process or node writes to the log, and StoreError.
         """
         ...
 

@@ -256,8 +256,9 @@ class Gateway:
 
     async def _claim(self, session: LiveSession) -> None:
         try:
-            closing = await session.log.claim()
-            session.needs_claim = False
+            log = session.log
+            closing = await (log.close_open_items() if session.owns_log else log.claim())
+            session.owns_log, session.needs_claim = True, False
             for event in closing:
                 for update in updates_of(event):
                     self.send_update(session, cast(SessionUpdate, update), session.clients)

@@ -82,6 +82,8 @@ class LiveSession:
         self.log: SessionLog = log
         self.owner: Owner | None = None
         """The node that has the session, in a cluster; None on one machine."""
+        self.owns_log: bool = False
+        """Whether this gateway has claimed the log, or created it."""
         self.needs_claim: bool = True
         """Whether something in the log may be open that no agent process works on."""
         self.claim_task: asyncio.Task[None] | None = None
@@ -332,7 +334,7 @@ class LiveSessions:
             return session
         log = self._book.open_log(agent.name, session_id, cwd, additional_folders, new=new)
         session = LiveSession(agent, session_id, cwd, additional_folders, log)
-        session.needs_claim = not new
+        session.owns_log, session.needs_claim = new, not new
         summary = log.summary
         if summary is not None:
             session.title = summary.title

@@ -297,6 +297,7 @@ class FileLogReader:
         self._last_read = after
         self._history_is_read = after > 0
         self._updates: Iterator[SessionUpdate] = iter(())
+        self._pause_at = perf_counter() + _SLICE_SECONDS
 
     async def page(self) -> list[SessionUpdate]:
         if not self._history_is_read:
@@ -304,6 +305,7 @@ class FileLogReader:
             await self.read_state()
             self._updates = chain.from_iterable(map(_updates_of, self.state.history.iter_events()))
         if page := list(islice(self._updates, PAGE_SIZE)):
+            await self._pause_if_due()
             return page
         async for event in self._new_events():
             page += _updates_of(event)
@@ -319,7 +321,6 @@ class FileLogReader:
         """Yield the events since the last read until there are no more, and let other tasks run between."""
         if self._stored_id is None:
             return
-        pause_at = perf_counter() + _SLICE_SECONDS
         try:
             while True:
                 self._book.commit()
@@ -330,12 +331,15 @@ class FileLogReader:
                 while part := list(islice(events, _EVENTS_PER_CHECK)):
                     for event in part:
                         yield self.state.apply(event)
-                    if perf_counter() > pause_at:
-                        await asyncio.sleep(0)
-                        pause_at = perf_counter() + _SLICE_SECONDS
+                    await self._pause_if_due()
                 self._last_read = last
         except NotFound:
             return
+
+    async def _pause_if_due(self) -> None:
+        if perf_counter() > self._pause_at:
+            await asyncio.sleep(0)
+            self._pause_at = perf_counter() + _SLICE_SECONDS
 
 
 def _updates_of(event: Event) -> list[SessionUpdate]:
