@@ -1,8 +1,12 @@
 """A book whose commits the test controls: slow ones, and ones that fail."""
 
+import asyncio
+from typing import Any
+
 from accord.errors import StoreError
-from accord.gateway.session_log import FileBook
-from accord.store import MemoryStore
+from accord.gateway.session_log import FileBook, FileSessionLog
+from accord.session import Event
+from accord.store import Journal, MemoryStore
 
 
 class HeldBook(FileBook):
@@ -10,6 +14,14 @@ class HeldBook(FileBook):
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
+        self.may_read: asyncio.Event = asyncio.Event()
+        """Set unless a test makes the closing of open items wait."""
+        self.may_read.set()
+
+    def open_log(self, *values: Any, **options: Any) -> FileSessionLog:
+        log = super().open_log(*values, **options)
+        assert log.journal is not None
+        return _HeldLog(self, values[0], values[1], log.journal)
 
     def hold(self) -> None:
         """Begin commits, but do not end them."""
@@ -32,3 +44,13 @@ class HeldBook(FileBook):
     def commit(self) -> None:
         if not self.uncommitted:
             super().commit()
+
+
+class _HeldLog(FileSessionLog):
+    def __init__(self, book: HeldBook, agent: str, session_id: str, journal: Journal) -> None:
+        super().__init__(book, agent, session_id, journal)
+        self._may_read = book.may_read
+
+    async def close_open_items(self) -> list[Event]:
+        await self._may_read.wait()
+        return await super().close_open_items()

@@ -202,6 +202,31 @@ async def test_a_cancelled_turn_overtakes_an_approval_that_waits(audit: AuditLog
         assert len(answers_to(harness, asking)) == 1
 
 
+async def test_a_prompt_waits_until_what_a_dead_agent_left_is_closed(audit: AuditLog, tmp_path: Path) -> None:
+    book = HeldBook()
+    async with gateway_harness(book=book, audit=audit) as harness:
+        client = await harness.client()
+        await open_session(harness, client, tmp_path)
+        first = client.prompt("s1")
+        await harness.agent.until_method("session/prompt")
+        harness.agent.tell("s1", {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "run"})
+        await client.update()
+        book.may_read.clear()
+        await harness.agent.aclose()
+        assert "error" in await client.answer_to(first)
+        second = client.prompt("s1", "again")
+        await client.call("_accord/agents")
+        assert len(harness.agents) == 1, "the agent is not started before the log is closed"
+        book.may_read.set()
+        closed = await client.update()
+        assert (closed["toolCallId"], closed["status"]) == ("c1", "failed")
+        while len(harness.agents) < 2:
+            await harness.gateway.agents["hand"].ensure_started()
+        harness.agent.reply(await harness.agent.until_method("session/resume"), {})
+        harness.agent.reply(await harness.agent.until_method("session/prompt"), {"stopReason": "end_turn"})
+        assert (await client.answer_to(second))["result"] == {"stopReason": "end_turn"}
+
+
 class FullDisk(MemoryStore):
     """A store that can be made unwritable."""
 

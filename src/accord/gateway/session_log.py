@@ -195,13 +195,13 @@ def _not_logged(agent: str, session_id: str, error: Exception) -> InvalidRequest
 class FileSessionLog:
     """The log of one session."""
 
-    __slots__ = ("_agent", "_book", "_journal", "_pending", "_session_id", "epoch", "id")
+    __slots__ = ("_agent", "_book", "_pending", "_session_id", "epoch", "id", "journal")
 
     def __init__(self, book: FileBook, agent: str, session_id: str, journal: Journal) -> None:
         self._book = book
         self._agent = agent
         self._session_id = session_id
-        self._journal: Journal | None = journal
+        self.journal: Journal | None = journal
         self._pending: list[Event | SessionUpdate | _Note] = []
         self.id: str = blake2b(journal.session_id.encode(), digest_size=8).hexdigest()
         self.epoch: int = journal.committed + 1  # grows: everything that is named by it has a record
@@ -212,7 +212,7 @@ class FileSessionLog:
 
     @property
     def committed(self) -> int:
-        return 0 if self._journal is None else self._journal.committed
+        return 0 if self.journal is None else self.journal.committed
 
     def append(self, *items: Event | SessionUpdate, by: str = "") -> None:
         if not self._pending:
@@ -240,16 +240,16 @@ class FileSessionLog:
     def write(self) -> None:
         """Pass the pending records to the store; the caller commits. Raises StoreError."""
         pending, self._pending = self._pending, []
-        if self._journal is None:
+        if self.journal is None:
             return
         if any(type(item) is _Note for item in pending):
             for item in pending:
                 if isinstance(item, _Note):
-                    self._journal.record(item.kind, item.value)
+                    self.journal.record(item.kind, item.value)
                 else:
-                    self._journal.append(item)
+                    self.journal.append(item)
         else:
-            self._journal.append(*cast("list[Event | SessionUpdate]", pending))
+            self.journal.append(*cast("list[Event | SessionUpdate]", pending))
 
     def drop_pending(self, beyond: int = 0) -> None:
         """Drop the latest records that are not written, beyond a number."""
@@ -279,7 +279,7 @@ class FileSessionLog:
 
     def close(self) -> None:
         self._book.commit()
-        journal, self._journal = self._journal, None
+        journal, self.journal = self.journal, None
         if journal is not None:
             try:
                 journal.close()
