@@ -59,12 +59,14 @@ class WarmProcess:
         self._lock = threading.Lock()
 
     @classmethod
-    def start(cls) -> "WarmProcess":
-        """Start it as a new program."""
+    def start(cls, env: dict[str, str]) -> "WarmProcess":
+        """Start it as a new program with this environment."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.warm_start", str(theirs.fileno())]
         null = subprocess.DEVNULL
-        process = subprocess.Popen(command, cwd=ROOT, stdin=null, stdout=null, pass_fds=[theirs.fileno()])
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=null, stdout=null, pass_fds=[theirs.fileno()]
+        )
         theirs.close()
         process.returncode = 0  # avoids the warning that it still runs; it exits when the socket closes
         return cls(ours)
@@ -82,15 +84,23 @@ class WarmProcess:
         theirs.close()
         return cls(ours)
 
-    def run(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
-        """Start a program and return its process id, once it has its session, folder and descriptors."""
+    def run(self, request: dict[str, Any], descriptors: Sequence[int]) -> int | None:
+        """Start a program and return its process id, once it has its session, folder and descriptors.
+
+        Returns None if it could not get them.
+        """
         sent = json.dumps(request).encode()
         with self._lock:
             socket.send_fds(self._connection, [len(sent).to_bytes(4, "big")], descriptors)
             self._connection.sendall(sent)
             answer = self._connection.recv(8)
-        assert len(answer) == 8, "the process that forks the programs has ended"
-        return int.from_bytes(answer, "big")
+        if len(answer) != 8:
+            raise ConnectionResetError("the process that forks the programs has ended")
+        child = int.from_bytes(answer, "big", signed=True)
+        if child > 0:
+            return child
+        os.waitpid(-child, 0)
+        return None
 
 
 def load_all() -> None:
@@ -160,6 +170,20 @@ def run(caller: socket.socket, request: dict[str, Any], descriptors: list[int]) 
     if request["new_session"]:
         os.setsid()
     warm = WarmProcess.fork()
+    try:
+        _prepare(request, descriptors)
+    except (OSError, ValueError):
+        caller.sendall((-os.getpid()).to_bytes(8, "big", signed=True))
+        os._exit(1)
+    caller.sendall(os.getpid().to_bytes(8, "big"))
+    caller.close()
+    gc.enable()
+    _allow_starts(warm)
+    _exit(_code_of(request))
+
+
+def _prepare(request: dict[str, Any], descriptors: list[int]) -> None:
+    """Give this process the descriptors, the folder and the environment of the program."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -173,11 +197,6 @@ def run(caller: socket.socket, request: dict[str, Any], descriptors: list[int]) 
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
-    caller.sendall(os.getpid().to_bytes(8, "big"))
-    caller.close()
-    gc.enable()
-    _allow_starts(warm)
-    _exit(_code_of(request))
 
 
 def _code_of(request: dict[str, Any]) -> int:
@@ -235,7 +254,7 @@ class WarmStarts:
         self.allowed = True
         self._warm = warm
         self._lock = threading.Lock()
-        self._settings = _python_settings(os.environ)
+        self._environment = dict(os.environ)  # not that of the test which happens to be the first
 
     def execute_child(self, popen: Any, args: Any, executable: Any, *more: Any) -> None:
         """Stand in for `Popen._execute_child`."""
@@ -245,37 +264,40 @@ class WarmStarts:
         usual = preexec_fn is None and not pass_fds and not shell and umask == -1 and group == -1
         usual = usual and gid is gids is uid is None and self.allowed
         request = self._request(args, executable, cwd, env) if usual else None
-        if request is None:
+        given = [to_read, out_write, error_write]
+        given = [number if descriptor == -1 else descriptor for number, descriptor in enumerate(given)]
+        started = request and self._start(request | {"new_session": new_session}, given)
+        if not started:
             _REAL_START(popen, args, executable, *more)
             return
-        request["new_session"] = new_session
-        given = (to_read, out_write, error_write)
-        popen.pid = self._process().run(
-            request, [number if descriptor == -1 else descriptor for number, descriptor in enumerate(given)]
-        )
+        popen.pid = started
         popen._child_created = True
         popen._close_pipe_fds(to_read, to_write, out_read, out_write, error_read, error_write)
 
-    def _process(self) -> WarmProcess:
+    def _start(self, request: dict[str, Any], descriptors: Sequence[int]) -> int | None:
         with self._lock:
-            if self._warm is None:
-                self._warm = WarmProcess.start()
-            return self._warm
+            warm = self._warm = self._warm or WarmProcess.start(self._environment)
+        try:
+            return warm.run(request, descriptors)
+        except ConnectionError:  # a test has killed it
+            self._warm = None
+            return None
 
     def _request(self, args: Any, executable: Any, cwd: Any, env: Any) -> dict[str, Any] | None:
         """The request for this command, or None if it must be started as usual."""
-        if isinstance(args, str | bytes | os.PathLike) or executable not in (None, args[0]):
+        if isinstance(args, str | bytes | os.PathLike) or not args or executable not in (None, args[0]):
             return None
         words = [os.fsdecode(word) for word in args]
         folder = os.getcwd() if cwd is None else os.path.abspath(os.fsdecode(cwd))
-        variables = {os.fsdecode(name): os.fsdecode(value) for name, value in (env or os.environ).items()}
+        given = os.environ if env is None else env
+        variables = {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()}
         terminal = None
         if words[:3] == ["/bin/sh", "-c", IN_TERMINAL]:
             terminal, words = words[3], words[4:]
         words = _unwrapped(words)
-        if words[0] != sys.executable or not os.path.isdir(folder):
+        if words[0] != sys.executable or not os.path.isdir(folder) or "\0" in "".join(words):
             return None
-        if not _python_settings(variables) <= self._settings:
+        if not _python_settings(variables) <= _python_settings(self._environment):
             return None
         request = _program(words, folder)
         if request is not None:
@@ -285,7 +307,7 @@ class WarmStarts:
 
 def _unwrapped(words: list[str]) -> list[str]:
     """The command of a script `exec python ... "$@"`, which tests put into a folder of PATH."""
-    if words[0] == sys.executable or not os.path.isabs(words[0]):
+    if words[0] == sys.executable or not os.path.isabs(words[0]) or not os.access(words[0], os.X_OK):
         return words
     try:
         with open(words[0], "rb") as file:

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.soak.soak_world import Acknowledged, Lost, SoakWorld, check_log
+from tests.warm_start import real_starts
 
 from accord.schema import AgentMessageChunk, TextContent
 from accord.session import TurnStarted
@@ -14,6 +16,13 @@ from accord.store.sqlite_store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 SHORT = ("agent killed", "client killed", "disk of an agent full", "clock jump", "gateway killed")
+
+
+@pytest.fixture(autouse=True)
+def programs_start_anew() -> Iterator[None]:
+    """As in a real soak, which counts the processes that are left."""
+    with real_starts():
+        yield
 
 
 @pytest.mark.timeout(1200)
