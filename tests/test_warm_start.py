@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ else:
 
 @pytest.fixture(params=["warm", "anew"])
 def way(request: pytest.FixtureRequest) -> Any:
-    return warm_start.real_starts() if request.param == "anew" else nullcontext()
+    return warm_start.real_starts() if request.param == "anew" else warm_start.warm_starts()
 
 
 def start(way: Any, program: Path, *words: str, **more: Any) -> "subprocess.CompletedProcess[str]":

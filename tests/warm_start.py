@@ -39,6 +39,8 @@ NOT_LOADED: Final = ("accord.compat", "accord.policy.sandbox.self_test")
 ALSO_LOADED: Final = ("acp.http.server", "acp.ws.client", "hypercorn.asyncio", "mcp.server.stdio")
 IN_TERMINAL: Final = 'exec "$@" <"$0" >"$0" 2>&1'
 """A shell script that runs a program on a terminal: a session leader that opens one gets it as its own."""
+REAL_STARTS: Final = 6
+"""So many programs start anew first: to load all modules takes longer, and a run of one test needs few."""
 LIMIT: Final = 300.0
 """Seconds for a fork on a busy machine."""
 _CLONE: Final = 56  # the number of the system call on x86-64
@@ -252,6 +254,7 @@ class WarmStarts:
 
     def __init__(self, warm: WarmProcess | None = None) -> None:
         self.allowed = True
+        self.real_starts_left = REAL_STARTS if warm is None else 0
         self._warm = warm
         self._lock = threading.Lock()
         self._environment = dict(os.environ)  # not that of the test which happens to be the first
@@ -275,6 +278,9 @@ class WarmStarts:
         popen._close_pipe_fds(to_read, to_write, out_read, out_write, error_read, error_write)
 
     def _start(self, request: dict[str, Any], descriptors: Sequence[int]) -> int | None:
+        if self.real_starts_left > 0:
+            self.real_starts_left -= 1
+            return None
         with self._lock:
             warm = self._warm = self._warm or WarmProcess.start(self._environment)
         try:
@@ -342,8 +348,8 @@ _starts: WarmStarts | None = None
 
 
 def install() -> None:
-    """Start programs from a warm process from now on."""
-    if sys.platform == "linux" and platform.machine() == "x86_64" and hasattr(os, "register_at_fork"):
+    """Start programs from a warm process from now on, unless `REAL_STARTS` is set."""
+    if sys.platform == "linux" and platform.machine() == "x86_64" and not os.environ.get("REAL_STARTS"):
         _allow_starts(None)
 
 
@@ -351,6 +357,14 @@ def _allow_starts(warm: WarmProcess | None) -> None:
     global _starts
     _starts = starts = WarmStarts(warm)
     subprocess.Popen._execute_child = lambda popen, *more: starts.execute_child(popen, *more)  # type: ignore
+
+
+@contextmanager
+def warm_starts() -> Generator[None]:
+    """Start the first programs inside the block from a warm process too."""
+    if _starts:
+        _starts.real_starts_left = 0
+    yield
 
 
 @contextmanager

@@ -70,6 +70,7 @@ class MutatedTree:
             if not name.startswith(("ACCORD_", "PYTEST", "PYTHON", "COVERAGE", "XDG_")) and name != "CI"
         }
         environment |= {"HOME": str(home), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1", "LONG_TESTS": "1"}
+        environment["REAL_STARTS"] = "1"  # lines are recorded from the start of a program
         environment["PATH"] = f"{self.python.parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
         with output.open("wb") as file:
             process = subprocess.Popen(
