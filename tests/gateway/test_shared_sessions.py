@@ -459,3 +459,26 @@ async def test_text_of_the_prompt_result_that_was_streamed_is_not_repeated(
             harness.agent.reply(prompt, {"stopReason": "end_turn", "content": "the answer"})
             updates, _ = await client.updates_until(turn)
             assert [update["content"]["text"] for update in updates] == [streamed, *rest]
+
+
+async def test_a_message_to_a_running_turn_reaches_the_agent_and_the_other_clients(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        first, second = await two_clients(harness, tmp_path)
+        turn = first.prompt("s1", "hello")
+        prompt = await harness.agent.until_method("session/prompt")
+        params = {"sessionId": "s1", "prompt": [{"type": "text", "text": "use tabs"}]}
+        steering = second.ask("_session/steering", params)
+        forwarded = await harness.agent.until_method("_session/steering")
+        assert forwarded["params"] == params
+        harness.agent.reply(forwarded, {"outcome": "injected"})
+        assert (await second.answer_to(steering))["result"] == {"outcome": "injected"}
+        harness.agent.reply(prompt, {"stopReason": "end_turn"})
+        updates, _ = await first.updates_until(turn)
+        assert [update["content"]["text"] for update in updates] == ["use tabs"]
+        third = await harness.client()
+        replayed, _ = await third.load("s1", str(tmp_path))
+        assert [update["content"]["text"] for update in replayed] == ["hello", "use tabs"]
+        watcher = await harness.client(TokenRights("t2", "watcher", read_only=True))
+        assert "read-only" in (await watcher.error("_session/steering", params))["message"]

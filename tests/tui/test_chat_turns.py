@@ -36,6 +36,21 @@ async def test_prompts_are_queued_during_a_turn_and_sent_in_order(tmp_path: Path
         assert chat.text.index("heard first") < chat.text.index("heard second")
 
 
+async def test_enter_steers_the_turn_of_an_agent_that_supports_it(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, env={"DEMO_STEERING": "1"}) as chat:
+        await chat.wait_ready()
+        await chat.send("wait")
+        await chat.wait_for_text("waiting")
+        await chat.send("use tabs")
+        await chat.wait_for_text("use tabs", "steered by use tabs.")
+        await chat.send("/a command")
+        chat.view.prompt.editor.write("for later")
+        await chat.pilot.press("alt+q")
+        await chat.wait_until(lambda: len(chat.view.queue) == 2)
+        await chat.send("late")  # the turn ends before it arrives
+        await chat.wait_for_text("heard /a command", "heard for later", "heard late")
+
+
 async def test_queued_prompts_can_be_edited_and_deleted(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()

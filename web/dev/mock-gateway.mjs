@@ -282,6 +282,14 @@ class MockClient {
         session[params.configId] = params.value;
         return { configOptions: configOptions(session) };
       })
+      .onRequest(
+        "_session/steering",
+        (params) => params,
+        ({ params }) =>
+          gateway.findSession(params.sessionId).turn
+            ? { outcome: "injected" }
+            : { outcome: "promptRequired", reason: "noRunningTurn" },
+      )
       .onNotification("session/cancel", ({ params }) => {
         const session = gateway.sessions.get(params.sessionId);
         if (session?.turn) session.turn.cancelled = true;
@@ -328,6 +336,7 @@ function initializeResponse(connectionId) {
     protocolVersion: 1,
     agentInfo: { name: AGENT, title: "Mock agent", version: "1" },
     authMethods: [],
+    _meta: { steering: { supported: true } },
     agentCapabilities: {
       loadSession: true,
       promptCapabilities: { image: true, embeddedContext: true },

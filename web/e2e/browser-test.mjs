@@ -139,6 +139,12 @@ class TestTab {
     await this.prompt.press("Enter");
   }
 
+  /** Queues a prompt during a turn. */
+  async queue(text) {
+    await this.prompt.fill(text);
+    await this.prompt.press("Alt+Enter");
+  }
+
   /** The texts of all messages, of agent and user, in order. */
   async messages() {
     return (await this.page.locator(".message").allTextContents()).map((text) => text.trim());

@@ -99,7 +99,7 @@ export const SCENARIOS = {
     await allowEverything(tab);
     await tab.send(prompt);
     await tab.terminal.getByText("first").waitFor();
-    await tab.send("list");
+    await tab.queue("list");
     await tab.page.getByRole("region", { name: "Queued prompts" }).waitFor();
     await tab.page.reload();
     await tab.busy.waitFor();
@@ -268,12 +268,13 @@ export const SCENARIOS = {
     await tab.idle.waitFor();
     // Two queued prompts are sent one after the other.
     await tab.send("long 60 10");
-    await tab.send("first");
-    await tab.send("second");
+    await tab.queue("first");
+    await tab.queue("second");
     await tab.page.getByRole("region", { name: "Queued prompts" }).getByText("second").waitFor();
     await tab.waitForText("You said: second");
     const messages = await tab.messages();
     assert.ok(messages.indexOf("You said: first") < messages.indexOf("You said: second"));
+    await tab.idle.waitFor();
     // The gateway forgets the connection during a turn, so the page loads the session again.
     await tab.send("long 200 10");
     await tab.waitForText("Line 5 of the story.");

@@ -116,3 +116,20 @@ test("sends the same updates to two clients, and the end of the turn to the othe
   expect(otherListener.lines).toEqual(ownListener.lines);
   expect(otherListener.turns).toEqual(["ended"]);
 });
+
+test("sends a message to the running turn, and learns that none runs", async () => {
+  const listener = new RecordingListener();
+  const connection = await connect(listener);
+  expect(connection.canSteer).toBe(true);
+  const sessionId = await createSession(connection);
+  const message: acp.ContentBlock[] = [{ type: "text", text: "use tabs" }];
+  expect(await connection.steer(sessionId, message)).toBe(false);
+  const steered = new Promise<boolean>((resolve, reject) => {
+    listener.onLine = () => {
+      listener.onLine = undefined;
+      connection.steer(sessionId, message).then(resolve, reject);
+    };
+  });
+  await connection.request("session/prompt", { sessionId, prompt: [{ type: "text", text: "long 20 1" }] });
+  expect(await steered).toBe(true);
+});

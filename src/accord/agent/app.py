@@ -36,6 +36,7 @@ from accord.agent.routes import RequestRouter, notification_routes, refuse_membe
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import MissingExtra, UsageError
 from accord.schema.auth import AuthAccount, AuthMethod, AuthMethodAgent
+from accord.schema.content import ContentBlock
 from accord.schema.initialize import Implementation, InitializeResponse
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import notification, request
@@ -112,6 +113,15 @@ class AgentConnection:
     def describe(self) -> InitializeResponse:
         """Return the default response to `initialize`, for handlers that extend it."""
         return self._handshake.response()
+
+    def start_turn(self, session_id: str, prompt: list[ContentBlock]) -> None:
+        """Run a turn that no `session/prompt` asks for, after the turns before it.
+
+        No response tells the client its end. If it fails, the client gets a notice.
+        """
+        from accord.agent.own_turn import start_turn
+
+        start_turn(self._methods, session_id, prompt)
 
     def report_auth_status(self, state: str, accounts: list[AuthAccount] | None = None) -> None:
         """Unstable. Tell the client about a new result of `auth/status`; does nothing if it is unchanged."""

@@ -244,13 +244,7 @@ class BuiltinMethods:
 
     async def prompt(self, params: PromptRequest, call: IncomingCall) -> PromptResponse:
         """Run one turn, after the turns that the client has asked for before it."""
-        session = self.session(params.session_id)
-        if session.turn_task is not None and len(session.held_turns) >= self._held_prompts:
-            raise InvalidRequest("A prompt is already running in this session")
-        if self._peer.reader.strict:
-            check_prompt(params.prompt, self._agent.accepts)
-        turn_task = TurnTask(session, params)
-        session.add_turn(turn_task)
+        session, turn_task = self.add_turn(params)
 
         def after_answer() -> None:
             session.remove_turn(turn_task)
@@ -258,14 +252,30 @@ class BuiltinMethods:
                 warn_of_dropped_servers(session)
 
         call.after_answer(after_answer)
-        if self._disconnected:
-            turn_task.cancel()
         if turn_task is not session.turn_task and not await turn_task.wait_for_start():
             return PromptResponse("cancelled")
         override = self._handlers.overrides.get("session/prompt")
         if override is None:
-            return await turn_task.run(self._handlers.hooks["session/prompt"])
+            return await turn_task.run(self.prompt_handler)
         return await turn_task.run(lambda turn: override(params, self.client_request(call, session)))
+
+    def add_turn(self, params: PromptRequest) -> tuple[AgentSessionCore, TurnTask]:
+        """Create a turn: the running one, or one that is held. Raises InvalidRequest."""
+        session = self.session(params.session_id)
+        if session.turn_task is not None and len(session.held_turns) >= self._held_prompts:
+            raise InvalidRequest("A prompt is already running in this session")
+        if self._peer.reader.strict:
+            check_prompt(params.prompt, self._agent.accepts)
+        turn_task = TurnTask(session, params)
+        session.add_turn(turn_task)
+        if self._disconnected:
+            turn_task.cancel()
+        return session, turn_task
+
+    @property
+    def prompt_handler(self) -> Callable[..., Any]:
+        """The function that answers prompts."""
+        return self._handlers.hooks["session/prompt"]
 
     def cancel(self, params: CancelNotification) -> None:
         """Cancel the turn and the held prompts of a session, or a child session that can be canceled."""

@@ -60,6 +60,8 @@ class RunArguments(SessionArguments):
     timeout: float | None
     deadline: float | None
     retry: bool
+    steer: bool
+    """Whether the lines of stdin go to the running turn."""
     strict: bool
 
 
@@ -86,6 +88,7 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
         timeout=_parse_seconds("--timeout", options.timeout),
         deadline=_parse_seconds("--deadline", options.deadline),
         retry=options.retry,
+        steer=options.steer,
         strict=options.strict,
         **session_values(options, command),
     )
@@ -133,6 +136,7 @@ def parser() -> Parser:
     option("--timeout S", "give up after S seconds without a message (default: 600)")
     option("--deadline S", "stop the turn S seconds after the prompt (default: no limit)")
     option("--retry", "send the prompt again if the agent dies before it did anything")
+    option("--steer", "send each line of stdin to the running turn, for agents that support it")
     add_trust_option(parser)
     option("--strict", "reject nonstandard messages instead of repairing them")
     return parser
@@ -166,6 +170,9 @@ def _parse_seconds(option: str, text: str | None) -> float | None:
 
 def prompt_text(arguments: RunArguments) -> str:
     """Return the prompt. Stdin is read for `-`, or if there is no other text and it is not a terminal."""
+    sources = (*arguments.words, *([] if arguments.file is None else [arguments.file]))
+    if arguments.steer and (not sources or _STDIN in sources):
+        raise UsageError("--steer reads stdin; give the prompt as words or with --file F")
     words: list[str] = []
     parts: list[str] = []
     from_stdin = False

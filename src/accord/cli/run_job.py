@@ -11,7 +11,7 @@ import gc
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +56,7 @@ from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import ModeChanged, PermissionAsked, TurnCancelling, TurnEnded, TurnStarted
 
 if TYPE_CHECKING:
+    from accord.cli.run_steering import SteeringLines
     from accord.cli.terminal_user import TerminalForms
     from accord.client import ElicitationForm, ElicitationUrl, PermissionRequest
     from accord.client.elicitation_forms import FormAnswer
@@ -305,6 +306,8 @@ class RequestAnswers:
     def __init__(self, policy: "Callable[[], Policy]", output: Output, *, interactive: bool) -> None:
         self.wait_until_shown: Callable[[ClientSession], Awaitable[None]] | None = None
         """Waits until everything that the agent sent before its request has been shown."""
+        self.steering: SteeringLines | None = None
+        """Reads stdin between the questions."""
         self._policy = policy
         self._output = output
         self._interactive = interactive
@@ -348,8 +351,12 @@ class RequestAnswers:
         if self.wait_until_shown is not None:
             await self.wait_until_shown(session)
 
+    def _asking(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.steering is None else self.steering.paused()
+
     async def _permission(self, request: "PermissionRequest") -> "PermissionChoice":
-        return await self._loaded[0](request)
+        with self._asking():
+            return await self._loaded[0](request)
 
     def _workspace(self, session: ClientSession) -> "Workspace":
         from accord.frontend.consent import permission_workspace
@@ -357,13 +364,16 @@ class RequestAnswers:
         return permission_workspace(self._loaded[0])(session)
 
     async def _form(self, form: "ElicitationForm") -> "FormAnswer":
-        return await self._loaded[1].form(form)
+        with self._asking():
+            return await self._loaded[1].form(form)
 
     async def _address(self, address: "ElicitationUrl") -> bool | None:
-        return await self._loaded[1].address(address)
+        with self._asking():
+            return await self._loaded[1].address(address)
 
     async def _question(self, params: Any) -> dict[str, Any]:
-        return await self._loaded[1].question(params)
+        with self._asking():
+            return await self._loaded[1].question(params)
 
 
 class RunJob:
@@ -416,7 +426,17 @@ class RunJob:
                 recorder.report_failure()
                 raise
             gc.enable()
-            self._finish(await self._turn(choice, session, recorder).run(self._blocks(agent)))
+            with self._steering(session):
+                self._finish(await self._turn(choice, session, recorder).run(self._blocks(agent)))
+
+    def _steering(self, session: ClientSession) -> AbstractContextManager[None]:
+        """Send the lines of stdin to the turn while the block runs (`--steer`)."""
+        if not self._arguments.steer:
+            return nullcontext()
+        from accord.cli.run_steering import SteeringLines
+
+        self._answers.steering = SteeringLines(sys.stdin.fileno(), self._output.note)
+        return self._answers.steering.sent_to(session)
 
     async def _open_recorder(self) -> Recorder:
         self._recorder = Recorder(self._agent.name, self._output.note)

@@ -7,7 +7,7 @@ refused before anything is sent.
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Raw
 
@@ -106,6 +106,12 @@ class InitializedConnection:
     def auth_methods(self) -> tuple[AuthMethod, ...]:
         """The sign-in methods of the agent."""
         return tuple(self.initialize_response.auth_methods or ())
+
+    @property
+    def can_steer(self) -> bool:
+        """Whether the agent announced `_session/steering`, which it does beside its capabilities."""
+        announced = (self.initialize_response.meta or {}).get("steering")
+        return isinstance(announced, dict) and cast(dict[str, Any], announced).get("supported") is True
 
     def initialize(self, capabilities: ClientCapabilities) -> Awaitable[InitializeResponse]:
         """Start the connection and call `initialize`."""

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from msgspec import Raw, structs
+from msgspec import MsgspecError, Raw, Struct, json, structs
 
 from accord.client import agent_connection
 from accord.client.agent_connection import Prompt
 from accord.client.client_events import ClientEvent, TerminalViews
 from accord.client.event_stream import EventQueue, EventStream
 from accord.client.prompt_turn import PromptTurn, TurnResult, turn_result
-from accord.errors import UsageError
+from accord.errors import BadAnswer, NotOffered, UsageError
 from accord.schema import (
     UNSET,
     CloseSessionRequest,
@@ -24,7 +25,8 @@ from accord.schema import (
     SystemPrompt,
 )
 from accord.schema.dialects import set_method_of
-from accord.session import ModeChanged, Picker, SessionState
+from accord.schema.methods import SESSION_STEERING
+from accord.session import MessageChanged, ModeChanged, Picker, SessionState
 from accord.session.session_settings import picker_of_option
 from accord.workspace.roots import Roots
 
@@ -154,6 +156,29 @@ class ClientSession:
         assert turn.ended is not None, "the turn has ended"
         return turn_result(self.state, turn.ended)
 
+    async def steer(self, message: Prompt) -> bool:
+        """Send a message to the running turn. The model sees it at its next step.
+
+        Returns False if no turn was running: then nothing was kept, and you can `prompt` instead. Raises
+        NotOffered if the agent takes no messages during a turn (`RemoteAgent.can_steer`).
+        """
+        core = self._core
+        core.check_usable()
+        connection = await core.handle.ready()
+        if not connection.can_steer:
+            raise NotOffered(f"{SESSION_STEERING}: the agent takes no messages during a turn")
+        blocks = core.message_blocks(message)
+        # The agent must not start a turn of its own, whose end no response would tell.
+        options = {"steering": {"idleBehavior": "promptRequired"}}
+        params = {"sessionId": self.id, "prompt": blocks, "_meta": options}
+        answer = await connection.call(SESSION_STEERING, params, read=_steering_outcome, key=self.id)
+        if answer == "promptRequired":
+            return False
+        if answer not in ("injected", "startedNewTurn"):
+            raise BadAnswer(f"{SESSION_STEERING}: the agent did not take the message ({answer})")
+        core.publish(MessageChanged("user", f"steering-{uuid4().hex}", blocks))
+        return True
+
     def cancel(self) -> None:
         """Ask the agent to stop, and cancel its open permission requests.
 
@@ -249,6 +274,17 @@ class ClientSession:
 
 def _ignore_result(_result: Raw) -> None:
     return None
+
+
+class _SteeringResult(Struct):
+    outcome: str
+
+
+def _steering_outcome(result: Raw) -> str:
+    try:
+        return json.decode(result, type=_SteeringResult).outcome
+    except MsgspecError as error:
+        raise BadAnswer(f"{SESSION_STEERING}: the result cannot be read: {error}") from None
 
 
 def _quoted(ids: Iterable[str]) -> str:

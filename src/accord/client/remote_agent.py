@@ -153,6 +153,11 @@ class RemoteAgent:
         return self._handle.connection.capabilities
 
     @property
+    def can_steer(self) -> bool:
+        """Whether the agent takes messages during a turn (`ClientSession.steer`)."""
+        return self._handle.connection.can_steer
+
+    @property
     def auth_methods(self) -> tuple[AuthMethod, ...]:
         """The sign-in methods of the agent."""
         return self._handle.connection.auth_methods

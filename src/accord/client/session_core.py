@@ -219,7 +219,11 @@ class SessionCore:
             raise UsageError(
                 "a turn is running in this session; cancel it or wait for its end before the next prompt"
             )
-        blocks = prompt_blocks(prompt)
+        return self.message_blocks(prompt)
+
+    def message_blocks(self, message: Prompt) -> list[ContentBlock]:
+        """The content blocks of a message. Raises an error if the agent does not accept them."""
+        blocks = prompt_blocks(message)
         agent_connection.require_blocks(blocks, self.handle.connection.capabilities)
         agent_connection.require_valid("session/prompt", PromptRequest(self.id, blocks))
         return blocks

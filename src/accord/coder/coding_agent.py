@@ -16,7 +16,7 @@ from accord.coder.resources import REFUSED_MEMBERS, CoderOptions, CoderResources
 from accord.errors import InvalidParams
 from accord.schema.content import PromptResponse
 from accord.schema.initialize import InitializeRequest, InitializeResponse
-from accord.schema.methods import AGENTAO_ASK_USER, AGENTAO_SET_MODEL
+from accord.schema.methods import AGENTAO_ASK_USER, AGENTAO_SET_MODEL, SESSION_STEERING
 from accord.wire.transport import Transport
 
 HELD_PROMPTS: Final = 100
@@ -107,6 +107,7 @@ def coding_agent(resources: CoderResources) -> Agent:
     agent.set_mode(service.set_mode)
     agent.set_config_option(service.set_config_option)
     agent.on(AGENTAO_SET_MODEL)(service.set_model)
+    agent.on(SESSION_STEERING)(lambda params, call: service.steer(params, call, agent.accepts))
     return agent
 
 
@@ -129,7 +130,8 @@ class _Service:
     def initialize(self, request: InitializeRequest, call: ClientRequest) -> InitializeResponse:
         call.after_answer(self._resources.preload)
         answer = call.connection.describe()
-        answer.meta = {EXTENSIONS: META[EXTENSIONS]}  # where Agentao clients look for it
+        # Agentao clients look for their extensions here, and clients of `_session/steering` for that.
+        answer.meta = {EXTENSIONS: META[EXTENSIONS], "steering": {"supported": True}}
         return answer
 
     async def prompt(self, turn: Turn) -> PromptResponse:
@@ -144,6 +146,11 @@ class _Service:
         from accord.coder.session.session_options import set_option
 
         await set_option(session.data, config_id, value)
+
+    def steer(self, params: Any, call: ClientRequest, accepts: AgentFeatures) -> dict[str, str]:
+        from accord.coder.session.steering import steer
+
+        return steer(params, call, accepts, strict=self._resources.options.strict)
 
     async def set_model(self, params: Any, call: ClientRequest) -> dict[str, str]:
         """`_agentao.cn/set_model`: any name that the provider accepts."""

@@ -108,6 +108,8 @@ ACTIONS: Final[list[Action]] = [
     Action("plan", "Fold or unfold the plan", lambda app: app.view.toggle_plan(), "ctrl+t", "Ctrl+T"),
     Action("transcript", "Transcript: arrows scroll, j k select, Enter unfolds, c copies",
            lambda app: app.view.toggle_focus(), "f6", "F6"),
+    Action("later", "Queue the prompt", lambda app: app.view.prompt.send(later=True), "alt+q", "Alt+Q",
+           "Send it after the running turn"),
     Action("queue", "Queued prompts", lambda app: app.view.focus_queue(), "f7", "F7"),
     Action("agent", "New session with an agent", _new_session, "ctrl+n", "Ctrl+N", "In a new tab"),
     Action("sessions", "Sessions: resume, fork, delete, search",
@@ -133,7 +135,7 @@ ACTIONS: Final[list[Action]] = [
 
 
 PROMPT_KEYS: Final = (
-    ("Enter", "send; during a turn: queue"),
+    ("Enter", "send; during a turn: to the agent at its next step, else queue"),
     ("Ctrl+J, Alt+Enter, Shift+Enter", "insert a new line; so does a backslash before Enter"),
     ("Up, Down", "earlier prompts of this folder"),
     ("/", "commands of the agent"),

@@ -288,6 +288,26 @@ class ChatSession:
             self._display.queue_changed()
             self._spawn(self._turn(self.session, draft))
 
+    def steer(self, draft: Draft) -> bool:
+        """Send a draft to the running turn. Return False if it has to wait for the end of the turn."""
+        session, agent = self.session, self.agent
+        if self.phase != "running" or session is None or agent is None or not agent.can_steer:
+            return False
+        if draft.text.lstrip().startswith("/"):
+            return False  # a command is a prompt of its own
+        self._spawn(self._steer(session, agent, draft))
+        return True
+
+    async def _steer(self, session: ClientSession, agent: RemoteAgent, draft: Draft) -> None:
+        try:
+            if await session.steer(await self._blocks(agent, draft)):
+                return
+        except AccordError as error:
+            self._display.note(f"the message waits for the end of the turn: {error}", "warn")
+        self._queue.add(draft)
+        self._display.queue_changed()
+        self.advance()
+
     def cancel(self) -> bool:
         """Cancel the turn. Return whether one was running."""
         if self.session is None or not self.session.running:
@@ -415,14 +435,10 @@ class ChatSession:
 
     async def _turn(self, session: ClientSession, draft: Draft) -> None:
         assert self.agent is not None
-        folders = (self._start.cwd, *self._start.add_dir)
         self._last_end = None
         error: AccordError | None = None
         try:
-            blocks = await asyncio.to_thread(
-                prompt_blocks, draft, folders, self.agent.capabilities, self._warn_from_thread
-            )
-            await session.ask(blocks)  # `_follow` shows the events
+            await session.ask(await self._blocks(self.agent, draft))  # `_follow` shows the events
         except AuthRequired as failure:
             error = failure
             if await self._sign_in(self.agent, failure):
@@ -441,6 +457,12 @@ class ChatSession:
             self._set_phase("ready")
         self._display.turn_ended(ended, error)
         self.advance()
+
+    async def _blocks(self, agent: RemoteAgent, draft: Draft) -> list[ContentBlock]:
+        folders = (self._start.cwd, *self._start.add_dir)
+        return await asyncio.to_thread(
+            prompt_blocks, draft, folders, agent.capabilities, self._warn_from_thread
+        )
 
     async def _wait_until_shown(self) -> None:
         """Wait until `_follow` has shown the end of the turn. A turn that could not start has none."""

@@ -293,9 +293,11 @@ class PromptBox(Vertical):
     class Submitted(Message):
         """The user sent a prompt."""
 
-        def __init__(self, draft: Draft) -> None:
+        def __init__(self, draft: Draft, *, later: bool) -> None:
+            """`later` keeps the draft until the end of the running turn."""
             super().__init__()
             self.draft = draft
+            self.later = later
 
     class ShellCommand(Message):
         """The user entered a `!command`."""
@@ -372,7 +374,7 @@ class PromptBox(Vertical):
 
     # -- sending --
 
-    def send(self) -> None:
+    def send(self, *, later: bool = False) -> None:
         """Clear the prompt and post its contents. Keys that follow belong to the next prompt."""
         draft = self.draft
         self.editor.write("")
@@ -382,7 +384,7 @@ class PromptBox(Vertical):
         if command.startswith("!") and command[1:].strip():
             self.post_message(self.ShellCommand(command[1:].strip()))
         else:
-            self.post_message(self.Submitted(draft))
+            self.post_message(self.Submitted(draft, later=later))
 
     # -- completion --
 

@@ -323,13 +323,15 @@ class SessionView(Vertical):
     def _prompt_submitted(self, event: PromptBox.Submitted) -> None:
         event.stop()
         if event.draft:
-            self.submit(event.draft)
+            self.submit(event.draft, later=event.later)
         elif self.queue.paused:
             self._advance()
         self.transcript.action_bottom()
 
-    def submit(self, draft: Draft) -> None:
-        """Send a prompt, or queue it."""
+    def submit(self, draft: Draft, *, later: bool = False) -> None:
+        """Send a prompt, or queue it. During a turn, a draft joins the turn if the agent supports that."""
+        if not later and self.chat_session is not None and self.chat_session.steer(draft):
+            return
         self.queue.add(draft)
         self._advance()
 

@@ -199,6 +199,10 @@ def turn(message: Any) -> None:
         case "chatters":
             while True:
                 say("a line of it\n\n")
+        case "steered":
+            steering = read()
+            say(f"steered by {steering['params']['prompt'][0]['text']}")
+            answer(steering, {"outcome": "injected"})
         case "noisy":
             sys.stdout.write("loading...\nloading more...\nstill\nand on\nand on\n")
             sys.stdout.flush()
@@ -215,7 +219,8 @@ def serve(message: Any) -> None:
             capabilities = json.loads(os.environ.get("CAPABILITIES", "{}"))
             methods = json.loads(os.environ.get("AUTH_METHODS", "[]"))
             result = {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods}
-            answer(message, {**result, "agentInfo": {"name": "odd", "version": "1"}})
+            steering = {"_meta": {"steering": {"supported": True}}} if BEHAVIOR == "steered" else {}
+            answer(message, {**result, "agentInfo": {"name": "odd", "version": "1"}, **steering})
         case "session/new" if BEHAVIOR == "opens-nothing":
             pass
         case "session/new" if BEHAVIOR == "wants-auth":

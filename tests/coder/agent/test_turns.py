@@ -212,18 +212,15 @@ async def test_cancel_during_permission_request_runs_nothing_and_completes_histo
     assert list(harness.project.iterdir()) == []
 
 
-async def test_second_prompt_is_refused_while_a_turn_runs(harness: AgentHarness):
-    async with harness.client([use("write_file", path="c", content="1")], ["ok"]) as client:
+async def test_second_prompt_waits_for_the_answer_to_a_question(harness: AgentHarness):
+    async with harness.client([use("write_file", path="c", content="1")], ["ok"], ["too"]) as client:
         session = await client.new_session(harness.cwd)
-        turn = client.prompt(session)
+        turns = [client.prompt(session, text) for text in ("go", "me too")]
         asked = await client.asked("session/request_permission")
-        error = await client.error(
-            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "me too"}]}
-        )
-        assert error["code"] == -32600
         client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
-        _, result = await client.turn_of(turn)
-        assert result["stopReason"] == "end_turn"
+        for turn in turns:
+            _, result = await client.turn_of(turn)
+            assert result["stopReason"] == "end_turn"
 
 
 async def test_permanent_model_error_ends_the_turn_with_its_message(harness: AgentHarness):

@@ -196,7 +196,9 @@ def serve(message: dict[str, Any]) -> None:
             end()
     elif method == "initialize":
         offered = {"loadSession": True, "promptCapabilities": {"image": True, "embeddedContext": True}}
-        send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": offered, "authMethods": []}})
+        meta = {"_meta": {"steering": {"supported": True}}} if "DEMO_STEERING" in os.environ else {}
+        result = {"protocolVersion": 1, "agentCapabilities": offered, "authMethods": [], **meta}
+        send({"id": id, "result": result})
     elif method == "session/new":
         send({"id": id, "result": {"sessionId": SESSION}})
     elif method == "session/load":
@@ -211,6 +213,13 @@ def serve(message: dict[str, Any]) -> None:
         if extra:
             say(f"with {' '.join(extra)}: ")
         play(blocks[0].get("text", ""))
+    elif method == "_session/steering":
+        text = params["prompt"][0]["text"]
+        send({"id": id, "result": {"outcome": "promptRequired" if text == "late" else "injected"}})
+        if text == "late":
+            end()
+        else:
+            say(f"steered by {text}. ")
     elif method == "session/cancel":
         _waiting.clear()
         end("cancelled")

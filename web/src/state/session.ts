@@ -148,6 +148,26 @@ export class Session {
     }
   }
 
+  /** Enter sends to the running turn, unless the text is a command, which is a prompt of its own. */
+  canSteer(text: string): boolean {
+    return this.running.value && this.connection?.canSteer === true && !text.trimStart().startsWith("/");
+  }
+
+  /** Sends a message to the running turn; queues it if the turn takes no more. */
+  async steer(prompt: Prompt): Promise<void> {
+    const { connection } = this;
+    try {
+      if (connection && (await connection.steer(this.address.sessionId, prompt.blocks))) {
+        this.conversation.value.addPrompt(prompt.blocks);
+        this.announce("The agent gets the message at its next step.");
+        return;
+      }
+    } catch {
+      // The agent refused it or the connection is lost: the prompt waits for the end of the turn.
+    }
+    this.submit(prompt);
+  }
+
   /** Sends a prompt, or queues it while a turn runs. */
   submit(prompt: Prompt): void {
     this.queue.add(prompt);

@@ -21,6 +21,11 @@ import { ErrorText, Icon } from "./elements.tsx";
 const MAX_COMPLETIONS = 8;
 const FILE_SEARCH_DELAY_MS = 60;
 
+function placeholder(running: boolean, steers: boolean): string {
+  if (steers) return "Tell the agent more; Alt+Enter queues a prompt";
+  return running ? "Queue the next prompt" : "What should the agent do?";
+}
+
 export function PromptEditor({ session }: { session: Session }) {
   const input = useRef<HTMLTextAreaElement>(null);
   const [cursor, setCursor] = useState(0);
@@ -57,10 +62,12 @@ export function PromptEditor({ session }: { session: Session }) {
     setCursor(completed.cursor);
     input.current?.focus();
   };
-  const send = () => {
+  const steers = session.canSteer(text);
+  const send = (later = false) => {
     const blocks = promptBlocks(text, mentions.current, images);
     if (blocks.length === 0) return;
-    session.submit(newPrompt(blocks));
+    if (steers && !later) void session.steer(newPrompt(blocks));
+    else session.submit(newPrompt(blocks));
     session.draft.value = "";
     setImages([]);
     setError(null);
@@ -93,7 +100,10 @@ export function PromptEditor({ session }: { session: Session }) {
       return;
     }
     const plainEnter = !event.shiftKey && !isTouchDevice();
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey || plainEnter)) {
+    if (event.key === "Enter" && event.altKey && running) {
+      event.preventDefault();
+      if (!event.repeat) send(true);
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey || plainEnter)) {
       event.preventDefault();
       // Ignore a key that is still held down, for example from an answer to a request.
       if (!event.repeat) send();
@@ -125,7 +135,7 @@ export function PromptEditor({ session }: { session: Session }) {
           ref={input}
           rows={1}
           value={text}
-          placeholder={running ? "Queue the next prompt" : "What should the agent do?"}
+          placeholder={placeholder(running, steers)}
           aria-label="Prompt"
           aria-autocomplete="list"
           aria-haspopup="listbox"
@@ -161,7 +171,7 @@ export function PromptEditor({ session }: { session: Session }) {
         <button
           type="submit"
           class="primary round"
-          aria-label={running ? "Queue this prompt" : "Send"}
+          aria-label={steers ? "Send to this turn" : running ? "Queue this prompt" : "Send"}
           disabled={text.trim() === "" && images.length === 0}
         >
           <Icon name="send" />

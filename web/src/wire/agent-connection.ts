@@ -67,6 +67,8 @@ export class AgentConnection {
   authMethods: acp.AuthMethod[] = [];
   /** The token allows reading only. */
   readOnly = false;
+  /** The agent takes messages during a turn. */
+  canSteer = false;
 
   private readonly socket: ResumableSocket;
   private readonly connection: acp.ClientConnection;
@@ -119,6 +121,14 @@ export class AgentConnection {
     return asRecord(await this.connection.agent.request<unknown>(`_accord/${method}`, params));
   }
 
+  /** Sends a message to the running turn. Returns false if no turn was running. */
+  async steer(sessionId: string, prompt: acp.ContentBlock[]): Promise<boolean> {
+    const _meta = { steering: { idleBehavior: "promptRequired" } };
+    const params = { sessionId, prompt, _meta };
+    const response = await this.connection.agent.request<unknown>("_session/steering", params);
+    return asRecord(response)["outcome"] === "injected";
+  }
+
   cancel(sessionId: string): void {
     void this.connection.agent.notify("session/cancel", { sessionId }).catch(() => undefined);
   }
@@ -158,6 +168,7 @@ export class AgentConnection {
     }
     this.capabilities = response.agentCapabilities ?? {};
     this.authMethods = response.authMethods ?? [];
+    this.canSteer = asRecord(asRecord(response._meta)["steering"])["supported"] === true;
     const extensions = asRecord(asRecord(this.capabilities._meta)["accord"]);
     const gateway = asRecord(extensions["gateway"]);
     const name = gateway["agent"];

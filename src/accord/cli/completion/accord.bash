@@ -163,7 +163,7 @@ _accord() {
     esac
     case $at in
         'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve check trace proxy agents sessions tour doctor completion'; fi ;;
-        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --trust --strict'; else :; fi ;;
+        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --steer --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --login --logout'; else :; fi ;;
         'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;

@@ -45,6 +45,7 @@ complete -c accord -n '__accord_at \'accord run\'' -l set -x -d 'set another opt
 complete -c accord -n '__accord_at \'accord run\'' -l timeout -x -d 'give up after S seconds without a message (default: 600)'
 complete -c accord -n '__accord_at \'accord run\'' -l deadline -x -d 'stop the turn S seconds after the prompt (default: no limit)'
 complete -c accord -n '__accord_at \'accord run\'' -l retry -d 'send the prompt again if the agent dies before it did anything'
+complete -c accord -n '__accord_at \'accord run\'' -l steer -d 'send each line of stdin to the running turn, for agents that support it'
 complete -c accord -n '__accord_at \'accord run\'' -l trust -d 'trust the project\'s acp.json, for this run only'
 complete -c accord -n '__accord_at \'accord run\'' -l strict -d 'reject nonstandard messages instead of repairing them'
 complete -c accord -n '__accord_at \'accord chat\'' -s h -l help -d 'show this help message and exit'

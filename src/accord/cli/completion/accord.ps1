@@ -42,6 +42,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--timeout' = 'give up after S seconds without a message (default: 600)'
             '--deadline' = 'stop the turn S seconds after the prompt (default: no limit)'
             '--retry' = 'send the prompt again if the agent dies before it did anything'
+            '--steer' = 'send each line of stdin to the running turn, for agents that support it'
             '--trust' = 'trust the project''s acp.json, for this run only'
             '--strict' = 'reject nonstandard messages instead of repairing them'
         }

@@ -14,6 +14,7 @@ from accord.clock import Clock
 from accord.coder.model_history import HISTORY_RECORD, Message, ModelHistory, apply_entry
 from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.model_name import ModelName
+from accord.coder.session.steering import Steering
 from accord.errors import StoreError
 from accord.policy.mode_names import MODES, Mode
 from accord.schema.content import Usage as TurnUsage
@@ -144,6 +145,7 @@ class CoderSession:
         self.context_tokens: int = stored.context_tokens
         self.mode_before_plan: Mode = "ask"
         self.mcp: McpHost | None = None
+        self.steering: Steering = Steering()
         self._runtime: SessionRuntime | None = None
         self._runtime_lock = asyncio.Lock()
         self.logged_turn: Turn | None = None

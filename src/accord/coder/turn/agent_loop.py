@@ -44,6 +44,8 @@ class AgentLoop:
     """Returns notes for the model before a request, such as a new mode or instructions for a folder."""
     max_requests: int
     """The maximum number of model requests."""
+    may_end: Callable[[], bool]
+    """Called when the model asks for no tool: whether the user has sent nothing meanwhile."""
     effort: Effort | None = None
     on_usage: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
     """Called with the usage of each request."""
@@ -67,7 +69,9 @@ class AgentLoop:
                 return answer.reason
             tool_uses = tool_uses_of(answer.message)
             if not tool_uses:
-                return "end_turn"
+                if self.may_end():
+                    return "end_turn"
+                continue
             await self.tool_runner.run_calls(tool_uses, self.output, self._repeated_calls, self.history.add)
             if self._repeated_calls.limit_reached:
                 await self.output.notice(

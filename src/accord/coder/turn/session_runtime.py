@@ -56,7 +56,7 @@ from accord.policy.request import SessionDirectories
 from accord.schema.content import PromptResponse, StopReason, TextContent
 from accord.schema.updates import PlanEntry
 from accord.session import Event
-from accord.session.events import TurnCancelling, TurnStarted, turn_ended, turn_failed
+from accord.session.events import MessageChanged, TurnCancelling, TurnStarted, turn_ended, turn_failed
 
 _COMMAND_TOOLS: Final = ("bash", "job")
 
@@ -106,6 +106,17 @@ class SessionRuntime:
 
     async def run_turn(self, turn: Turn, usage: UsageTotal) -> StopReason:
         """Answer a prompt and add its usage to `usage`. Raises ModelError."""
+        try:
+            return await self._answer(turn, usage)
+        except asyncio.CancelledError:
+            self.session.steering.close(turn)
+            raise
+        finally:
+            # A turn that failed or reached a limit: the model sees the rest with the next prompt.
+            self.session.history.add(*self._steering_messages(turn, sees_images=False))
+            self.session.steering.close(turn)
+
+    async def _answer(self, turn: Turn, usage: UsageTotal) -> StopReason:
         self.turn_usage = usage
         self.gate.turn_started()
         self.sandbox.turn_started()
@@ -124,7 +135,21 @@ class SessionRuntime:
         if isinstance(reply, ModelPrompt):
             return await self._ask_model(turn, await self.model(), reply.parts, usage)
         await turn.say(reply.text)
-        return "end_turn"
+        if self.session.steering.close_if_empty(turn):
+            return "end_turn"
+        model = await self.model()
+        messages = self._steering_messages(turn, sees_images=model.sees_images)
+        return await self._ask_model(
+            turn, model, tuple(part for message in messages for part in message.parts), usage
+        )
+
+    def _steering_messages(self, turn: Turn, *, sees_images: bool) -> list[UserMessage]:
+        """Log what the user has sent during the turn, and return it for the model."""
+        session, messages = self.session, list[UserMessage]()
+        for blocks in session.steering.take(turn):
+            session.journal.append(MessageChanged("user", session.agent_session.new_message_id(), blocks))
+            messages.append(UserMessage(parts_of(blocks, sees_images=sees_images)))
+        return messages
 
     async def offer_commands(self) -> None:
         """Send the slash commands to the client if they have changed."""
@@ -180,7 +205,15 @@ class SessionRuntime:
         tool_runner = self.tool_runner(context, excluded_tools)
 
         async def collect_notes() -> list[UserMessage]:
-            return await self.prompt_builder.notes(tool_runner) if is_session else []
+            if not is_session:
+                return []
+            notes = await self.prompt_builder.notes(tool_runner)
+            if isinstance(output, Turn):
+                notes += self._steering_messages(output, sees_images=model.sees_images)
+            return notes
+
+        def may_end() -> bool:
+            return not isinstance(output, Turn) or session.steering.close_if_empty(output)
 
         return AgentLoop(
             output=output,
@@ -190,6 +223,7 @@ class SessionRuntime:
             system=self.prompt_builder.text,
             collect_notes=collect_notes,
             max_requests=max_requests,
+            may_end=may_end,
             effort=session.effort,
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),

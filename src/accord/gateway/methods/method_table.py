@@ -6,6 +6,7 @@ from accord.errors import RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.access.parameter_rights import checked_params
 from accord.gateway.methods import extension_methods, prompt_turn, session_list, session_setup
+from accord.schema.methods import SESSION_STEERING
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, MethodHandler
@@ -18,6 +19,7 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/fork": session_setup.fork,
     "session/prompt": prompt_turn.prompt,
     "session/cancel": prompt_turn.cancel,
+    SESSION_STEERING: prompt_turn.steer,
     "session/set_mode": prompt_turn.set_mode,
     "session/set_config_option": prompt_turn.set_config_option,
     "session/list": session_list.list_sessions,

@@ -1,6 +1,7 @@
 """Methods of an open session: prompts, cancellation, settings, and the forwarding of everything else."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
 
 from msgspec import UNSET
 
@@ -14,6 +15,7 @@ from accord.gateway.methods.session_restore import ensure_open_at_agent
 from accord.gateway.upstream import AgentReply, OfficialMessage, Upstream
 from accord.schema import (
     ConfigOptionUpdate,
+    ContentBlock,
     CurrentModeUpdate,
     PromptRequest,
     PromptResponse,
@@ -21,10 +23,10 @@ from accord.schema import (
     SessionUpdate,
     UserMessageChunk,
 )
-from accord.schema.codec import encode
+from accord.schema.codec import Mismatch, decode, encode
 from accord.schema.dialects import final_text
 from accord.schema.methods import notification
-from accord.session import TurnCancelling, TurnStarted, turn_failed
+from accord.session import MessageChanged, TurnCancelling, TurnStarted, turn_failed
 from accord.session.protocol_v1 import turn_ended_event
 from accord.wire.envelope import Notification
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
     from accord.gateway.gateway import Gateway
     from accord.gateway.gateway_client import ClientCall, GatewayClient
+
+
+_STEERED: Final = ("injected", "startedNewTurn")
 
 
 def attached_session(client: "GatewayClient", session_id: str | None) -> LiveSession:
@@ -174,6 +179,32 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
             upstream.notify("session/cancel", body)
         client.gateway.pending_requests.cancel_session_requests(session, "the turn was cancelled")
     call.answer(b"{}")  # for clients that send it as a request
+
+
+async def steer(client: "GatewayClient", call: "ClientCall") -> None:
+    """Forward a message to the running turn. The other clients and the log get it once the agent has it."""
+    body = call.read_params().body
+    session = attached_session(client, call.session_id)
+    upstream = await ensure_open_at_agent(client, session)
+
+    def on_reply(reply: AgentReply) -> None:
+        result = call.answer_reply(upstream, reply)
+        if isinstance(result, dict) and cast(dict[str, object], result).get("outcome") in _STEERED:
+            blocks = _message_blocks(body)
+            message_id = f"steering-{uuid4().hex}"
+            session.log.append(MessageChanged("user", message_id, blocks))
+            others = [other for other in session.clients if other is not client]
+            for block in blocks:
+                client.gateway.send_update(session, UserMessageChunk(block, message_id), others)
+
+    client.forward(call, upstream, body, on_reply)
+
+
+def _message_blocks(body: bytes) -> list[ContentBlock]:
+    try:
+        return decode(PromptRequest, body).prompt
+    except Mismatch:
+        return []  # the agent has accepted a dialect; its next replay shows the message
 
 
 async def set_mode(client: "GatewayClient", call: "ClientCall") -> None:

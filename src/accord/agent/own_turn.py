@@ -1,0 +1,26 @@
+"""A turn that no `session/prompt` asks for. Imported on first use."""
+
+from typing import TYPE_CHECKING
+
+from accord.errors import RpcError
+from accord.schema.content import ContentBlock, PromptRequest
+
+if TYPE_CHECKING:
+    from accord.agent.builtin_methods import BuiltinMethods
+
+
+def start_turn(methods: "BuiltinMethods", session_id: str, prompt: list[ContentBlock]) -> None:
+    """Run a turn that no request waits for, after the turns before it."""
+    session, turn_task = methods.add_turn(PromptRequest(session_id, prompt))
+
+    async def run() -> None:
+        try:
+            if turn_task is session.turn_task or await turn_task.wait_for_start():
+                await turn_task.run(methods.prompt_handler)
+        except Exception as error:  # noqa: BLE001 - the boundary to the application's handler
+            text = error.message if isinstance(error, RpcError) else "internal error"
+            await session.session.notice("The turn failed", text, severity="error")
+        finally:
+            session.remove_turn(turn_task)
+
+    session.peer.tasks.start(run())
