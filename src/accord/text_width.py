@@ -1,4 +1,4 @@
-"""How many cells of a terminal a text takes, and how much of it fits."""
+"""How many cells of a terminal a text takes, how much of it fits, and how a number of things is written."""
 
 import unicodedata
 from functools import lru_cache
@@ -6,6 +6,11 @@ from typing import Final
 
 EMOJI_SELECTOR: Final = "\ufe0f"
 """Follows a character of one cell and shows it as an emoji, which may take two cells."""
+
+
+def count_text(number: int, noun: str) -> str:
+    """Format a count: `1 line`, `2,000 lines`."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def cell_width(text: str) -> int:

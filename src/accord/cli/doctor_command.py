@@ -16,6 +16,7 @@ from accord import __version__
 from accord.cli.command_parser import Parser
 from accord.errors import StoreError, UsageError
 from accord.extras import EXTRAS, is_installed, require
+from accord.text_width import count_text
 
 if TYPE_CHECKING:
     from accord.coder.models import ModelRegistry
@@ -297,7 +298,7 @@ def gateway_finding() -> DoctorFinding:
     now = time.time()
     tokens = [token for token in TokenStore().all() if not token.is_expired(now)]
     if tokens:
-        remarks.append(f"{len(tokens)} token{'s' if len(tokens) > 1 else ''}")
+        remarks.append(count_text(len(tokens), "token"))
     else:
         remarks.append("no token yet; the first start creates one")
     remarks.append(_page_text())

@@ -12,6 +12,7 @@ from accord.cli.command_parser import Parser, find_subcommand, print_stderr
 from accord.cli.exit_codes import FAILED
 from accord.errors import UsageError
 from accord.gateway.access.audit_log import AuditBroken, VerifiedAudit, audit_file, verify_audit_log
+from accord.text_width import count_text
 
 _VERIFY: Final = "check the hashes of the audit log and name the first broken line"
 
@@ -42,11 +43,12 @@ def _verify(arguments: Sequence[str]) -> int:
 
 def _print_result(path: Path, verified: VerifiedAudit) -> None:
     files = "" if verified.files == 1 else f" in {verified.files} files"
-    print(f"{path}: {verified.lines} lines{files}, none changed or removed.")
+    print(f"{path}: {count_text(verified.lines, 'line')}{files}, none changed or removed.")
     if verified.first > 1:
         print(f"It begins with number {verified.first}: rotation has removed older files.")
     if verified.unhashed:
-        print(f"{verified.unhashed} lines are from a version without hashes and were not checked.")
+        unhashed = count_text(verified.unhashed, "line")
+        print(f"Not checked: {unhashed} of a version without hashes.")
     if verified.last is not None:
         print(f"Last line: number {verified.last.seq}, hash {verified.last.hash}")
         if not verified.has_head:

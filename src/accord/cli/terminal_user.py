@@ -50,6 +50,7 @@ from accord.schema import (
     StringPropertySchema,
     Unknown,
 )
+from accord.text_width import count_text
 
 _MAX_LINES: Final = 40
 _MAX_LINE_LENGTH: Final = 400
@@ -93,7 +94,8 @@ class TerminalQuestion:
         limited_text = (
             text
             if len(text) <= _MAX_TEXT_LENGTH
-            else f"{text[:_MAX_TEXT_LENGTH]}\n... and {len(text) - _MAX_TEXT_LENGTH} more characters"
+            else f"{text[:_MAX_TEXT_LENGTH]}\n... and "
+            + count_text(len(text) - _MAX_TEXT_LENGTH, "more character")
         )
         for line in limited_text.split("\n"):
             self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
@@ -280,7 +282,7 @@ def _diff_lines(diff: Diff) -> list[str]:
 def _first_lines(lines: list[str]) -> Iterator[str]:
     yield from lines[:_MAX_LINES]
     if len(lines) > _MAX_LINES:
-        yield f"... and {len(lines) - _MAX_LINES} more lines"
+        yield f"... and {count_text(len(lines) - _MAX_LINES, 'more line')}"
 
 
 def _shorten(line: str) -> str:

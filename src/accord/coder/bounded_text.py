@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from accord.safe_text import one_line
+from accord.text_width import count_text
 
 # The three kinds of terminal control sequences that programs print, and single control characters.
 _CONTROLS: Final = re.compile(
@@ -63,7 +64,8 @@ class TruncatedText:
         )
         advice = f"; {advice}" if advice else ""
         start = "" if not head or head.endswith("\n") else "\n"
-        return f"{head}{start}[... {dropped:,} characters, {lines:,} lines left out here{advice} ...]\n{tail}"
+        gap = f"{count_text(dropped, 'character')}, {count_text(lines, 'line')}"
+        return f"{head}{start}[... {gap} left out here{advice} ...]\n{tail}"
 
 
 def truncate(text: str, limit: int, advice: str = "") -> str:

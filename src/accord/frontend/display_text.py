@@ -16,6 +16,7 @@ from accord.schema import (
     TextResourceContents,
 )
 from accord.session import ToolCallState, TurnEnded
+from accord.text_width import count_text
 
 _TURN_STATUS: Final = {
     "end_turn": "done",
@@ -38,7 +39,7 @@ def block_text(block: ContentBlock) -> str:
         case ResourceLink():
             return f"[{block.title or block.name}]({block.uri})"
         case EmbeddedResource(resource=TextResourceContents(uri=uri, text=text)):
-            return f"[{uri}, {len(text)} characters]"
+            return f"[{uri}, {count_text(len(text), 'character')}]"
         case EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=blob)):
             return f"[{uri}, {_bytes(blob)}]"
         case _:

@@ -43,6 +43,7 @@ from accord.session import (
     ToolCallState,
 )
 from accord.store import Lease, iso_time
+from accord.text_width import count_text
 
 TranscriptSource: TypeAlias = Literal["agent", "recorded"]
 """Where the data comes from: the agent, or the recording of this client."""
@@ -276,7 +277,7 @@ def _diff(diff: Diff) -> str:
     before = clean_text(diff.old_text or "").splitlines()
     after = clean_text(diff.new_text).splitlines()
     if len(before) + len(after) > _MAX_DIFF_LINES:
-        return f"{_code(diff.path)}: {len(before)} lines before, {len(after)} after"
+        return f"{_code(diff.path)}: {count_text(len(before), 'line')} before, {len(after):,} after"
     path = clean_line(diff.path)
     lines = difflib.unified_diff(
         before, after, "/dev/null" if diff.old_text is None else path, path, lineterm=""

@@ -30,6 +30,7 @@ from accord.store.session_summary import (
     session_not_found,
     updated_summary,
 )
+from accord.text_width import count_text
 
 _COLUMNS: Final = (
     "log, session, cwd, folder, agent, created, updated, title, title_set, additional_directories, archived"
@@ -209,7 +210,9 @@ def fork_session(
     last = log_table.branch_last_seq(connection, branch)
     seq = last if up_to is None else up_to
     if not 0 <= seq <= last:
-        raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last} records")
+        raise UsageError(
+            f"session {source} cannot be forked at record {seq}: it has {count_text(last, 'record')}"
+        )
     patch = fork_patch(summary, requested)
     return create_session(connection, session_id, time, patch, branch, ForkParent(summary.session_id, seq))
 

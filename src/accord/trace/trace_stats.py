@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from accord.text_width import cut_to_width
+from accord.text_width import count_text, cut_to_width
 from accord.trace.step_summary import escape_controls, format_duration, format_size
 from accord.trace.trace_format import TraceStart
 from accord.trace.trace_steps import TraceStep, at
@@ -205,8 +205,8 @@ class TraceStats:
         """Return everything as lines of text."""
         sessions = len(self.sessions)
         lines = [
-            f"{self.runs} run{'s' if self.runs != 1 else ''}, "
-            f"{sessions} session{'s' if sessions != 1 else ''}, {format_duration(self.seconds)}",
+            f"{count_text(self.runs, 'run')}, {count_text(sessions, 'session')}, "
+            f"{format_duration(self.seconds)}",
             *(
                 f"  {side:<7} {count:>7} messages {format_size(total):>9}"
                 for side, (count, total) in sorted(self.sides.items())

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from accord.text_width import cut_to_width
+from accord.text_width import count_text, cut_to_width
 from accord.trace.message_judge import MessageJudge
 from accord.trace.step_summary import (
     escape_controls,
@@ -145,8 +145,7 @@ class Timeline:
             remarks.append("the last line of the recording is cut off")
         if invalid:
             remarks.append(
-                f"{invalid} line{'s' if invalid > 1 else ''} of the file could not be read: "
-                f"{self.damaged[0].reason}"
+                f"{count_text(invalid, 'line')} of the file could not be read: {self.damaged[0].reason}"
             )
         if self._run_number is not None and all(
             run.number != self._run_number for run in self._runs.values()

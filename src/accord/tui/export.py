@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from accord.frontend.display_text import error_line
 from accord.paths import data_dir
 from accord.private_files import private_file, private_folder
+from accord.text_width import count_text
 from accord.tui.list_screen import ListRow, ListScreen
-from accord.tui.parts.part import count_text
 
 if TYPE_CHECKING:
     from pathlib import Path

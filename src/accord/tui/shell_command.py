@@ -6,8 +6,9 @@ The agent sees nothing of it unless the user attaches the output to a prompt.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from accord.text_width import count_text
 from accord.tui.chat_types import Attachment
-from accord.tui.parts.part import DrawnPart, count_text
+from accord.tui.parts.part import DrawnPart
 from accord.tui.parts.tool_parts import CallPart, OutputPart
 from accord.tui.transcript.transcript_layout import Item
 

@@ -123,7 +123,7 @@ def test_steps_joined_by_then_run_in_order_and_are_summarized() -> None:
     assert [use.name for use in calls] == ["read_file", "bash", "write_file"]
     assert [use.id for use in calls] == ["rehearsal-1", "rehearsal-2", "rehearsal-3"]
     assert end.startswith("Done.")
-    assert "1. read a.txt: one (and 1 more lines)" in end
+    assert "1. read a.txt: one (and 1 more line)" in end
     assert "3. write b.txt: done: did write_file" in end
     assert "no AI" in end
 

@@ -12,7 +12,7 @@ from accord.frontend.display_text import block_text, duration_text, location_tex
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
-from accord.text_width import cell_width, cut_to_width
+from accord.text_width import cell_width, count_text, cut_to_width
 
 if TYPE_CHECKING:
     from accord.client import ClientSession
@@ -53,7 +53,14 @@ def diff_lines(
     new = not isinstance(diff.old_text, str)
     name = clean_line(path or diff.path)
     if len(before) + len(after) > _MAX_COMPARED_LINES:
-        return [_headline(name, style, "" if new else f"{len(before)} lines before, ", f"{len(after)} lines")]
+        return [
+            _headline(
+                name,
+                style,
+                "" if new else f"{count_text(len(before), 'line')} before, ",
+                count_text(len(after), "line"),
+            )
+        ]
     changed = list(difflib.unified_diff(before, after, n=CONTEXT_LINES, lineterm=""))[2:]
     added = sum(line.startswith("+") for line in changed)
     removed = sum(line.startswith("-") for line in changed)
@@ -65,7 +72,9 @@ def diff_lines(
         for line in changed[:max_lines]
     ]
     if len(changed) > max_lines:
-        lines.append(style.paint(f"{style.symbols.more} {len(changed) - max_lines} more lines", DIM))
+        lines.append(
+            style.paint(f"{style.symbols.more} {count_text(len(changed) - max_lines, 'more line')}", DIM)
+        )
     return lines
 
 
@@ -164,7 +173,9 @@ def output_tail(text: str, style: Style) -> list[str]:
     shown_lines = [style.paint(cut_to_width(line, MAX_LINE_CELLS), DIM) for line in lines[-TAIL_LINES:]]
     omitted_count = len(lines) - len(shown_lines)
     if omitted_count or len(text) > _MAX_TAIL_CHARACTERS:
-        shown_lines.insert(0, style.paint(f"{style.symbols.more} {omitted_count} lines before", DIM))
+        shown_lines.insert(
+            0, style.paint(f"{style.symbols.more} {count_text(omitted_count, 'line')} before", DIM)
+        )
     return shown_lines
 
 

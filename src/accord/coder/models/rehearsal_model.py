@@ -36,6 +36,7 @@ from accord.coder.models.model import (
     ThoughtDelta,
 )
 from accord.coder.models.model_name import REHEARSAL, REHEARSAL_CONTEXT
+from accord.text_width import count_text
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 _WORDS_PER_DELTA: Final = 4
@@ -425,7 +426,7 @@ def _calls(request: ModelRequest, commands: RehearsalStep) -> Iterator[ToolUse]:
 def _outcome(result: ToolResult) -> str:
     lines = text_of(result).strip().splitlines()
     first = _first_line(lines[0]) if lines else "no output"
-    more = f" (and {len(lines) - 1} more lines)" if len(lines) > 1 else ""
+    more = f" (and {count_text(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
     return f"{'failed: ' if result.failed else ''}{first}{more}"
 
 

@@ -20,6 +20,7 @@ from accord.policy.request import MODE_DESCRIPTIONS
 from accord.safe_text import one_line
 from accord.schema.content import ContentBlock, TextContent
 from accord.schema.session_requests import SessionConfigSelect, SessionConfigSelectOption
+from accord.text_width import count_text
 
 if TYPE_CHECKING:
     from accord.coder.mcp.server_features import McpPrompt
@@ -177,7 +178,7 @@ def _server_line(state: "ServerState") -> str:
     if state.reason:
         line += f": {one_line(state.reason, 300)}"
     counts = ((state.tools, "tool"), (state.prompts, "prompt"), (state.resources, "resource"))
-    offered = [f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
+    offered = [count_text(count, what) for count, what in counts if count]
     if offered:
         line += f"; {', '.join(offered)}"
     command = state.command.replace("`", "'")  # the text is within backticks

@@ -19,6 +19,7 @@ from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailu
 from accord.coder.tools.tool_context import ToolContext, ToolLimits
 from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, ToolCallLocation, code_block
+from accord.text_width import count_text
 
 _IMAGE_HEADERS: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -88,7 +89,7 @@ def _lines_outcome(
         lines.pop()  # a line end at the end starts no new line
     total = len(lines)
     if total and first > total:
-        raise ToolFailure(f"{file.path} has {total} lines; there is no line {first}")
+        raise ToolFailure(f"{file.path} has {count_text(total, 'line')}; there is no line {first}")
     limited = _limit_lines(lines[first - 1 : first - 1 + limit], limits)
     last = first + len(limited) - 1
     notes: list[str] = []

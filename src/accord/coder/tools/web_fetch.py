@@ -30,6 +30,7 @@ from accord.coder.tools.tool_context import ToolContext
 from accord.coder.tools.web_client import BadUrl, HttpResponseHead, WebPage, check_host, fetch, parse_url
 from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, TextContent
+from accord.text_width import count_text
 
 _HTML_SCRIPT: Final = str(Path(html_markdown.__file__))
 _HTML_TYPES: Final = frozenset(("text/html", "application/xhtml+xml"))
@@ -112,7 +113,7 @@ def _lines_outcome(
 ) -> ToolOutcome:
     lines = text.split("\n")
     if first > len(lines):
-        raise ToolFailure(f"the page has {len(lines)} lines of text; there is no line {first}")
+        raise ToolFailure(f"the page has {count_text(len(lines), 'line')} of text; there is no line {first}")
     page_lines: list[str] = []
     remaining = max_chars
     for line in lines[first - 1 :]:

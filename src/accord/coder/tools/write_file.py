@@ -14,6 +14,7 @@ from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailu
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallContent, ToolCallLocation
+from accord.text_width import count_text
 
 
 class WriteFileArguments(ToolArguments):
@@ -47,7 +48,7 @@ async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Prepar
         old = None if before is None else before.text
         verb = "Created" if before is None else "Replaced"
         lines = text.count("\n") + (text[-1:] not in ("", "\n"))
-        summary = f"{verb} {context.display_path(file.path)}, {lines} line{'' if lines == 1 else 's'}."
+        summary = f"{verb} {context.display_path(file.path)}, {count_text(lines, 'line')}."
         return ToolOutcome(
             (TextPart(summary),),
             (diff_of(file.path, old, text, context.limits.diff_chars),),

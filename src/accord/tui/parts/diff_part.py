@@ -13,6 +13,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import clean_line, clean_text, visible
+from accord.text_width import count_text
 from accord.tui.parts.part import DrawnPart, estimate_lines, highlight, language_of, strip_of, wrap_cells
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class DiffPart(DrawnPart):
             hidden_count += len(lines) - FOLDED_LINES
             lines = [
                 *lines[:FOLDED_LINES],
-                strip_of(Text(f"      … {hidden_count} more lines", palette.faint)),
+                strip_of(Text(f"      … {count_text(hidden_count, 'more line')}", palette.faint)),
             ]
         return [strip_of(headline), *lines]
 
@@ -312,7 +313,7 @@ class RevealedTextPart(DrawnPart):
         source = self.text.split("\n")
         lines = [visible(line.expandtabs(4)) for line in source[:_MAX_LINES]]
         if len(source) > _MAX_LINES:
-            lines.append(f"… and {len(source) - _MAX_LINES} more lines")
+            lines.append(f"… and {count_text(len(source) - _MAX_LINES, 'more line')}")
         style = palette.strong if self._strong else palette.text
         texts = (
             highlight("\n".join(lines), "bash", palette)

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from accord.safe_text import TextCleaner, clean_text
+from accord.text_width import count_text
 from accord.tui.parts.markdown_part import MARGIN, MAX_WIDTH, MarkdownPart, draw_code
 from accord.tui.parts.part import DrawnPart, estimate_lines, strip_of, wrap_words
 
@@ -35,7 +36,10 @@ class PromptPart(DrawnPart):
             lines += wrap_words(Text(line, palette.text), min(width - 3, MAX_WIDTH))
         if self.folded and len(lines) > _FOLDED_LINES:
             hidden_count = len(lines) - _FOLDED_LINES
-            lines = [*lines[:_FOLDED_LINES], Text(f"… {hidden_count} more lines", palette.muted)]
+            lines = [
+                *lines[:_FOLDED_LINES],
+                Text(f"… {count_text(hidden_count, 'more line')}", palette.muted),
+            ]
         return [
             strip_of(Text("▌ ", palette.prompt_bar).append_text(line), background=palette.prompt, width=width)
             for line in lines
