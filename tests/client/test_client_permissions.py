@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.client.raw_agent import YES_NO, EventCollector, in_session, kinds, options
+from tests.client.raw_agent import YES_NO, EventCollector, both, connected, in_session, kinds, options
 
 from accord.client import ClientHandlers, ClientOptions, allow_all, allow_reads, reject_all
 from accord.session import PermissionAnswered, PermissionAsked
@@ -49,6 +49,31 @@ async def test_a_handler_returns_an_offered_option_or_its_id():
         return request.options[0].option_id
 
     assert await decide(later, odd) == selected("x 1")
+
+
+@pytest.mark.rule("permission.offered-option")
+@pytest.mark.dialect(75)
+@pytest.mark.parametrize("name", ["iac-code", "another-agent"])
+async def test_an_agent_that_runs_every_selected_option_gets_a_rejection_as_cancelled(name):
+    handlers = ClientHandlers(permissions=lambda request: request.call.title)
+    info = {"name": name, "version": "0.16.0"}
+    async with connected(handlers=handlers, agentInfo=info) as (agent, peer):
+        session, _ = await both(agent.new_session("/project"), peer.open("s1"))
+        events = EventCollector(session.events())
+        ran = {
+            choice: (await peer.result_of("session/request_permission", question(title=choice)))["outcome"]
+            for choice in ("no", "yes")
+        }
+        await settle()
+        answers = [
+            event.option.kind
+            for event in events.events
+            if isinstance(event, PermissionAnswered) and event.option
+        ]
+        await events.cancel()
+    rejection = CANCELLED if name == "iac-code" else selected("no")
+    assert ran == {"no": rejection["outcome"], "yes": selected("yes")["outcome"]}
+    assert answers == ["reject_once", "allow_once"]  # what the user chose
 
 
 @pytest.mark.parametrize("wrong", ["nope", "", "allow_once", True, 1, {"optionId": "yes"}, ["yes"], object()])

@@ -127,8 +127,8 @@ class DrivenAgent(RawPeer):
     checks what the gateway sends against the schema.
     """
 
-    def __init__(self, transport: Transport, capabilities: dict[str, Any]) -> None:
-        self._capabilities = capabilities
+    def __init__(self, transport: Transport, capabilities: dict[str, Any], **response: Any) -> None:
+        self._response = {"protocolVersion": 1, "agentCapabilities": capabilities, **response}
         self.lines: list[Frame] = []
         """The messages as they arrived."""
         super().__init__(transport, validate="client")
@@ -139,7 +139,7 @@ class DrivenAgent(RawPeer):
         super().frames(frames)
         for message in self.received[before:]:
             if message.get("method") == "initialize":
-                self.reply(message, {"protocolVersion": 1, "agentCapabilities": self._capabilities})
+                self.reply(message, self._response)
 
     def say(self, session: str, text: str) -> None:
         self.tell(

@@ -1,13 +1,23 @@
 """Several clients on one session: all see the same order, and each request gets one answer."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.gateway_harness import DrivenClient, GatewayHarness, gateway_harness, open_session
+from tests.gateway.gateway_harness import (
+    ALL,
+    DrivenAgent,
+    DrivenClient,
+    GatewayHarness,
+    gateway_harness,
+    open_session,
+)
 
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import Transport
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -138,6 +148,34 @@ async def test_an_unreadable_answer_is_a_rejection(audit: AuditLog, tmp_path: Pa
         client.reply(await client.until_method("session/request_permission"), answer)
         outcome = (await harness.agent.answer_to(asked))["result"]["outcome"]
         assert outcome == {"outcome": "cancelled"}
+
+
+@pytest.mark.dialect(75)
+async def test_a_rejection_reaches_an_agent_that_runs_every_selected_option_as_cancelled(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    def start() -> Transport:
+        ours, theirs = memory_pair()
+        harness.agents.append(DrivenAgent(theirs, ALL, agentInfo={"name": "iac-code", "version": "0.16.0"}))
+        return ours
+
+    async with gateway_harness(audit=audit, start=start) as harness:
+        client = await harness.client()
+        await open_session(harness, client, tmp_path)
+        ran: dict[str, bool] = {}
+        for option in ("no", "yes"):
+            asked = harness.agent.ask(
+                "session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS}
+            )
+            client.reply(
+                await client.until_method("session/request_permission"),
+                {"outcome": {"outcome": "selected", "optionId": option}},
+            )
+            outcome = (await harness.agent.answer_to(asked))["result"]["outcome"]
+            ran[option] = outcome["outcome"] == "selected"  # as iac-code reads it
+        assert ran == {"no": False, "yes": True}
+    lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
+    assert [line["decision"] for line in lines if line["event"] == "answer"] == ["reject_once", "allow_once"]
 
 
 async def test_an_error_of_one_client_leaves_the_request_to_the_others(

@@ -19,7 +19,7 @@ from accord.schema import (
     RequestPermissionResponse,
     SelectedPermissionOutcome,
 )
-from accord.schema.dialects import display_kind, official_kind
+from accord.schema.dialects import display_kind, must_cancel, official_kind
 from accord.session import PermissionAnswered, PermissionAsked, ToolCallState
 from accord.session.protocol_v1 import permission_event
 
@@ -113,7 +113,8 @@ class PendingPermissions:
             pass  # answered as canceled
         finally:
             core.publish(PermissionAnswered(permission_id, option))
-        if option is None:
+        info = core.handle.connection.initialize_response.agent_info
+        if option is None or (info and must_cancel(info.name, option.kind)):
             return RequestPermissionResponse(CancelledOutcome())
         return RequestPermissionResponse(SelectedPermissionOutcome(option.option_id))
 

@@ -34,6 +34,7 @@ from accord.schema import (
     ToolCallUpdate,
 )
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
+from accord.schema.dialects import must_cancel
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import AGENTAO_ASK_USER, request
 from accord.session import PermissionAnswered
@@ -302,6 +303,9 @@ class PendingRequests:
             **_subject(pending),
         )
         if error is None:
+            info = (by.agent if session is None else session.agent).initialize_response.agent_info
+            if option is not None and info and must_cancel(info.name, option.kind):
+                raw_result = CANCELLED_PERMISSION
             pending.upstream.answer(pending.agent_request_id, raw_result)
             return
         text = f"It cannot be logged: {error}"

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
         stop_reason_as_sent,
         variables,
     )
-    from accord.schema.dialects.permission_outcome import PermissionDecision, read_outcome
+    from accord.schema.dialects.permission_outcome import PermissionDecision, must_cancel, read_outcome
     from accord.schema.dialects.repairs import repair_params, repair_result
     from accord.schema.methods import ALIASES, METHOD_ALIASES, Alias, aliases
 
 __all__ = [
     "ALIASES", "DIALECTS", "METHOD_ALIASES", "Alias", "Dialect", "PermissionDecision", "RepairedMessage",
-    "aliases", "display_kind", "final_text", "official_kind", "read_outcome", "repair_params",
-    "repair_result", "set_method_of", "stop_reason_as_sent", "variables",
+    "aliases", "display_kind", "final_text", "must_cancel", "official_kind", "read_outcome",
+    "repair_params", "repair_result", "set_method_of", "stop_reason_as_sent", "variables",
 ]  # fmt: skip
 
 __getattr__: "Callable[[str], object]" = lazy_names(
@@ -42,7 +42,7 @@ __getattr__: "Callable[[str], object]" = lazy_names(
             "RepairedMessage display_kind final_text official_kind set_method_of stop_reason_as_sent "
             "variables"
         ),
-        "accord.schema.dialects.permission_outcome": "PermissionDecision read_outcome",
+        "accord.schema.dialects.permission_outcome": "PermissionDecision must_cancel read_outcome",
         "accord.schema.dialects.repairs": "repair_params repair_result",
         "accord.schema.methods": "ALIASES Alias METHOD_ALIASES aliases",
     },

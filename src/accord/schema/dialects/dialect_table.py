@@ -1,6 +1,6 @@
 """The dialect table: every known departure from ACP v1, and what Accord does about it.
 
-Numbers 1-74 are the dialects of other projects' documents and early peers; 101-199 are 100 + n for the nth
+Numbers 1-75 are the dialects of other projects' documents and early peers; 101-199 are 100 + n for the nth
 place where the official material contradicts itself; 201-299 are forms that once were official; 301 is the
 spelling of keys.
 """
@@ -110,6 +110,7 @@ _TABLE: Final = """
 72 | order | S0 | session/new without initialize | refused | behaviour
 73 | spelling | OFF | canceled, allowOnce, inProgress, label, `kind` as tag | official spelling | repair
 74 | ids | OFF | `id` of plans, providers and acp servers | planId, providerId, serverId | repair
+75 | permission answer | S2 | a selected rejection runs the tool | sent as cancelled | behaviour
 101 | update | OFF | current_mode_update with modeId | currentModeId | repair
 102 | tool content | OFF | a bare content block in tool content | wrapped | repair
 103 | results | OFF | null as the answer of a method without a result | {} | repair

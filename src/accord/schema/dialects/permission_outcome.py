@@ -16,6 +16,8 @@ _NO_WORDS: Final = frozenset(("denied", "rejected"))
 # Words of the answer itself never select an option, even if an option has such an id.
 _RESERVED: Final = _YES_WORDS | _NO_WORDS | {"cancelled", "canceled"}
 _ALLOW_KINDS: Final = frozenset(("allow_once", "allow_always"))
+_APPROVED_BY_ANY_OPTION: Final = frozenset(("iac-code",))
+"""Agents, by `agentInfo.name`, that run the tool after every selected option (row 75)."""
 _MESSAGE_KEYS: Final = ("reason", "feedback", "message", "comment")
 _MAX_MESSAGE: Final = 2000
 
@@ -39,6 +41,11 @@ class PermissionDecision(NamedTuple):
 
 
 NO_DECISION: Final = PermissionDecision()
+
+
+def must_cancel(agent_name: str, kind: str) -> bool:
+    """Whether an option of this kind must be sent as `cancelled`: the agent would run what it rejects."""
+    return agent_name in _APPROVED_BY_ANY_OPTION and kind not in _ALLOW_KINDS
 
 
 class _OfferedOptions:
