@@ -15,6 +15,7 @@ FILES = {
     ".jetbrains/acp.json": '{"agent_servers": {"Three": {"command": "three", "use_idea_mcp": true}}}',
     "project/.agentao/acp.json": '{"servers": {"four": {"command": "four", "requestTimeoutMs": 5000}}}',
     "project/.simse/acp.json": '{"servers": [{"name": "five", "command": "five"}]}',
+    ".config/simse/acp.json": '{"servers": [{"name": "six", "command": "six"}]}',
     ".iac-code/settings.yml": "model: x\n",
 }
 
@@ -56,7 +57,7 @@ def test_agents_of_all_tools_are_imported_from_their_usual_places(harness: Impor
         harness.write(name, text)
     assert "one-agent --acp" in harness.run("--dry-run")
     assert not list(harness.home.glob("accord/**/acp.json"))
-    assert "6 imported to " in harness.run("--yes")
+    assert "7 imported to " in harness.run("--yes")
     assert own_servers(harness) == {
         "one": {"command": "one-agent", "args": ["--acp"]},
         "Two": {
@@ -67,6 +68,7 @@ def test_agents_of_all_tools_are_imported_from_their_usual_places(harness: Impor
         "Three": {"command": "three"},
         "four": {"command": "four", "timeoutMs": 5000},
         "five": {"command": "five"},
+        "six": {"command": "six"},
         "iac-code": {"command": "iac-code", "args": ["acp"], "description": "IaC Code"},
     }
     assert "Two: TWO_API_KEY is a key in plain text" in harness.stderr

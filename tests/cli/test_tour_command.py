@@ -9,6 +9,9 @@ import pytest
 from tests.cli.terminal import in_terminal
 from tests.patience import PATIENCE
 
+from accord import extras
+from accord.cli import tour_command
+
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -49,6 +52,19 @@ def test_the_tour_runs_without_a_user(environment: dict[str, str], tmp_path: Pat
     assert -1 not in places, tour.stdout
     assert places == sorted(places)
     assert left_behind(tmp_path) == []
+
+
+def test_without_the_gateway_the_tour_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "gateway", ("a_module_that_is_missing",))
+    monkeypatch.setattr(tour_command, "_STEPS", ())
+    assert tour_command.main(["--yes"]) == 0
+    shown = capsys.readouterr().out
+    clone = Path(extras.__file__).resolve().parents[2]
+    assert f"\n  {sys.executable} -m pip install -e '{clone}[gateway]'\n  accord serve\n" in shown
+    assert shown.index("The page") < shown.index("pip install") < shown.index("Next:")
+    assert "Enter runs" not in shown
 
 
 def test_the_user_declines_the_edit_and_stops_the_tour(environment: dict[str, str], tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from accord.frontend.agent_config.jsonc import read_bytes
 from accord.frontend.known_agents import canonical_name
 from accord.policy.sandbox.command_environment import is_credential
 from accord.safe_text import visible
+from accord.text_width import count_text
 from accord.trace.redaction import command_line_text
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -61,7 +62,7 @@ def import_agents(parser: Parser, arguments: Sequence[str]) -> int:
         return 0
     if options.dry_run:
         return 0
-    question = f"Import {len(wanted)} {'agent' if len(wanted) == 1 else 'agents'} to your acp.json?"
+    question = f"Import {count_text(len(wanted), 'agent')} to your acp.json?"
     if not options.yes and not confirm(question, "pass --yes to import, or --dry-run to only look"):
         return 1
     for agent in wanted:
@@ -81,7 +82,8 @@ def default_files(cwd: Path) -> list[Path]:
         Path(machine.zed()),
         Path(machine.jetbrains()),
         cwd / ".agentao" / "acp.json",
-        home / ".simse" / "acp.json",
+        Path(machine.simse()),
+        home / ".simse" / "acp.json",  # its first versions
         cwd / ".simse" / "acp.json",
         iac_code / "settings.yml",
     ]

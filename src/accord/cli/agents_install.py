@@ -22,6 +22,7 @@ from accord.frontend.agent_config.installed_agents import (
 )
 from accord.frontend.agent_config.registry_file import RegistryAgent, find_registry_agent
 from accord.safe_text import visible
+from accord.text_width import count_text
 
 _WITHOUT_TERMINAL: Final = "pass --yes to install"
 
@@ -79,7 +80,8 @@ def update(parser: Parser, arguments: Sequence[str]) -> int:
         return 0
     for agent, pin in wanted:
         _show(agent, pin)
-    if not options.yes and not confirm(f"Install {len(wanted)} new versions?", _WITHOUT_TERMINAL):
+    question = f"Install {count_text(len(wanted), 'new version')}?"
+    if not options.yes and not confirm(question, _WITHOUT_TERMINAL):
         return 1
     for agent, pin in wanted:
         _install(agent, pin)
@@ -106,6 +108,9 @@ def _pin(agent: RegistryAgent, source: str, before: Pin | None) -> Pin:
     """Return what would be installed. The checksum of the same version stays what it was."""
     binary = agent.binary(this_platform())
     if binary is None:
+        if (platforms := agent.platforms()) and not {"npx", "uvx"} & agent.distribution.keys():
+            names = visible(", ".join(platforms))
+            raise UsageError(f"{source}: {agent.id} has no archive for {this_platform()}, only for: {names}")
         entry = agent.entry()
         return Pin(agent.version, entry["command"], agent.package(entry["command"]), source)
     expected = binary.sha256

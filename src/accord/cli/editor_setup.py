@@ -58,11 +58,17 @@ class Machine:
 
     def vscode(self) -> PurePath:
         """Return the path of VS Code's user settings. Its derivatives use other folders."""
+        return self._applications() / "Code" / "User" / "settings.json"
+
+    def simse(self) -> PurePath:
+        """Return the path of simse's agents."""
+        return self._applications() / "simse" / "acp.json"
+
+    def _applications(self) -> PurePath:
+        """Return the system's own folder for settings of applications."""
         if self.system == "win32":
-            return self._roaming() / "Code" / "User" / "settings.json"
-        if self.system == "darwin":
-            return self._home() / "Library" / "Application Support" / "Code" / "User" / "settings.json"
-        return self._config() / "Code" / "User" / "settings.json"
+            return self._roaming()
+        return self._home() / "Library" / "Application Support" if self.system == "darwin" else self._config()
 
     def _home(self) -> PurePath:
         return PureWindowsPath(self.home) if self.system == "win32" else PurePosixPath(self.home)

@@ -4,6 +4,7 @@ Every step is a real `accord` command in a temporary folder, with settings and s
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -14,8 +15,8 @@ from typing import Final, NamedTuple
 
 from accord.cli.command_parser import Parser, is_terminal
 from accord.cli.exit_codes import DONE, INTERRUPTED, NO_PERMISSION
-from accord.errors import AccordError, MissingExtra
-from accord.extras import require
+from accord.errors import AccordError
+from accord.extras import is_installed
 
 _FILE: Final = "greeting.py"
 _CODE: Final = 'def greet(name):\n    return f"Helo, {name}!"\n\n\nprint(greet("world"))\n'
@@ -105,16 +106,19 @@ class _Tour:
         for number, step in enumerate(_STEPS, 1):
             self._show(number, step)
             self._run(step)
-        self._show(self._steps, _PAGE)
-        try:
-            require("gateway", "accord serve")
-        except MissingExtra as error:
-            print(error)
-        else:
+        if is_installed("gateway"):
+            self._show(self._steps, _PAGE)
             self._serve()
+        else:
+            self._introduce(self._steps, _PAGE)
+            print("It needs a part of Accord that is not installed. To see the page, type:\n")
+            print(f"  {_install_command('gateway')}\n  accord serve")
+
+    def _introduce(self, number: int, step: TourStep) -> None:
+        print(f"\n── {number} of {self._steps}: {step.title} ──\n{step.text}\n")
 
     def _show(self, number: int, step: TourStep) -> None:
-        print(f"\n── {number} of {self._steps}: {step.title} ──\n{step.text}\n")
+        self._introduce(number, step)
         print(f"$ accord {' '.join(_quoted(word) for word in step.words)}")
         self._wait("Enter runs the command, Ctrl-C ends the tour. ")
 
@@ -177,6 +181,14 @@ class _Tour:
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+
+def _install_command(extra: str) -> str:
+    """Return the command that installs an extra, also if this Accord runs from a clone."""
+    clone = Path(__file__).resolve().parents[3]
+    if not (clone / "pyproject.toml").is_file():
+        return f"pip install 'accord[{extra}]'"
+    return shlex.join((sys.executable, "-m", "pip", "install", "-e", f"{clone}[{extra}]"))
 
 
 def _quoted(word: str) -> str:

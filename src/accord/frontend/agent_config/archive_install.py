@@ -64,7 +64,7 @@ def download(url: str, target: IO[bytes], max_bytes: int) -> str:
                 target.write(data)
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise UsageError(f"cannot download {url} ({reason})") from None
+        raise UsageError(f"cannot download {url} ({getattr(reason, 'strerror', None) or reason})") from None
     if length.isdecimal() and int(length) != size:
         raise UsageError(f"cannot download {url} (the connection ended after {size} of {length} bytes)")
     return digest.hexdigest()

@@ -20,6 +20,7 @@ from accord.frontend.agent_config.config_values import (
     read_texts,
 )
 from accord.frontend.agent_config.jsonc import read_bytes
+from accord.text_width import count_text
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[-+.][0-9A-Za-z.+-]{1,64})?")
@@ -58,6 +59,11 @@ class RegistryAgent:
     key_prefix: str
     """The path of keys to the agent in the file, with a final dot."""
     license: str = ""
+
+    def platforms(self) -> list[str]:
+        """The platforms for which it has an archive."""
+        archives = self.distribution.get("binary")
+        return sorted(cast("dict[str, Any]", archives)) if isinstance(archives, dict) else []
 
     def binary(self, platform: str) -> AgentBinary | None:
         """The archive for a platform such as `linux-x86_64`, or None. Raises BadAgentConfig."""
@@ -138,13 +144,20 @@ def find_registry_agent(agents: dict[str, RegistryAgent], name: str, source: str
     if name in agents:
         return agents[name]
     suggestions = difflib.get_close_matches(name, agents, n=_MAX_SUGGESTIONS)
-    hint = f"; did you mean {', '.join(suggestions)}?" if suggestions else f" among its {len(agents)} agents"
+    hint = (
+        f"; did you mean {', '.join(suggestions)}?"
+        if suggestions
+        else f" among its {count_text(len(agents), 'agent')}"
+    )
     raise UsageError(f"{source} has no agent {name!r}{hint}")
 
 
-def read_registry(path: Path) -> dict[str, RegistryAgent]:
-    """Read the agents of a registry file, by id. Raises BadAgentConfig or UsageError."""
-    file = str(path)
+def read_registry(path: Path, source: str | None = None) -> dict[str, RegistryAgent]:
+    """Read the agents of a registry file, by id. Raises BadAgentConfig or UsageError.
+
+    `source` is the address it was downloaded from, for messages.
+    """
+    file = source or str(path)
     content = read_bytes(path)
     if content is None:
         hint = "; download it first and name the file" if file.startswith(("http:/", "https:/")) else ""
