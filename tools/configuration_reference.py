@@ -48,8 +48,9 @@ config     none ...
 | [`serve.json`](#servejson) | `accord serve` | [gateway](gateway.md) |
 | [`chat.json`](#chatjson) | `accord chat` | [chat](chat.md) |
 
-A key that does not exist is an error: the message names the file, the key and the reason. This page is
-generated. Do not edit it: change the types in `src/accord` and run `make docs`.
+A key that does not exist is an error: the message names the file, the key and the reason. Each file may also
+name the version of its [format](store.md#formats), `version`, which is 1. This page is generated. Do not edit
+it: change the types in `src/accord` and run `make docs`.
 """
 
 

@@ -57,8 +57,8 @@ class RegistryHarness:
         binary = {"archive": f"{self.url}/{name}", "cmd": "./thing-1/bin/thing", "args": ["--acp"], **more}
         self.serve_agent({"binary": {this_platform(): binary}}, version)
 
-    def serve_agent(self, distribution: dict[str, Any], version: str = "1.0.0") -> None:
-        agent = {"id": "thing", "name": "Thing", "version": version, "license": "MIT"}
+    def serve_agent(self, distribution: dict[str, Any], version: str = "1.0.0", id: str = "thing") -> None:
+        agent = {"id": id, "name": "Thing", "version": version, "license": "MIT"}
         registry = {"version": "1.0.0", "agents": [{**agent, "distribution": distribution}]}
         self.served["/registry.json"] = json.dumps(registry).encode()
 
@@ -265,7 +265,7 @@ def test_a_wrong_checksum_and_a_changed_archive_are_refused(harness: RegistryHar
     assert harness.nothing_installed()
     harness.serve(tar(), "plain.tar.gz")
     harness.run("install", "thing", "--registry", f"{harness.url}/registry.json", "--yes", code=2)  # cached
-    for path in harness.home.rglob("registries/*.json"):
+    for path in harness.home.rglob("_registries/*.json"):
         path.unlink()
     harness.install()
     assert "no checksum of thing; what is downloaded now gets pinned" in harness.stderr
@@ -323,6 +323,48 @@ def test_wrong_usage_is_one_line_and_changes_nothing(
     assert harness.nothing_installed()
 
 
+@pytest.mark.parametrize(
+    ("distribution", "message"),
+    [
+        (b'{"agents": [', "URL/registry.json: it is not JSON: line 1, column 13: it ends too early"),
+        (b"[]", "URL/registry.json: it is neither a registry.json nor an agent.json"),
+        (
+            {"binary": {"amiga-m68k": {"archive": "URL/thing", "cmd": "thing"}}},
+            f"URL/registry.json: thing has no archive for {this_platform()}, only for: amiga-m68k",
+        ),
+        (
+            {"binary": {this_platform(): {"archive": "URL/thing", "cmd": "thing", "sha256": "zz"}}},
+            f"URL/registry.json: agents[0].distribution.binary.{this_platform()}.sha256: it is not a SHA-256",
+        ),
+        (
+            {"binary": {this_platform(): {"archive": "http://127.0.0.1:1/x", "cmd": "x"}}},
+            "Connection refused)",
+        ),
+    ],
+)
+def test_a_bad_registry_is_one_line_that_names_its_address(
+    harness: RegistryHarness, distribution: Any, message: str
+) -> None:
+    if isinstance(distribution, bytes):
+        harness.served["/registry.json"] = distribution
+    else:
+        harness.serve_agent(distribution)
+    harness.install(code=2)
+    assert message.replace("URL", harness.url) in harness.stderr.splitlines()[-1]
+    assert harness.nothing_installed()
+
+
+def test_an_agent_may_have_the_name_of_the_folder_of_cached_registries(harness: RegistryHarness) -> None:
+    harness.served["/thing"] = PROGRAM
+    binary = {this_platform(): {"archive": f"{harness.url}/thing", "cmd": "thing"}}
+    harness.serve_agent({"binary": binary}, id="registries")
+    harness.run("install", "registries", "--registry", f"{harness.url}/registry.json", "--yes")
+    harness.run("remove", "registries")
+    harness.served.clear()
+    harness.run("install", "registries", "--registry", f"{harness.url}/registry.json", code=2)
+    assert "cannot ask without a terminal" in harness.stderr  # the cached registry is still there
+
+
 def test_only_https_and_this_machine_are_addresses() -> None:
     check_address("https://example.org/a")
     for url in ("http://example.org/a", "ftp://x/y", "file:///etc/passwd", "http://127.0.0.1.example.org/"):
@@ -336,5 +378,5 @@ def test_a_newer_format_of_the_pins_is_refused(harness: RegistryHarness) -> None
     [pins] = harness.home.rglob("installed.json")
     pins.write_text('{"version": 2, "agents": {}}')
     harness.install(code=2)
-    assert "has format 2, and this version of Accord knows 1; install a newer Accord" in harness.stderr
+    assert f"{pins} was written by a newer Accord (format 2, this one knows 1): update" in harness.stderr
     assert pins.read_text() == '{"version": 2, "agents": {}}'

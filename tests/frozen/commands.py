@@ -436,14 +436,14 @@ def gateway(home: Path, project: Path, *words: str) -> Generator[Gateway]:
         process.communicate(timeout=SECONDS)
 
 
-def place(root: Path) -> Path:
+def place(root: Path, files: Path = FILES) -> Path:
     """Put a copy of the frozen files into a folder, as if they had been made there: paths inside them are
     moved along.
     """
     root = root.resolve()
     for name in ("home", "project"):
-        for source in sorted((FILES / name).rglob("*")):
-            target = root / source.relative_to(FILES)
+        for source in sorted((files / name).rglob("*")):
+            target = root / source.relative_to(files)
             if source.is_dir():
                 continue
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

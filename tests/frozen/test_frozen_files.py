@@ -36,6 +36,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the files hold 
 NAMES: dict[str, Any] = json.loads((FILES / "expected" / "names.json").read_text())
 OUTPUTS: dict[str, Any] = json.loads((FILES / "expected" / "outputs.json").read_text())
 
+LINE_VERSION = "version: int"
+"""Each line of a log names the version of its format. The frozen lines do not, so they have version 1."""
+
 
 STEERING: dict[str, Any] = {"steering": {"supported": True}}
 """Announced by newer versions, beside what the files hold."""
@@ -177,7 +180,7 @@ def test_the_wire_is_unchanged(fresh: Path) -> None:
     data = fresh / "home" / "data"
     assert records_of(data / "sessions.db", fresh) == expected("records.txt")
     assert schema_of(data / "sessions.db") == NAMES["tables"]["sessions"]
-    assert set(shape(data / "decisions.jsonl")) <= set(NAMES["decisions"])
+    assert set(shape(data / "decisions.jsonl")) <= {*NAMES["decisions"], LINE_VERSION}
 
 
 def test_events_of_run_are_unchanged(fresh: Path) -> None:
@@ -194,7 +197,7 @@ def test_the_gateway_answers_as_before(tmp_path: Path) -> None:
         assert initialized == NAMES["gateway initialize"]
         lines = served.get("/metrics", token).splitlines()
     assert sorted(line for line in lines if line.startswith("# TYPE ")) == NAMES["metrics"]
-    assert set(shape(root / "home" / "data" / "gateway" / "audit.jsonl")) <= set(NAMES["audit"])
+    assert set(shape(root / "home" / "data" / "gateway" / "audit.jsonl")) <= {*NAMES["audit"], LINE_VERSION}
     assert schema_of(root / "home" / "data" / "gateway.db") == NAMES["tables"]["gateway"]
 
 

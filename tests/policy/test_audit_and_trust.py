@@ -31,6 +31,7 @@ def test_a_decision_is_one_json_line_in_a_private_file(project: Project, tmp_pat
     lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
     assert lines[0].pop("time").endswith("+00:00")
     assert lines[0] == {
+        "version": 1,
         "session": "s1",
         "tool": "bash",
         "kind": "execute",

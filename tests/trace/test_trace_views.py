@@ -437,7 +437,7 @@ def test_unknown_members_and_kinds_are_ignored(file: Path):
         (["show", "{tmp}"], "(Is a directory)"),
         (["show", "{tmp}/empty"], "empty is empty; nothing was recorded"),
         (["show", "{tmp}/other"], "other is not a recording"),
-        (["show", "{tmp}/newer"], "format 7 is newer than 1, the newest supported one); update accord"),
+        (["show", "{tmp}/newer"], "a newer Accord (format 7, this one knows 1): update Accord"),
         (["show", "{tmp}/t", "--since", "tomorrow"], "'tomorrow' is not a time"),
         (
             ["show", "{tmp}/t", "--html", "{tmp}/no/where.html"],

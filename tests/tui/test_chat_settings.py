@@ -87,10 +87,15 @@ def test_a_file_that_is_too_long_or_unreadable_is_refused() -> None:
 def test_writing_one_setting_keeps_the_others() -> None:
     path = write_settings_file('{"theme": "nord", "keys": {"wire": "f11"}}')
     write_setting("notify", "bell")
-    assert json.loads(path.read_text()) == {"theme": "nord", "keys": {"wire": "f11"}, "notify": "bell"}
+    assert json.loads(path.read_text()) == {
+        "version": 1,
+        "theme": "nord",
+        "keys": {"wire": "f11"},
+        "notify": "bell",
+    }
     path.unlink()
     write_setting("mouse", False)
-    assert json.loads(path.read_text()) == {"mouse": False}
+    assert json.loads(path.read_text()) == {"version": 1, "mouse": False}
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -106,7 +111,7 @@ async def test_the_settings_screen_applies_and_writes_a_change(tmp_path: Path) -
         await chat.type("solarized-l")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: chat.app.theme == "solarized-light")
-        assert json.loads(settings_file().read_text()) == {"theme": "solarized-light"}
+        assert json.loads(settings_file().read_text()) == {"version": 1, "theme": "solarized-light"}
         await chat.wait_until(lambda: chat.app.screen is screen)
         await chat.pilot.press("escape")
         await chat.type("mouse")

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from accord.cli.command_parser import Parser, add_trust_option, agent_folder, existing_folder, split_command
 from accord.errors import UsageError
+from accord.file_format import FileFormat
 from accord.gateway.access.resource_limits import GatewayLimits
 from accord.paths import config_dir
 from accord.schema.validation import explain_setting_error
@@ -96,7 +97,7 @@ def read_settings(path: Path | None = None) -> ServeSettings:
     except OSError as error:
         raise UsageError(f"cannot read {path} ({error.strerror})") from None
     try:
-        return msgspec.json.decode(data, type=ServeSettings)
+        return FileFormat().decode(data, ServeSettings, path)
     except msgspec.ValidationError as error:
         reason, position = explain_setting_error(error, ServeSettings)
         raise UsageError(f"invalid {path} ({position.lstrip('.')}: {reason}); see docs/gateway.md") from None

@@ -144,6 +144,8 @@ class _ServeRun:
         tokens = service.authenticator.tokens
         if any(not token.is_expired(time.time()) for token in tokens.all()):
             print(f"Open {url}/ in a logged-in browser. For another device run: accord serve token new")
+        elif newer := tokens.newer():
+            print(f"No token is valid. {next(iter(newer.values()))}; or run: accord serve token new")
         elif not may_print_token():
             print("There is no token yet. This output is logged, so run: accord serve token new")
         else:

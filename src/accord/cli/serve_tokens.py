@@ -128,6 +128,8 @@ def _list(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     store = TokenStore()
     tokens = store.all()
+    for reason in store.newer().values():
+        print_stderr(f"a token is not valid here: {reason}", command="serve")
     if options.json:
         print(json.dumps([_token_json(store, token) for token in tokens], indent=2, ensure_ascii=False))
         return 0

@@ -103,7 +103,9 @@ def load_models_config(folder: Path | None = None) -> ModelsConfig:
 
 
 def read_file(file: Path) -> dict[str, Any]:
-    """The content of a config file. Raises ConfigError."""
+    """The content of a config file, without its version. Raises ConfigError, NewerFormat."""
+    from accord.file_format import FileFormat  # imported on first use
+
     try:
         data = file.read_bytes()
         value: Any = msgspec.toml.decode(data) if file.suffix == ".toml" else msgspec.json.decode(data)
@@ -113,7 +115,7 @@ def read_file(file: Path) -> dict[str, Any]:
         raise ConfigError(file, "", f"not valid {file.suffix[1:].upper()}: {error}") from None
     if not isinstance(value, dict):
         raise ConfigError(file, "", "not an object")
-    return cast(dict[str, Any], value)
+    return FileFormat().upgrade(cast(dict[str, Any], value), file)
 
 
 def models_config(value: Mapping[str, Any], file: Path | str) -> ModelsConfig:

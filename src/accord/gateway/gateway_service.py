@@ -83,6 +83,7 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
         book = FileBook.open()
         stack.push_async_callback(book.aclose)
         audit = AuditLog(on_error=LOG.error)
+        audit.check()
         authenticator = Authenticator(
             plan.origins, audit=audit, clock=clock, proxies=plan.proxies, folders=plan.folders
         )

@@ -47,6 +47,7 @@ class DecisionLog:
         if not in_accord_folder and any(real.is_relative_to(root) for root in directories.roots):
             raise UsageError(f"the audit {self.path} lies inside the session's folders; keep it outside")
         entry = {
+            "version": 1,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "session": session,
             "tool": request.tool,

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from accord.errors import StoreError, UsageError
+from accord.file_format import newer_format
 from accord.paths import HOME_VARIABLE, data_dir
 from accord.private_files import private_file, private_folder
 
@@ -256,10 +257,7 @@ class Database:
                 f"{self.path} is a database of another program, not a session store: give another path"
             )
         if version > len(MIGRATIONS):
-            raise StoreError(
-                f"the session store {self.path} was written by a newer Accord "
-                f"(format {version}, this one knows {len(MIGRATIONS)}): update Accord, or give another path"
-            )
+            raise StoreError(f"the session store {newer_format(self.path, version, len(MIGRATIONS))}")
         if self.read_only and version < len(MIGRATIONS):
             raise StoreError(
                 f"the session store {self.path} is of an older format and cannot be written to: "

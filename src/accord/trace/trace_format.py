@@ -72,12 +72,12 @@ class TraceEntry(Struct, frozen=True, kw_only=True):
 
 
 class DamagedLine(Struct, frozen=True):
-    """A line that is not part of a recording: cut off if it is not `complete`, or of a `newer` format."""
+    """A line that is not part of a recording: cut off if it is not `complete`, or of a `newer` version."""
 
     line: bytes
     reason: str
     complete: bool = True
-    newer: bool = False
+    newer: int = 0
 
 
 def parse_message(frame: Frame) -> Message | None:
@@ -242,11 +242,7 @@ def parse_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
         recorded = _decode_line(line)
         if recorded.accord_trace is not UNSET:
             if recorded.accord_trace > VERSION:
-                return DamagedLine(
-                    line,
-                    f"format {recorded.accord_trace} is newer than {VERSION}, the newest supported one",
-                    newer=True,
-                )
+                return DamagedLine(line, "", newer=recorded.accord_trace)
             return _decode_start(line)
         return _make_entry(recorded)
     except (msgspec.MsgspecError, ValueError) as error:

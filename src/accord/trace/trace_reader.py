@@ -12,7 +12,8 @@ from typing import Final, Protocol
 from msgspec import Struct, field
 
 from accord.errors import UsageError
-from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart, parse_line
+from accord.file_format import NewerFormat, newer_format
+from accord.trace.trace_format import VERSION, DamagedLine, TraceEntry, TraceStart, parse_line
 from accord.trace.trace_steps import TraceStep
 
 _READ_SIZE: Final = 1024 * 1024
@@ -44,7 +45,7 @@ def read_lines(
         line_content = parse_line(line)
         if isinstance(line_content, DamagedLine):
             if line_content.newer:
-                raise UsageError(f"cannot read {path} ({line_content.reason}); update accord")
+                raise NewerFormat(newer_format(path, line_content.newer, VERSION))
             if not valid and complete:
                 raise UsageError(
                     f"{path} is not a recording ({line_content.reason}); use `accord trace record`"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from accord.errors import UsageError
+from accord.file_format import FileFormat
 from accord.paths import config_dir
 
 Diffs: TypeAlias = Literal["auto", "below", "beside"]
@@ -21,6 +22,8 @@ AUTO_THEME: Final = "auto"
 """The theme that follows the terminal."""
 DARK: Final = "dark"
 LIGHT: Final = "light"
+FORMAT: Final = FileFormat()
+"""The format of `chat.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,8 @@ def write_setting(key: str, value: str | bool, path: Path | None = None) -> None
     path = settings_file() if path is None else path
     with edit_lock(path, private=True):
         before = read_bytes(path)
-        members = _parse(path, before or b"") | {key: value}
+        members = {"version": FORMAT.version} | _parse(path, before or b"") | {key: value}
+        FORMAT.back_up(path)
         replace_file(path, before, json.dumps(members, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
@@ -171,7 +175,7 @@ def _parse(path: Path, data: bytes) -> dict[str, Any]:
         raise UsageError(f"{path}: invalid JSON: {error}") from None
     if not isinstance(members, dict):
         raise UsageError(f"{path}: expected an object: {{...}}")
-    return cast("dict[str, Any]", members)
+    return FORMAT.upgrade(cast("dict[str, Any]", members), path)
 
 
 def _keys(path: Path, value: Any, actions: list[str]) -> dict[str, str]:

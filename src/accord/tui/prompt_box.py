@@ -19,6 +19,8 @@ from textual.keys import Keys
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from accord.errors import BadSettings
+from accord.file_format import FileFormat
 from accord.paths import data_dir
 from accord.private_files import private_file, private_folder
 from accord.safe_text import clean_line
@@ -45,10 +47,15 @@ if TYPE_CHECKING:
 MAX_PROMPTS: Final = 500
 _MAX_PROMPT: Final = 20_000
 _MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+_FORMAT: Final = FileFormat()
+_FIRST_LINE: Final = json.dumps({"version": _FORMAT.version}) + "\n"
 
 
 class PromptHistory:
-    """Earlier prompts of a folder, stored in a file. The current text comes after the latest."""
+    """Earlier prompts of a folder, stored in a file. The current text comes after the latest.
+
+    The first line of the file has its version. A file of a newer Accord is neither read nor changed.
+    """
 
     def __init__(self, cwd: str) -> None:
         key = hashlib.sha256(os.path.realpath(cwd).encode("utf-8", "surrogateescape")).hexdigest()[:24]
@@ -106,20 +113,34 @@ class PromptHistory:
         try:
             private_folder(self._path.parent)
             private_file(self._path)
-            if self._path.stat().st_size > _MAX_FILE_BYTES:
+            size = self._path.stat().st_size
+            if _is_newer(self._path):
+                return
+            if size > _MAX_FILE_BYTES:
                 recent = "".join(json.dumps(prompt) + "\n" for prompt in self.texts[-MAX_PROMPTS // 2 :])
-                self._path.write_text(recent, encoding="utf-8")
+                self._path.write_text(_FIRST_LINE + recent, encoding="utf-8")
                 return
             with open(self._path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(text) + "\n")
+                file.write(("" if size else _FIRST_LINE) + json.dumps(text) + "\n")
         except OSError:
             pass  # the history is optional
+
+
+def _is_newer(path: Path) -> bool:
+    """Whether a newer Accord wrote the file. A file without a version has version 1."""
+    with path.open("rb") as file:
+        first = file.readline(_MAX_PROMPT)
+    try:
+        _FORMAT.upgrade(json.loads(first) if first.startswith(b"{") else {}, path)
+    except (ValueError, BadSettings) as error:
+        return isinstance(error, BadSettings)
+    return False
 
 
 def _read(path: Path) -> list[str]:
     texts: list[str] = []
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES * 2:
+        if path.stat().st_size > _MAX_FILE_BYTES * 2 or _is_newer(path):
             return []
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-MAX_PROMPTS:]:
             try:

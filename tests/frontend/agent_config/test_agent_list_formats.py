@@ -166,7 +166,6 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
             "it is not JSON: line 2, column 2: duplicate key 'servers'",
         ),
         ("[]", 'it must be an object, such as {"servers": {...}}'),
-        ({"version": 2}, "version: format 2 is newer than 1, which is known; update Accord"),
         ({"server": {}}, "server: unknown key; known keys: $schema, agent_servers, agents, "),
         ({"servers": 3}, "servers: it must be an object with the names of the agents as keys"),
         ({"servers": {}, "agents": {}}, "agents: the file also has agents under `servers`; keep one of them"),

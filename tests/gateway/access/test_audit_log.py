@@ -34,6 +34,7 @@ def test_a_line_has_the_token_the_time_and_the_event(tmp_path: Path) -> None:
     audit.record(None, "start")
     assert lines(audit.path) == [
         {
+            "version": 1,
             "time": "2027-01-15T08:00:00.250+00:00",
             "event": "request",
             "token": "abcdefgh",
@@ -42,7 +43,7 @@ def test_a_line_has_the_token_the_time_and_the_event(tmp_path: Path) -> None:
             "method": "session/new",
             "session": "s1",
         },
-        {"time": "2027-01-15T08:00:00.250+00:00", "event": "start"},
+        {"version": 1, "time": "2027-01-15T08:00:00.250+00:00", "event": "start"},
     ]
     assert stat.S_IMODE(audit.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(audit.path.parent.stat().st_mode) == 0o700
@@ -134,7 +135,8 @@ def test_a_full_disk_loses_lines_but_corrupts_none(tmp_path: Path) -> None:
     text = path.read_text()
     whole = [line for line in text.splitlines() if line.endswith("}")]
     assert missing > 0
-    assert lines(path)[-1] | {"time": ""} == {"time": "", "event": "room again", "missingBefore": missing}
+    last = {"version": 1, "time": "", "event": "room again", "missingBefore": missing}
+    assert lines(path)[-1] | {"time": ""} == last
     assert len(whole) == len(text.splitlines()) == 50 - missing + 1
     assert verify_audit_log(path).lines == len(whole)
 

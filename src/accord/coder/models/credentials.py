@@ -86,7 +86,7 @@ def find_key(provider: str, environment: Mapping[str, str], file: Path | None = 
 def read_keys(file: Path | None = None) -> dict[str, Secret]:
     """Return all keys of the file, or none without a file.
 
-    Raises CredentialsError if other users can read it.
+    Raises CredentialsError if other users can read it, and NewerFormat.
     """
     file = file or credentials_file()
     try:
@@ -103,11 +103,11 @@ def read_keys(file: Path | None = None) -> dict[str, Secret]:
                 f"chmod 600 {file}"
             )
         data = stream.read()
+    from accord.file_format import FileFormat  # every start loads this file
+
     try:
-        return {
-            provider: Secret(key)
-            for provider, key in msgspec.json.decode(data, type=_CredentialsFile).keys.items()
-        }
+        content = FileFormat().decode(data, _CredentialsFile, file)
+        return {provider: Secret(key) for provider, key in content.keys.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise CredentialsError(
             f'{file}: not of the form {{"keys": {{"PROVIDER": "KEY"}}}}: run `accord agent --logout`, '
@@ -142,11 +142,9 @@ def remove_key(provider: str | None = None, file: Path | None = None) -> list[st
 
 
 def _write_keys(file: Path, keys: Mapping[str, Secret]) -> Path:
-    content = msgspec.json.format(
-        msgspec.json.encode(_CredentialsFile({name: key.reveal() for name, key in keys.items()})), indent=2
-    )
-    from accord.private_files import private_folder, write_atomically  # every start loads this file
+    from accord.file_format import FileFormat  # every start loads this file
+    from accord.private_files import private_folder
 
     private_folder(file.parent)
-    write_atomically(file, content + b"\n")
+    FileFormat().write(file, _CredentialsFile({name: key.reveal() for name, key in keys.items()}))
     return file

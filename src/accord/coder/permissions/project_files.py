@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from accord.agent.tool_call_scope import PermissionAnswer
 from accord.agent.turn import Turn
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import AccordError, UsageError
+from accord.file_format import FileFormat, NewerFormat
 from accord.policy.rules import Rules, read_permissions
 from accord.policy.trust_store import TrustStore
 from accord.policy.user_answer import read_answer
@@ -84,8 +85,12 @@ class ProjectFiles:
         Raises OSError.
         """
         for name, file in list(self.untrusted.items()):
-            self._trust_store.trust(file.path, file.content)
-            self.trusted[name] = self.untrusted.pop(name)
+            try:
+                self._trust_store.trust(file.path, file.content)
+                self.trusted[name] = file
+            except NewerFormat as error:
+                self.unusable[name] = str(error)
+            del self.untrusted[name]
 
     def rules(self) -> Rules | None:
         """The project's trusted rules, if there are any. Rules that cannot be read ask for everything."""
@@ -106,7 +111,10 @@ class ProjectFiles:
         try:
             if len(files) > 1:
                 raise UsageError(f"{files[1].name}: there is also {files[0].name}; keep one of them")
-            return read_permissions(_parse_content(files[0]), file=files[0].name), []
+            content = _parse_content(files[0])
+            if isinstance(content, dict):
+                content = FileFormat().upgrade(cast("dict[str, Any]", content), files[0].name)
+            return read_permissions(content, file=files[0].name), []
         except UsageError as error:
             return Rules(default="ask", source=files[0].name), [
                 f"{error}; until it is corrected, every action needs a permission"
@@ -237,7 +245,7 @@ async def ask_trust(
         await asyncio.to_thread(files.trust)
     except OSError:
         return False  # trust that cannot be stored does not count; the next session asks again
-    return not files.untrusted
+    return not files.untrusted and not files.unusable
 
 
 def _file_content(file: ProjectFile) -> Sequence[ToolCallContent]:

@@ -13,6 +13,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from accord.file_format import FileFormat
 from accord.frontend.agent_config.config_values import BadAgentConfig
 from accord.frontend.known_agents import canonical_name
 
@@ -32,8 +33,7 @@ _IGNORED_KEYS: Final = frozenset([
     "autoStart", "capabilities", "defaultAgent", "default_mode", "default_model", "default_config_options",
     "favorite_models", "favorite_config_option_values", "use_idea_mcp", "use_custom_mcp",
 ])  # fmt: skip
-FORMAT_VERSION: Final = 1
-"""The newest version of `acp.json` that is understood."""
+_FORMAT: Final = FileFormat()
 _TOP_KEYS: Final = frozenset(
     (
         "$schema",
@@ -80,7 +80,7 @@ class AgentListFile:
 
 
 def read_agent_list(value: Any, file: str) -> AgentListFile:
-    """Read the agents of a parsed file. Raises BadAgentConfig."""
+    """Read the agents of a parsed file. Raises BadAgentConfig, NewerFormat."""
     if not isinstance(value, dict):
         raise BadAgentConfig(file, "", 'it must be an object, such as {"servers": {...}}')
     members = cast("dict[str, Any]", value)
@@ -114,11 +114,8 @@ def read_agent_list(value: Any, file: str) -> AgentListFile:
 
 def _check_version(members: dict[str, Any], file: str) -> None:
     """Refuse a newer format. Another program's `version` is not ours, and not a number."""
-    version = members.get("version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise BadAgentConfig(
-            file, "version", f"format {version} is newer than {FORMAT_VERSION}, which is known; update Accord"
-        )
+    if isinstance(version := members.get("version"), int):
+        _FORMAT.check(version, file)
 
 
 def _list_entries(value: Any, container: str, file: str) -> list[tuple[str, str, Any]]:

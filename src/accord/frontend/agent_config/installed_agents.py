@@ -8,15 +8,18 @@ import msgspec
 from msgspec import Struct, field
 
 from accord.errors import UsageError
+from accord.file_format import FileFormat
 from accord.frontend.agent_config.archive_install import check_address, download, is_url
 from accord.frontend.agent_config.config_values import BadAgentConfig
 from accord.frontend.agent_config.registry_file import RegistryAgent, read_registry
 from accord.paths import data_dir
-from accord.private_files import locked, private_folder, write_atomically
+from accord.private_files import locked, private_folder
 
-FORMAT_VERSION: Final = 1
+_FORMAT: Final = FileFormat()
 MAX_REGISTRY: Final = 5 * 1024 * 1024
 _CACHE_SECONDS: Final = 3600.0
+_CACHE: Final = "_registries"
+"""The folder of cached registries, beside those of the agents: no id of an agent can begin with `_`."""
 
 
 class Pin(Struct, frozen=True):
@@ -34,7 +37,6 @@ class Pin(Struct, frozen=True):
 
 
 class _PinFile(Struct):
-    version: int = FORMAT_VERSION
     agents: dict[str, Pin] = field(default_factory=dict[str, Pin])
 
 
@@ -57,7 +59,7 @@ def write_pin(id: str, pin: Pin | None) -> None:
         content.agents.pop(id, None)
         if pin is not None:
             content.agents[id] = pin
-        write_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2))
+        _FORMAT.write(path, content)
 
 
 def _pins_path() -> Path:
@@ -70,15 +72,9 @@ def _read(path: Path) -> _PinFile:
     except FileNotFoundError:
         return _PinFile()
     try:
-        content = msgspec.json.decode(data, type=_PinFile)
+        return _FORMAT.decode(data, _PinFile, path)
     except (msgspec.MsgspecError, ValueError):
         raise UsageError(f"{path} is damaged; remove it and install the agents again") from None
-    if content.version > FORMAT_VERSION:
-        raise UsageError(
-            f"{path} has format {content.version}, and this version of Accord knows {FORMAT_VERSION}; "
-            "install a newer Accord"
-        )
-    return content
 
 
 def load_registry(source: str, *, refresh: bool = False) -> dict[str, RegistryAgent]:
@@ -90,23 +86,23 @@ def load_registry(source: str, *, refresh: bool = False) -> dict[str, RegistryAg
     if not is_url(source):
         return read_registry(Path(source).expanduser())
     check_address(source)
-    path = private_folder(agents_folder() / "registries") / f"{_cache_name(source)}.json"
+    path = private_folder(agents_folder() / _CACHE) / f"{_cache_name(source)}.json"
     is_fresh = path.exists() and time.time() - path.stat().st_mtime < _CACHE_SECONDS
     if not is_fresh or refresh:
         new = path.with_suffix(".new")
         try:
             with new.open("wb") as file:
                 download(source, file, MAX_REGISTRY)
-            read_registry(new)  # a broken download does not replace the last good copy
+            read_registry(new, source)  # a broken download does not replace the last good copy
             new.replace(path)
-        except BadAgentConfig as error:
-            raise UsageError(f"{source}: {str(error).replace(str(new), 'it')}") from None
+        except BadAgentConfig:
+            raise
         except UsageError:
             if refresh or not path.exists():
                 raise
         finally:
             new.unlink(missing_ok=True)
-    return read_registry(path)
+    return read_registry(path, source)
 
 
 def _cache_name(source: str) -> str:

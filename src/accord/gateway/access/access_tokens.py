@@ -23,7 +23,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.errors import UsageError
+from accord.errors import BadSettings, UsageError
+from accord.file_format import FileFormat, NewerFormat
 from accord.paths import data_dir
 from accord.private_files import create_file, private_folder
 
@@ -100,6 +101,7 @@ _USE_RECORD_SECONDS: Final = 60.0
 NEVER_USED: Final = 0.0
 """The modification time of a token file that was never used."""
 _NO_HASH: Final = "0" * 64
+_FORMAT: Final = FileFormat()
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +171,7 @@ class TokenStore:
         )
         try:
             private_folder(self.folder)
-            create_file(Path(self._path(token.id)), msgspec.json.encode(token), NEVER_USED)
+            create_file(Path(self._path(token.id)), _FORMAT.encode(token), NEVER_USED)
         except OSError as error:
             raise UsageError(f"cannot store a token in {self.folder}: {error.strerror}") from None
         return token, f"{_PREFIX}{token.id}_{secret}"
@@ -183,6 +185,18 @@ class TokenStore:
         found = [token for token in map(self.get, ids) if token is not None]
         return sorted(found, key=lambda token: (token.created, token.id))
 
+    def newer(self) -> dict[str, str]:
+        """Return the tokens that a newer Accord created, by id, with the reason why they are not valid."""
+        found: dict[str, str] = {}
+        for path in sorted(self.folder.glob("????????.json")):
+            try:
+                _FORMAT.decode(path.read_bytes(), Token, path)
+            except NewerFormat as error:
+                found[path.stem] = str(error)
+            except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+        return found
+
     def get(self, id: str) -> Token | None:
         """Return the token with this id, expired or not; None if it does not exist."""
         path = self._path(id)
@@ -192,8 +206,8 @@ class TokenStore:
             cached = self._cache.get(id)
             if cached is not None and cached[0] == version:
                 return cached[1]
-            token = msgspec.json.decode(Path(path).read_bytes(), type=Token)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            token = _FORMAT.decode(Path(path).read_bytes(), Token, path)
+        except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
             self._cache.pop(id, None)
             return None
         if token.id != id:
@@ -237,7 +251,8 @@ class TokenStore:
         """Delete the token. Running gateways disconnect its clients. Raises UsageError."""
         token = self.get(id)
         if token is None:
-            raise UsageError(f"unknown token id {id!r}; `accord serve token list` shows all tokens")
+            unknown = f"unknown token id {id!r}; `accord serve token list` shows all tokens"
+            raise UsageError(self.newer().get(id, unknown))
         Path(self._path(id)).unlink(missing_ok=True)
         self._cache.pop(id, None)
         return token

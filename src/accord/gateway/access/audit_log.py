@@ -8,6 +8,9 @@ while they write, and so continue one chain, also across rotated files.
 
 The log is rotated by size, by the first process that notices. A full or missing disk never stops the
 gateway: lines that could not be written are counted, and the next line that is written reports the number.
+
+Each line has the `version` of its format. A log of a newer Accord is not continued, because its chain may be
+another one.
 """
 
 import hashlib
@@ -24,6 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.errors import AccordError, UsageError
+from accord.file_format import FileFormat, NewerFormat
 from accord.gateway.access.access_tokens import TokenRights
 from accord.paths import data_dir
 from accord.private_files import locked, open_log, private_folder
@@ -35,6 +39,7 @@ _MAX_COMMAND: Final = 1000
 _MAX_LINE: Final = 64 * 1024
 """More bytes than any line has."""
 _HEAD_BYTES: Final = 256
+_FORMAT: Final = FileFormat()
 
 AuditValue = str | int | float | bool | None
 
@@ -55,6 +60,7 @@ class _Head(ChainLink, frozen=True):
 
     size: int
     """The size of the log with this line."""
+    version: int = _FORMAT.version
 
 
 _HASHED_LINE: Final = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}', re.DOTALL)
@@ -67,6 +73,12 @@ class _Position(Struct):
     prev: str
 
 
+class _LineVersion(Struct):
+    """The version of a line. It is read first, because a newer line may differ in everything else."""
+
+    version: int = 1
+
+
 class _AuditLine(NamedTuple):
     """One line of the chain."""
 
@@ -76,12 +88,13 @@ class _AuditLine(NamedTuple):
     hash_fits: bool
 
 
-def _read_line(line: bytes) -> _AuditLine | None:
-    """Return the place of a line in the chain; None if it is not a line with a hash."""
-    match = _HASHED_LINE.fullmatch(line)
-    if match is None:
-        return None
+def _read_line(line: bytes, path: Path) -> _AuditLine | None:
+    """Return the place of a line in the chain; None if it is not a line with a hash. Raises NewerFormat."""
     try:
+        _FORMAT.check(max(1, msgspec.json.decode(line, type=_LineVersion).version), path)
+        match = _HASHED_LINE.fullmatch(line)
+        if match is None:
+            return None
         position = msgspec.json.decode(line, type=_Position)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
@@ -119,6 +132,7 @@ class AuditLog:
         Values are names, ids, numbers, paths and commands without secrets, never the text of a conversation.
         """
         line: dict[str, AuditValue] = {
+            "version": _FORMAT.version,
             "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
             "event": event,
         }
@@ -134,14 +148,20 @@ class AuditLog:
             private_folder(self.path.parent)
             with locked(_lock_file(self.path)) as lock:
                 self._append(line, lock)
-        except OSError as error:
+        except (OSError, NewerFormat) as error:
             self._write_failed(error)
         else:
             self.missing_lines = 0
 
+    def check(self) -> None:
+        """Check that the log can be continued. Raises NewerFormat."""
+        if self.path.exists():
+            with suppress(OSError), locked(_lock_file(self.path)) as lock:
+                self._last_link(_read_head(lock, self.path))
+
     def _append(self, line: dict[str, AuditValue], lock: int) -> None:
         """Append a line and keep its number and hash in the lock file. The caller holds the lock."""
-        last, size = self._last_link(_read_head(lock))
+        last, size = self._last_link(_read_head(lock, self.path))
         if size >= self._max_bytes:
             self._rotate()
             size = 0
@@ -178,7 +198,7 @@ class AuditLog:
             incomplete = len(tail) - (tail.rfind(b"\n") + 1)
             size, tail = size - incomplete, tail[:-incomplete]
             os.truncate(self.path, size)
-        last = _read_line(tail.splitlines()[-1]) if tail else None
+        last = _read_line(tail.splitlines()[-1], self.path) if tail else None
         if head is not None and (last is None or last.seq < head.seq):
             return head, size
         if last is not None:
@@ -215,10 +235,13 @@ def _lock_file(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def _read_head(lock: int) -> _Head | None:
+def _read_head(lock: int, path: Path) -> _Head | None:
+    """Return the last line that was written, if the lock file names it. Raises NewerFormat."""
     os.lseek(lock, 0, os.SEEK_SET)
     try:
-        return msgspec.json.decode(os.read(lock, _HEAD_BYTES), type=_Head)
+        data = os.read(lock, _HEAD_BYTES)
+        _FORMAT.check(max(1, msgspec.json.decode(data, type=_LineVersion).version), path)
+        return msgspec.json.decode(data, type=_Head)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
@@ -258,7 +281,7 @@ def verify_audit_log(
         try:
             # The lock is held only to open the files, because running gateways wait for it.
             with locked(lock_file) if lock_file.exists() else nullcontext() as lock:
-                head = None if lock is None else _read_head(lock)
+                head = None if lock is None else _read_head(lock, path)
                 for number in range(rotated_files, -1, -1):
                     with suppress(FileNotFoundError):
                         file = opened.enter_context(_numbered(path, number).open("rb"))
@@ -304,7 +327,7 @@ class _ChainCheck:
             if not text.endswith(b"\n"):
                 self._incomplete = place
                 continue
-            line = _read_line(text[:-1])
+            line = _read_line(text[:-1], path)
             if line is None and self.last is None:
                 self.unhashed += 1
                 unhashed.update(text)

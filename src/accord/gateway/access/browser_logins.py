@@ -9,7 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from accord.clock import Clock
+from accord.errors import BadSettings
+from accord.file_format import FileFormat
 from accord.paths import data_dir
 from accord.private_files import create_file, private_folder
 
@@ -18,6 +22,25 @@ LOGIN_LIFETIME: Final = 30 * 24 * 3600
 """Seconds without a request after which a browser must log in again."""
 _MAX_PER_TOKEN: Final = 64
 _USE_INTERVAL: Final = 3600.0
+
+
+_FORMAT: Final = FileFormat(2)
+"""A file of version 1 contains only the id of the token."""
+
+
+class _Login(msgspec.Struct):
+    token: str
+
+
+def _read_token(path: Path) -> str | None:
+    """Return the id of the token in a file; None if it cannot be read, also if a newer Accord wrote it."""
+    try:
+        data = path.read_bytes()
+        if not data.startswith(b"{"):
+            return data[:64].decode("ascii")
+        return _FORMAT.decode(data, _Login, path).token
+    except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 class BrowserLogins:
@@ -37,7 +60,7 @@ class BrowserLogins:
         private_folder(self.folder)
         self._remove_old(token)
         cookie = secrets.token_urlsafe(32)
-        create_file(self._path(cookie), token.encode(), self._now())
+        create_file(self._path(cookie), _FORMAT.encode(_Login(token)), self._now())
         return cookie
 
     def token(self, cookie: str) -> str | None:
@@ -45,9 +68,9 @@ class BrowserLogins:
         path = self._path(cookie)
         try:
             last_seen = path.stat().st_mtime
-            token = path.read_bytes()[:64].decode("ascii")
-        except (OSError, UnicodeDecodeError):
+        except OSError:
             return None
+        token = _read_token(path)
         now = self._now()
         if now - last_seen >= LOGIN_LIFETIME:
             self.log_out(cookie)
@@ -90,9 +113,8 @@ class BrowserLogins:
     def _files_of(self, token: str) -> list[tuple[Path, float]]:
         files: list[tuple[Path, float]] = []
         for path, last_seen in self._files():
-            with suppress(OSError):
-                if path.read_bytes() == token.encode():
-                    files.append((path, last_seen))
+            if _read_token(path) == token:
+                files.append((path, last_seen))
         return files
 
     def _path(self, cookie: str) -> Path:

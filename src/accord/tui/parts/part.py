@@ -106,11 +106,6 @@ def estimate_lines(text: str, width: int) -> int:
     return text.count("\n") + 1 + len(text) // max(width, 1)
 
 
-def count_text(number: int, noun: str) -> str:
-    """Format a count: `1 line`, `2 lines`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
-
-
 def json_value_text(value: Any) -> str:
     """Format a JSON value for reading, at most 20,000 characters of it."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
