@@ -157,6 +157,7 @@ NEWER_FILES: dict[str, tuple[str, ...]] = {
     "config/credentials.json": ("agent", "--login", "google"),
     "config/acp.json": ("agents", "list"),
     "data/agents/installed.json": ("agents", "update"),
+    "script.json": ("check", "agent", "--script", "home/script.json", "--", "accord", "agent"),
     "data/gateway/audit.jsonl": ("serve", "audit", "verify"),
     "data/gateway/tokens/newer222.json": ("serve", "token", "revoke", "newer222"),
 }
@@ -166,14 +167,15 @@ NEWER_FILES: dict[str, tuple[str, ...]] = {
 def test_a_newer_file_is_refused_in_one_line_and_kept(tmp_path: Path, name: str) -> None:
     home = tmp_path.resolve() / "home"
     file = home / name
-    file.parent.mkdir(mode=0o700, parents=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = "version = 99\nsomething_new = true\n" if file.suffix == ".toml" else json.dumps(NEWER) + "\n"
     file.write_text(text)
     file.chmod(0o600)
     done = accord(*NEWER_FILES[name], home=home, cwd=tmp_path, typed="some-key\n")
     assert done.returncode == 2, done
     (line,) = done.stderr.splitlines()
-    assert f"{file} was written by a newer Accord (format 99, this one knows 1): update Accord" in line
+    shown = "home/script.json" if name == "script.json" else file
+    assert f"{shown} was written by a newer Accord (format 99, this one knows 1): update Accord" in line
     assert file.read_text() == text
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from accord.errors import UsageError
+from accord.file_format import FileFormat
 from accord.schema.validation import explain_setting_error
 from accord.trace.trace_steps import at
 
@@ -72,7 +73,7 @@ def script_for(info: Any, script_type: type[ScriptT]) -> ScriptT:
 
 def _parse_script(data: bytes, source: str, script_type: type[ScriptT]) -> ScriptT:
     try:
-        script = msgspec.json.decode(data, type=script_type)
+        script = FileFormat().decode(data, script_type, source)
     except msgspec.ValidationError as error:
         reason, position = explain_setting_error(error, script_type)
         raise UsageError(f"invalid script {source}: {position.lstrip('.')}: {reason}") from None
