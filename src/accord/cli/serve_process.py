@@ -31,7 +31,7 @@ from accord.cli.serve_tokens import describe_rights, may_print_token, print_firs
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.frontend.sign_in import withheld_hints
-from accord.gateway.access.access_tokens import without_token
+from accord.gateway.access.access_tokens import TokenStore, without_token
 from accord.gateway.access.request_origin import Origins, Proxies, is_loopback
 from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gateway
 from accord.gateway.hosted_agent import AgentSource
@@ -144,7 +144,7 @@ class _ServeRun:
         tokens = service.authenticator.tokens
         if any(not token.is_expired(time.time()) for token in tokens.all()):
             print(f"Open {url}/ in a logged-in browser. For another device run: accord serve token new")
-        elif newer := tokens.newer():
+        elif isinstance(tokens, TokenStore) and (newer := tokens.newer()):
             print(f"No token is valid. {next(iter(newer.values()))}; or run: accord serve token new")
         elif not may_print_token():
             print("There is no token yet. This output is logged, so run: accord serve token new")
