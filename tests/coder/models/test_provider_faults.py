@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KINDS, ask, ask_with_retries, of, remote_model, request
 
-from accord.coder.model_history import TextPart, ThoughtPart
+from accord.coder.model_history import TextPart
 from accord.coder.models import ModelError, ModelEvent, RequestUsage, Retrying, Stopped, TextDelta
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import ErrorKind
@@ -40,7 +40,8 @@ def waits(events: Sequence[ModelEvent]) -> list[float]:
     ("fault", "expected", "advice"),
     [
         (ModelFault(401, "Incorrect key", "auth"), "auth", "--login"),
-        (ModelFault(403, "Not allowed"), "auth", "--login"),
+        (ModelFault(403, "Your API key was revoked"), "auth", "--login"),
+        (ModelFault(403, "Your country is not supported"), "bad_request", "access was denied"),
         (ModelFault(404, "no model of that name"), "bad_request", "choose another"),
         (ModelFault(400, "temperature must be a number"), "bad_request", "temperature must be a number"),
         (ModelFault(400, "maximum context length is 8 tokens", "context_full"), "context_full", "compact"),
@@ -128,6 +129,25 @@ async def test_too_long_retry_after_fails_at_once(kind: Kind) -> None:
     assert events == []
     assert failure is not None
     assert (failure.kind, failure.retry_after) == ("rate", 86400.0)
+    assert str(failure).endswith("; the provider asks to wait 86400 s")
+
+
+@every_format
+@pytest.mark.parametrize("problem", ["connection refused", "unknown host no-such-host.invalid"])
+async def test_unreachable_server_fails_at_once_and_is_named(kind: Kind, problem: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    host = "127.0.0.1" if problem == "connection refused" else "no-such-host.invalid"
+    url, clock = f"http://{host}:{port}/v1", FakeClock()
+    async with (
+        ModelServer() as server,
+        remote_model(server, kind, clock=clock, base_url=url) as model,
+    ):
+        events, failure = await ask_with_retries(model, clock)
+    assert events == []
+    assert failure is not None
+    assert (failure.kind, failure.final) == ("network", True)
+    assert f"the connection at {url} failed: {problem}; check the network and the address" in str(failure)
 
 
 @pytest.mark.parametrize("kind", ["openai-chat", "openai-responses", "anthropic"])
@@ -179,7 +199,9 @@ async def test_stream_broken_before_any_output_is_retried(kind: Kind, piece: Any
         pytest.param(ModelFault(500, "failed in the middle"), id="fault in the stream"),
     ],
 )
-async def test_stream_broken_later_fails_and_keeps_the_partial_answer(kind: Kind, piece: Any) -> None:
+async def test_stream_broken_later_is_retried_and_at_last_kept_without_its_thought(
+    kind: Kind, piece: Any
+) -> None:
     clock = FakeClock()
     answer = ModelAnswer(
         Thought("Hm."),
@@ -188,17 +210,21 @@ async def test_stream_broken_later_fails_and_keeps_the_partial_answer(kind: Kind
         piece,
         *([] if isinstance(piece, DroppedConnection) else [DroppedConnection()]),
     )
-    async with ModelServer([answer]) as server, remote_model(server, kind, clock=clock) as model:
+    requests = RequestConfig(attempts=2)
+    async with (
+        ModelServer([answer, answer]) as server,
+        remote_model(server, kind, clock=clock, requests=requests) as model,
+    ):
         events, failure = await ask_with_retries(model, clock)
-    assert "".join(event.text for event in of(TextDelta, events)) == "Half an ans"
+    assert "".join(event.text for event in of(TextDelta, events)) == "Half an ans" * 2
     assert not of(Stopped, events)
-    assert not of(Retrying, events)
+    assert [event.began for event in of(Retrying, events)] == [True]
     assert failure is not None
     assert failure.partial_answer is not None
-    assert list(failure.partial_answer.parts) == [ThoughtPart("Hm."), TextPart("Half an ans")]
+    assert list(failure.partial_answer.parts) == [TextPart("Half an ans")]
     assert failure.kind in ("network", "overloaded")
     assert "kept" in str(failure)
-    assert len(server.requests) == 1
+    assert "tried 2 times" in str(failure)
 
 
 @every_format
@@ -207,7 +233,11 @@ async def test_truncated_tool_call_is_never_passed_on(kind: Kind) -> None:
     answer = ModelAnswer(
         "Writing.", ModelToolCall("write_file", {"path": "a", "content": "x" * 50}), DroppedConnection()
     )
-    async with ModelServer([answer]) as server, remote_model(server, kind, clock=clock) as model:
+    requests = RequestConfig(attempts=1)
+    async with (
+        ModelServer([answer]) as server,
+        remote_model(server, kind, clock=clock, requests=requests) as model,
+    ):
         events, failure = await ask_with_retries(model, clock)
     assert [type(event) for event in events if not isinstance(event, RequestUsage)] == [TextDelta]
     assert failure is not None
@@ -228,7 +258,7 @@ async def test_server_without_finish_reasons_is_supported(kind: Kind) -> None:
 @every_format
 async def test_silent_provider_times_out(kind: Kind) -> None:
     clock, pause = FakeClock(), StreamPause()
-    requests = RequestConfig(silence=90)
+    requests = RequestConfig(silence=90, attempts=1)
     async with (
         ModelServer([ModelAnswer("Wait", pause)]) as server,
         remote_model(server, kind, clock=clock, requests=requests) as model,
@@ -321,24 +351,6 @@ async def test_cancel_while_waiting_for_a_retry() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert len(server.requests) == 1
-
-
-@every_format
-async def test_unreachable_server_is_named(kind: Kind) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    clock, requests = FakeClock(), RequestConfig(attempts=2)
-    address = f"http://127.0.0.1:{port}"
-    async with (
-        ModelServer() as server,
-        remote_model(server, kind, clock=clock, requests=requests, base_url=address) as model,
-    ):
-        events, failure = await ask_with_retries(model, clock)
-    assert len(of(Retrying, events)) == 1
-    assert failure is not None
-    assert failure.kind == "network"
-    assert address in str(failure)
 
 
 def test_waits_double_up_to_a_limit_with_jitter() -> None:

@@ -36,6 +36,7 @@ from accord.coder.models.model import (
     ModelEvent,
     ModelRequest,
     RequestUsage,
+    Retrying,
     Stopped,
     TextDelta,
 )
@@ -155,6 +156,8 @@ async def _request_summary(
                 length += len(event.text)
                 if length > 2 * SUMMARY_CHARS:
                     break  # the model ignores the length limit; the rest would be cut anyway
+            elif isinstance(event, Retrying):
+                pieces, length = [], 0  # the answer begins anew
             elif isinstance(event, RequestUsage):
                 usages.append(event)
             elif isinstance(event, Stopped) and event.reason == "refusal":

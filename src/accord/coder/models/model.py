@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from accord.coder.model_history import AssistantMessage, Message, TextPart, ThoughtPart, ToolUse
+from accord.coder.model_history import AssistantMessage, Message, TextPart, ToolUse
 from accord.errors import AccordError
 
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -77,12 +77,14 @@ class Stopped(Struct, frozen=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A request failed before any output arrived. It is sent again after `seconds`."""
+    """A request failed. It is sent again after `seconds`, and its answer begins anew."""
 
     attempt: int
     """The number of the next attempt: 2 for the first retry."""
     seconds: float
     reason: str
+    began: bool = False
+    """Whether a part of the answer had arrived."""
 
 
 ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolUse | RequestUsage | Stopped | Retrying
@@ -144,24 +146,21 @@ class ModelError(AccordError):
 
 
 class AnswerDraft:
-    """Collects the text and thoughts of an answer that may break off.
+    """Collects the text of an answer that may break off.
 
-    Leaves out tool calls: they may be incomplete.
+    Leaves out tool calls, which may be incomplete, and thoughts: their signature comes at their end, and
+    providers refuse thoughts without one.
     """
 
     def __init__(self) -> None:
-        self._parts: list[tuple[type[TextPart] | type[ThoughtPart], list[str]]] = []
+        self._texts: list[str] = []
 
     def add(self, event: ModelEvent) -> None:
         """Append the text of an event."""
-        if isinstance(event, TextDelta | ThoughtDelta):
-            kind = TextPart if isinstance(event, TextDelta) else ThoughtPart
-            if not self._parts or self._parts[-1][0] is not kind:
-                self._parts.append((kind, []))
-            self._parts[-1][1].append(event.text)
+        if isinstance(event, TextDelta):
+            self._texts.append(event.text)
 
     @property
     def message(self) -> AssistantMessage | None:
         """The answer so far; None if it is empty."""
-        parts = tuple(kind("".join(pieces)) for kind, pieces in self._parts)
-        return AssistantMessage(parts) if parts else None
+        return AssistantMessage((TextPart("".join(self._texts)),)) if self._texts else None

@@ -26,6 +26,7 @@ class ProviderFailure(Exception):
         headers: Mapping[str, str] | None = None,
         connection: bool = False,
         final: bool = False,
+        place: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -35,6 +36,8 @@ class ProviderFailure(Exception):
         """Whether no connection could be made, or it broke."""
         self.final = final
         """Whether a retry would fail again, whatever kind of error it is."""
+        self.place = place
+        """The address that was tried, without its path."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -111,6 +114,10 @@ _CONTEXT_FULL_TEXT: Final = re.compile(
     r"|number of tokens allowed|reduce the length of the messages",
     re.IGNORECASE,
 )
+_KEY_TEXT: Final = re.compile(
+    r"api[ _-]?key|credential|unregistered caller|unauthenticated|(?:access|auth\w*) token", re.IGNORECASE
+)
+"""A 403 that is about the key. Others are about the model, the region or the account."""
 _NO_CREDIT_TEXT: Final = re.compile(r"credit balance is too low", re.IGNORECASE)
 
 _CONTEXT_FULL: Final = (
@@ -138,8 +145,11 @@ def to_model_error(failure: ProviderFailure, endpoint: Endpoint, model: str) -> 
         line += f": {details}"
     if advice:
         line += f"; {advice}"
+    retry_after = _retry_after(failure.headers)
+    if retry_after:
+        line += f"; the provider asks to wait {retry_after:.0f} s"
     final |= failure.final or failure.headers.get("x-should-retry", "").strip().lower() == "false"
-    return ModelError(kind, line, retry_after=_retry_after(failure.headers), final=final)
+    return ModelError(kind, line, retry_after=retry_after, final=final)
 
 
 def one_line(text: str, key: Secret | None) -> str:
@@ -171,8 +181,9 @@ def _classify(
     key = provider_variable(family, "API_KEY")
     bad_request = status in (400, 422)
     if failure.connection:
-        place = f" at {endpoint.base_url}" if endpoint.base_url else ""
-        return "network", f"the connection{place} failed; check the network and the address", False
+        place = endpoint.base_url or failure.place
+        problem = f"the connection{' at ' if place else ''}{place} failed; check the network and the address"
+        return "network", problem, False
     if words & _QUOTA_WORDS or status == 402 or (bad_request and _NO_CREDIT_TEXT.search(failure.text)):
         problem = "the quota or credit of the account is used up; see the provider's billing page"
         return "rate", problem, True
@@ -180,9 +191,11 @@ def _classify(
         return "context_full", _CONTEXT_FULL, True
     if status == 403 and isinstance(failure.error.get("metadata"), dict):
         return "bad_request", "the request was refused", True  # flagged input at OpenRouter
-    if status in (401, 403) or words & _KEY_WORDS:
+    if status == 401 or words & _KEY_WORDS or (status == 403 and _KEY_TEXT.search(failure.text)):
         problem = f"the key was refused; check {key} or run `accord agent --login {family}`"
         return "auth", problem, True
+    if status == 403:
+        return "bad_request", "access was denied; check what the account may use, and from where", True
     if status == 404 or "model_not_found" in words:
         return "bad_request", "there is no such model; choose another one", True
     if status == 429:

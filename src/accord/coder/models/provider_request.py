@@ -6,11 +6,13 @@ Imported on first use: it loads httpx2.
 
 import asyncio
 import re
+import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, suppress
 from functools import cache
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -254,7 +256,7 @@ async def post_events(
             raise failure_of_body(None, bytes(beginning[:MAX_ERROR_BYTES]), {})
         return
     except _HTTP_ERRORS as error:
-        failure = _failure_of(error)
+        failure = _failure_of(error, request.url)
     raise failure
 
 
@@ -264,7 +266,7 @@ async def get_body(http: httpx2.AsyncClient, request: ModelHttpRequest) -> tuple
         async with http.stream("GET", request.url, headers=request.headers) as response:
             return response.status_code, await _read(response, MAX_BODY_BYTES)
     except _HTTP_ERRORS as error:
-        failure = _failure_of(error)
+        failure = _failure_of(error, request.url)
     raise failure
 
 
@@ -275,10 +277,31 @@ def _too_large() -> ProviderFailure:
 _HTTP_ERRORS: Final = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 
 
-def _failure_of(error: Exception) -> ProviderFailure:
-    """Return the failure for an error of the HTTP library."""
+def _failure_of(error: Exception, url: str) -> ProviderFailure:
+    """Return the failure for an error of the HTTP library.
+
+    A refused connection and an unknown host are final: they rarely change while the user waits.
+    """
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}"
+    causes = list(_causes(error))
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return ProviderFailure(f"unknown host {parts.hostname}", connection=True, final=True, place=place)
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return ProviderFailure("connection refused", connection=True, final=True, place=place)
     is_ours = isinstance(error, httpx2.LocalProtocolError)  # its text may show a header, with the key
-    return ProviderFailure("" if is_ours else str(error) or type(error).__name__, connection=True)
+    text = "" if is_ours else str(error) or type(error).__name__
+    return ProviderFailure(text, connection=True, place=place)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it came from, also those of several attempts to connect."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+                yield from _causes(one)
+        error = error.__cause__ or error.__context__
 
 
 async def _failure_of_response(response: httpx2.Response) -> ProviderFailure:

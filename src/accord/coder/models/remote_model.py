@@ -104,7 +104,7 @@ class RemoteModel:
         return self._facts.context or self.reported_context or known
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the events of the answer. Retries temporary failures until the first output arrives."""
+        """Yield the events of the answer. Retries temporary failures."""
         policy = RetryPolicy(attempts=self._requests.attempts, max_wait=self._requests.longest_wait)
         events = with_retries(lambda: self._attempt(request), policy, self._clock, self._jitter)
         async with aclosing(events):
@@ -177,8 +177,8 @@ async def with_retries(
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield the events of the first attempt that answers, with a `Retrying` event before every retry.
 
-    After the first output there are no retries: the output is already shown. The error then carries it as
-    `partial_answer`.
+    An answer that breaks off is asked for again, too: its tools run only when it is complete. The last error
+    carries what had arrived as `partial_answer`.
     """
     if policy.attempts < 1:
         raise UsageError("a request needs at least one attempt")
@@ -196,10 +196,10 @@ async def with_retries(
             failure = error
         failure.partial_answer = draft.message
         wait = policy.wait(number, failure.retry_after, jitter())
-        if began or failure.final or wait is None:
+        if failure.final or wait is None:
             raise _last_error(failure, number, began)
         number += 1
-        yield Retrying(number, wait, str(failure))
+        yield Retrying(number, wait, str(failure), began)
         await clock.sleep(wait)
 
 

@@ -65,7 +65,7 @@ class AgentLoop:
             self.last_text = text_of(answer.message) or self.last_text
             if answer.reason in ("refusal", "max_tokens"):
                 if answer.reason == "refusal" and answer.refusal_text:
-                    await self.output.say(answer.refusal_text)
+                    await self.output.say_separately(answer.refusal_text)
                 return answer.reason
             tool_uses = tool_uses_of(answer.message)
             if not tool_uses:
@@ -121,6 +121,9 @@ class AgentLoop:
                     elif isinstance(event, RequestUsage):
                         await self.on_usage(event, request)
                     elif isinstance(event, Retrying):
+                        draft = AnswerDraft()
+                        if event.began:
+                            await self.output.say_separately("The answer broke off. It begins again:")
                         await self.output.notice(*retry_notice(event), severity="warning")
                     elif isinstance(event, Stopped):
                         self.history.add(event.message)

@@ -308,6 +308,12 @@ class SubagentOutput:
         """Send a piece of an answer."""
         await self._send(AgentMessageChunk, content)
 
+    async def say_separately(self, text: str) -> None:
+        """Send a message of its own."""
+        self._message_kind = None
+        await self.say(text)
+        self._message_kind = None
+
     async def think(self, content: str) -> None:
         """Send a piece of reasoning."""
         await self._send(AgentThoughtChunk, content)
