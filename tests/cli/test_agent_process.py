@@ -159,7 +159,9 @@ def test_the_store_option_is_used(home: Path, project: Path, tmp_path: Path) -> 
 def test_on_a_terminal_the_agent_explains_what_it_waits_for(home: Path) -> None:
     with in_terminal("agent", env=environment(home)) as terminal:
         terminal.expect("waiting for an ACP client")
-        terminal.expect("Ctrl-D ends the agent")
+        terminal.expect("accord chat")
+        terminal.expect("accord run PROMPT")
+        terminal.expect("Ctrl-D ends it")
         terminal.type("\x04")
         assert terminal.end() == 0
     assert "Traceback" not in terminal.shown

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 _TERMINAL_HINT: Final = (
-    "accord agent: waiting for an ACP client on stdin. `accord agents setup EDITOR` configures an editor, "
-    "`accord chat` starts a chat, `accord agent --help` lists the options. Ctrl-D ends the agent."
+    "accord agent: waiting for an ACP client on stdin. To talk to the agent here, use `accord chat`, or "
+    "`accord run PROMPT` for one prompt. `accord agents setup EDITOR` configures an editor. Ctrl-D ends it."
 )
 
 
