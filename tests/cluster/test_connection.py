@@ -77,7 +77,7 @@ async def test_wrong_credentials_are_one_clear_line(tmp_path: Path) -> None:
             server.settings(),
             server.settings(user="accord", password_file=str(tmp_path / "password")),
         ):
-            with pytest.raises(UsageError, match="rejects this node; check user and password_file"):
+            with pytest.raises(UsageError, match="rejects this node; check user and passwordFile"):
                 await connect(settings, "n1")
         (tmp_path / "password").write_text("right\n")
         async with connected(
@@ -120,8 +120,8 @@ async def test_a_forbidden_subject_is_logged(tmp_path: Path, caplog: pytest.LogC
         ({"servers": ["nats://u:secret@"]}, "'nats://' is not an address of a NATS server"),
         ({"node": "a b"}, "serve.json: cluster: Expected `str` matching regex"),
         ({"nodes": "a"}, "serve.json: cluster: Object contains unknown field `nodes`"),
-        ({"tls_cert": "c.pem"}, "tls_cert and tls_key need each other"),
-        ({"user": "a"}, "user and password_file need each other"),
+        ({"tlsCert": "c.pem"}, "tlsCert and tlsKey need each other"),
+        ({"user": "a"}, "user and passwordFile need each other"),
         ({"times": {"renew": 10, "deadline": 15}}, "2 x renew < deadline < lease, not 10, 15, 20"),
     ],
 )

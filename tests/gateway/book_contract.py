@@ -23,6 +23,10 @@ class BookBackend(Protocol):
         """A book of another gateway."""
         ...
 
+    async def settle(self) -> None:
+        """Return when every book lists what the others have committed."""
+        ...
+
 
 Check = Callable[[BookBackend], Awaitable[None]]
 CHECKS: dict[str, Check] = {}
@@ -87,6 +91,7 @@ async def another_gateway_reads_what_was_committed(backend: BookBackend) -> None
     log.note("gateway.asked", {"id": "1"})
     log.append(TurnEnded("end_turn"))
     await committed(book, log)
+    await backend.settle()
     recorded = other.find("agent", "s1")
     assert recorded is not None
     assert recorded.summary.cwd == "/work"

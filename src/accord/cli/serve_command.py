@@ -45,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     from accord.extras import require
 
     require("gateway", "accord serve")
+    if serve_arguments.settings.cluster is not None:
+        require("cluster", "accord serve --cluster")
     from accord.cli.serve_process import serve
 
     return serve(serve_arguments)
@@ -79,6 +81,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     """Seconds that running turns get at the end."""
     limits: GatewayLimits = GatewayLimits()
     """See below."""
+    cluster: dict[str, Any] | None = None
+    """Keeps the sessions in NATS JetStream, see [cluster](cluster.md)."""
 
 
 def settings_file() -> Path:
@@ -149,7 +153,7 @@ class ServeArguments:
 def read_arguments(words: Sequence[str]) -> ServeArguments:
     """Parse and check the arguments and merge them with `serve.json`. Raises UsageError."""
     own_words, command = split_command(words)
-    options = parser().parse_intermixed_args(own_words)
+    options = parser().parse_intermixed_args(_with_cluster_value(own_words))
     settings = msgspec.structs.replace(read_settings(), **_settings_of_options(options))
     settings = msgspec.structs.replace(settings, limits=with_limits(settings.limits, options.limit or []))
     if (settings.tls_cert is None) != (settings.tls_key is None):
@@ -171,6 +175,14 @@ def read_arguments(words: Sequence[str]) -> ServeArguments:
     )
 
 
+def _with_cluster_value(words: list[str]) -> list[str]:
+    """Give `--cluster` an empty value unless an address follows: other words after it name agents."""
+    return [
+        "--cluster=" if word == "--cluster" and "://" not in after else word
+        for word, after in zip(words, [*words[1:], ""], strict=True)
+    ]
+
+
 def _settings_of_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that the command line names, checked like those of the file."""
     lists = {
@@ -190,6 +202,9 @@ def _settings_of_options(options: argparse.Namespace) -> dict[str, Any]:
             settings[name] = value
     if options.insecure:
         settings["insecure"] = True
+    if options.cluster is not None:
+        servers = [server for server in options.cluster.split(",") if server]
+        settings["cluster"] = {**(read_settings().cluster or {}), **({"servers": servers} if servers else {})}
     for name, kind in (("port", int), ("idle", float), ("stop_wait", float)):
         text = getattr(options, name)
         if text is not None:
@@ -238,6 +253,7 @@ def parser() -> Parser:
     option("--idle MINUTES", "stop an agent after this time without work (default: 15)")
     option("--stop-wait SECONDS", "how long a stop waits for running turns (default: 30)")
     option("--limit NAME=N", "change a limit; docs/gateway.md lists them", repeat=True, default=None)
+    option("--cluster URL", "keep sessions on these NATS servers; without a URL, start one")
     option("--log FILE", "write the log to this file instead of stderr")
     option("--log-format", "text (default) or json, one object per line", choices=LOG_FORMATS, default="text")
     option("--log-level", "lowest level to log (default: info)", choices=LOG_LEVELS, default="info")

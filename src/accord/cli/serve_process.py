@@ -15,12 +15,12 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
@@ -41,6 +41,9 @@ from accord.gateway.running_gateways import announce, list_running_gateways
 from accord.private_files import private_opener
 from accord.safe_text import clean_line
 from accord.wire.transport import DEFAULT_LIMIT, Transport
+
+if TYPE_CHECKING:
+    from accord.cluster.cluster_node import ClusterNode
 
 LOG: Final = logging.getLogger("accord.gateway")
 _TICKET: Final = re.compile(r"(ticket=)[A-Za-z0-9_-]+")
@@ -98,13 +101,16 @@ class _ServeRun:
         self._plan = plan
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
+        self._cluster_notes: list[str] = []
 
     async def run(self) -> int:
         handlers = {signal.SIGINT: self._request_stop}
         if sys.platform != "win32":
             handlers |= {signal.SIGTERM: self._request_stop, signal.SIGHUP: self._request_stop}
         with signal_handlers(handlers):
-            async with run_gateway(self._plan) as service:
+            async with AsyncExitStack() as stack:
+                node = await self._join_cluster(stack)
+                service = await stack.enter_async_context(run_gateway(self._plan, backend=node))
                 url = self._url(service)
                 with announce(url):
                     self._print_start(service, url)
@@ -112,6 +118,20 @@ class _ServeRun:
                     await self._shut_down(service)
         LOG.info("the gateway has stopped")
         return 0
+
+    async def _join_cluster(self, stack: AsyncExitStack) -> "ClusterNode | None":
+        """Join the cluster of the settings, if they name one. Raises UsageError, StoreError."""
+        value = self._arguments.settings.cluster
+        if value is None:
+            return None
+        from accord.cluster.cluster_node import run_node
+        from accord.cluster.settings import read_cluster_settings
+
+        settings = read_cluster_settings(value, "serve.json")
+        names = [source.name for source in self._plan.sources]
+        node = await stack.enter_async_context(run_node(settings, names))
+        self._cluster_notes = node.notes
+        return node
 
     def _request_stop(self) -> None:
         """Stop after the running turns; at the second signal stop at once."""
@@ -155,7 +175,7 @@ class _ServeRun:
         print("Press Ctrl-C to stop after the running turns, twice to stop at once.", flush=True)
 
     def _notes(self, settings: ServeSettings, port: int) -> list[str]:
-        notes: list[str] = []
+        notes = list(self._cluster_notes)
         if not (PAGE_FOLDER / "index.html").is_file():
             notes.append(
                 "The page is not built; run `make web` in a checkout (needs Node). Everything else works."

@@ -46,6 +46,9 @@ from accord.store.session_summary import (
 LOG = getLogger("accord.cluster")
 
 _CLOSE_SECONDS: Final = 10.0
+_RELEASE_SECONDS: Final = 1.0
+"""How long a claim waits for an owner that has just closed the session."""
+_RELEASE_PAUSE: Final = 0.05
 _TEXT: Final = frozenset({AgentMessageChunk, AgentThoughtChunk, UserMessageChunk})
 
 MayClaim: TypeAlias = Callable[[str, str], Awaitable[bool]]
@@ -298,10 +301,12 @@ class ClusterLog:
         return ClusterLogReader(self._book.jetstream, self._address, lambda: self._writer, after)
 
     def close(self) -> None:
-        """Stop writing for now. This node stays the owner until it stops."""
-        if not self.closed:
-            self.closed = True
+        """Give the session up: any node may claim it. What was appended is committed first."""
+        if self.writable and self._writer is not None:
+            self._writer.add(RELEASED, self._owner_payload(self._writer.epoch))
+            self._book.add_dirty(self)
             self.commit()
+        self.closed = True
 
     # -- becoming and ceasing to be the writer
 
@@ -335,15 +340,21 @@ class ClusterLog:
         """Claim the log: add the record that makes this node its owner. Raises SessionInUse, StoreError."""
         book = self._book
         if self._writer is not None and self._writer.failure is None:
-            self.closed = False  # closed and opened again at this node
-            return
-        last = await with_retries(
-            lambda: book.jetstream.last(self._address.stream, self._address.subject), book.jetstream
-        )
-        position = end_of_log(last)
-        if position.writer and position.writer != book.writer_name and not is_released(last):
+            await self._writer.written()  # closed and opened again at this node
+        deadline = book.clock.now() + _RELEASE_SECONDS
+        while True:
+            last = await with_retries(
+                lambda: book.jetstream.last(self._address.stream, self._address.subject), book.jetstream
+            )
+            position = end_of_log(last)
+            if not position.writer or position.writer == book.writer_name or is_released(last):
+                break
             node, _, incarnation = position.writer.partition(":")
-            if not await book.may_claim(node, incarnation):
+            if await book.may_claim(node, incarnation):
+                break
+            if book.clock.now() < deadline:
+                await book.clock.sleep(_RELEASE_PAUSE)  # its owner may be about to release it
+            else:
                 raise SessionInUse(
                     f"session {self._entry.session_id} is open at node {node}; use it there, or stop it"
                 )
@@ -368,9 +379,8 @@ class ClusterLog:
         writer = self._writer
         if writer is None or writer.failure is not None:
             return
-        writer.add(RELEASED, self._owner_payload(writer.epoch))
+        self.close()
         await writer.written()
-        self.closed = True
         if self._index_task is not None:
             await asyncio.wait((self._index_task,))
 

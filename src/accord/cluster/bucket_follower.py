@@ -68,9 +68,9 @@ class BucketFollower:
         if self._subscription is not None:
             await connection.unsubscribe(self._subscription)
 
-    def apply(self, entry: BucketEntry) -> None:
-        """Pass on a change of our own before it comes back."""
-        self._receive(entry)
+    async def refresh(self) -> None:
+        """Pass on everything that was written until now. Raises StoreError."""
+        await self._read()
 
     def _on_message(self, message: NatsMessage) -> None:
         try:

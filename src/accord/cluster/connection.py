@@ -220,6 +220,9 @@ class NatsConnection:
         seconds: float = REQUEST_SECONDS,
     ) -> NatsMessage:
         """Send a request and wait for its answer. Raises NatsUnavailable, NatsRefused."""
+        if not self._client.is_connected:
+            self._replace_if_closed()
+            raise NatsUnavailable("no NATS server is connected")
         try:
             return cast(
                 NatsMessage, await self._client.request(subject, data, timeout=seconds, headers=headers)
@@ -306,6 +309,7 @@ class NatsConnection:
         for future in tuple(open_requests.values()):
             if not future.done():  # its caller would wait for its time limit
                 future.set_exception(StaleConnectionError())
+                future.exception()  # its caller may have given up
         if not self._closing and self._first_failure is None:
             LOG.warning("the connection to the NATS server is lost; connecting again")
             self._report(False)
@@ -367,7 +371,7 @@ def _read_password(path: str) -> str:
     try:
         return Path(path).expanduser().read_text().strip()
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"cluster: cannot read password_file {path!r} ({error})") from None
+        raise UsageError(f"cluster: cannot read passwordFile {path!r} ({error})") from None
 
 
 def _readable(path: str, name: str) -> str:
@@ -382,11 +386,11 @@ def _tls_context(settings: ClusterSettings) -> ssl.SSLContext | None:
         return None
     try:
         context = ssl.create_default_context(
-            cafile=None if settings.tls_ca is None else _readable(settings.tls_ca, "tls_ca")
+            cafile=None if settings.tls_ca is None else _readable(settings.tls_ca, "tlsCa")
         )
         if settings.tls_cert is not None and settings.tls_key is not None:
             context.load_cert_chain(
-                _readable(settings.tls_cert, "tls_cert"), _readable(settings.tls_key, "tls_key")
+                _readable(settings.tls_cert, "tlsCert"), _readable(settings.tls_key, "tlsKey")
             )
     except (ssl.SSLError, OSError) as error:
         raise UsageError(f"cluster: cannot use the TLS files ({error})") from None
@@ -408,11 +412,11 @@ def _is_final(error: Exception) -> bool:
 def _explain(error: BaseException | None, shown: str, in_time: bool) -> str:
     if error is not None and _AUTHORIZATION.search(str(error)):
         return (
-            f"the NATS server at {shown} rejects this node; check user and password_file, credentials or "
-            "tls_cert in the cluster settings"
+            f"the NATS server at {shown} rejects this node; check user and passwordFile, credentials or "
+            "tlsCert in the cluster settings"
         )
     if isinstance(error, ssl.SSLError):
-        return f"no encrypted connection to the NATS server at {shown} ({_text(error)}); check tls_ca"
+        return f"no encrypted connection to the NATS server at {shown} ({_text(error)}); check tlsCa"
     if error is None or isinstance(error, NoServersError | OSError) or not in_time:
         reason = f" ({_text(error)})" if error is not None else ""
         return f"no NATS server answers at {shown}{reason}; start one, or check the address"

@@ -57,11 +57,7 @@ class NodeEntry(Struct, frozen=True, omit_defaults=True):
     renewal: int = 0
     """Counts the renewals."""
     agents: tuple[str, ...] = ()
-    volumes: dict[str, str] = {}
-    homes: dict[str, str] = {}
-    labels: dict[str, str] = {}
     version: str = ""
-    draining: bool = False
     broken: bool = False
     """Set by the node that broke its lease: this incarnation may no longer act."""
 

@@ -78,6 +78,10 @@ class SessionIndex:
     async def stop(self) -> None:
         await self._follower.stop()
 
+    async def refresh(self) -> None:
+        """Read what other nodes have written until now. Raises StoreError."""
+        await self._follower.refresh()
+
     def __iter__(self) -> Iterator[IndexEntry]:
         return iter(tuple(self._entries.values()))
 

@@ -18,7 +18,7 @@ NodeName = Annotated[str, Meta(pattern=_NAME)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
-class LeaseTimes(Struct, frozen=True, forbid_unknown_fields=True):
+class LeaseTimes(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The times of a node's lease, in seconds. All nodes of a cluster use the same."""
 
     renew: Seconds = 3.0
@@ -29,7 +29,7 @@ class LeaseTimes(Struct, frozen=True, forbid_unknown_fields=True):
     """Another node takes over after this long without a renewal."""
 
 
-class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """How this gateway takes part in a cluster."""
 
     node: NodeName | None = None
@@ -58,11 +58,6 @@ class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """PEM files."""
     insecure: bool = False
     """Allow servers on other machines without TLS."""
-    volumes: dict[NodeName, str] = {}
-    """Folders that several nodes share, by name."""
-    homes: dict[str, NodeName] = {}
-    """The name of each agent's own session store, for agents whose sessions several nodes can load."""
-    labels: dict[str, str] = {}
     times: LeaseTimes = LeaseTimes()
 
     def checked(self) -> "ClusterSettings":
@@ -70,9 +65,9 @@ class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         for server in self.servers:
             check_server(server)
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise UsageError("cluster: tls_cert and tls_key need each other")
+            raise UsageError("cluster: tlsCert and tlsKey need each other")
         if (self.user is None) != (self.password_file is None):
-            raise UsageError("cluster: user and password_file need each other")
+            raise UsageError("cluster: user and passwordFile need each other")
         times = self.times
         if not times.renew * 2 < times.deadline < times.lease:
             raise UsageError(

@@ -206,7 +206,7 @@ async def _create(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
         if error.code in _NO_STORAGE:
             raise UsageError(
                 f"stream {name} with max_bytes {wanted['max_bytes']} does not fit into the storage of the "
-                "NATS servers; lower log_bytes in the cluster settings, or raise max_file_store there"
+                "NATS servers; lower logBytes in the cluster settings, or raise max_file_store there"
             ) from None
         raise
     return []

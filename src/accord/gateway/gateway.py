@@ -28,7 +28,7 @@ from accord.gateway.methods.method_table import MethodTable
 from accord.gateway.metrics import Metrics
 from accord.gateway.outbox import Outbox
 from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest, PendingRequests
-from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdate
+from accord.schema import CloseSessionRequest, Notice, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
 from accord.session.protocol_v1 import updates_of
 from accord.store import iso_time
@@ -264,6 +264,13 @@ class Gateway:
                     self.send_update(session, cast(SessionUpdate, update), session.clients)
         finally:
             session.claim_task = None
+
+    def show_notice(self, session: LiveSession, notice: Notice) -> None:
+        """Show a notice to the attached clients at once, before what waits for a commit."""
+        frame = OutgoingFrame(_update_body(session, notice))
+        for client in session.clients:
+            if client.connected and client.wants_update(notice):
+                client.connection.send([frame], session.id)
 
     def cancel(self, session: LiveSession, reason: str) -> None:
         """Cancel the running turn and cancel the pending requests of the session."""

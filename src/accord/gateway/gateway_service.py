@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from logging import getLogger
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,7 @@ from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.request_origin import Origins, Proxies
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
+from accord.gateway.contracts import Book, Fence
 from accord.gateway.gateway import IDLE_SECONDS, Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import HttpServer, ServerConfig, serve_http
@@ -72,15 +73,31 @@ class GatewayService:
         return not self.gateway.busy
 
 
+class GatewayBackend(Protocol):
+    """Keeps the session logs of a gateway instead of the store of this machine."""
+
+    @property
+    def book(self) -> Book: ...
+
+    @property
+    def fence(self) -> Fence: ...
+
+    def attach(self, gateway: Gateway) -> None:
+        """Act on this gateway, for example when the node may no longer act for its sessions."""
+        ...
+
+
 @asynccontextmanager
-async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGenerator[GatewayService]:
+async def run_gateway(
+    plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK, backend: GatewayBackend | None = None
+) -> AsyncGenerator[GatewayService]:
     """Run a gateway until the block is left.
 
     At the end, client connections are closed first, then the agents are stopped. Raises UsageError and
     StoreError.
     """
     async with AsyncExitStack() as stack:
-        book = FileBook.open()
+        book = FileBook.open() if backend is None else backend.book
         stack.push_async_callback(book.aclose)
         audit = AuditLog(on_error=LOG.error)
         audit.check()
@@ -97,7 +114,10 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
             metrics=metrics,
             idle=plan.idle,
             clock=clock,
+            fence=None if backend is None else backend.fence,
         )
+        if backend is not None:
+            backend.attach(gateway)
         stack.push_async_callback(gateway.aclose)
         base_config = msgspec.structs.replace(plan.server_config, message_size=plan.limits.message_bytes)
         http_server: HttpServer | None = None

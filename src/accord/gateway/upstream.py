@@ -156,6 +156,7 @@ class Upstream:
         self.reader: OfficialReader = OfficialReader(reader)
         self._core = RpcCore[AgentCall](answer_invalid=False)
         self._transport = transport
+        self._paused_by: set[str] = set()
         self._listener = listener
         self._fence = fence
         update = _known_method(notification("client", _UPDATE_METHOD))
@@ -269,6 +270,13 @@ class Upstream:
     async def aclose(self) -> None:
         """End the process, in bounded time."""
         await self._transport.aclose()
+
+    def set_paused(self, session_id: str, paused: bool) -> None:
+        """Read nothing more from the agent while the log of any session is too far behind."""
+        before = bool(self._paused_by)
+        (self._paused_by.add if paused else self._paused_by.discard)(session_id)
+        if bool(self._paused_by) != before:
+            (self._transport.pause if paused else self._transport.resume)()
 
     def kill(self) -> None:
         """Kill the process and everything it started, at once, if it is a process of this machine."""

@@ -87,6 +87,7 @@ complete -c accord -n '__accord_at \'accord serve\'' -l folder -xa '(__fish_comp
 complete -c accord -n '__accord_at \'accord serve\'' -l idle -x -d 'stop an agent after this time without work (default: 15)'
 complete -c accord -n '__accord_at \'accord serve\'' -l stop-wait -x -d 'how long a stop waits for running turns (default: 30)'
 complete -c accord -n '__accord_at \'accord serve\'' -l limit -x -d 'change a limit; docs/gateway.md lists them'
+complete -c accord -n '__accord_at \'accord serve\'' -l cluster -x -d 'keep sessions on these NATS servers; without a URL, start one'
 complete -c accord -n '__accord_at \'accord serve\'' -l log -r -F -d 'write the log to this file instead of stderr'
 complete -c accord -n '__accord_at \'accord serve\'' -l log-format -xa 'text json' -d 'text (default) or json, one object per line'
 complete -c accord -n '__accord_at \'accord serve\'' -l log-level -xa 'debug info warning error' -d 'lowest level to log (default: info)'

@@ -92,6 +92,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--idle' = 'stop an agent after this time without work (default: 15)'
             '--stop-wait' = 'how long a stop waits for running turns (default: 30)'
             '--limit' = 'change a limit; docs/gateway.md lists them'
+            '--cluster' = 'keep sessions on these NATS servers; without a URL, start one'
             '--log' = 'write the log to this file instead of stderr'
             '--log-format' = 'text (default) or json, one object per line'
             '--log-level' = 'lowest level to log (default: info)'
@@ -475,6 +476,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve --idle' = @('<>')
         'accord serve --stop-wait' = @('<>')
         'accord serve --limit' = @('<>')
+        'accord serve --cluster' = @('<>')
         'accord serve --log' = @('<file>')
         'accord serve --log-format' = @('text', 'json')
         'accord serve --log-level' = @('debug', 'info', 'warning', 'error')

@@ -1,0 +1,182 @@
+"""Runs this gateway as a node of a cluster: server or servers, streams, lease and session logs, in order."""
+
+import os
+import socket
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from logging import getLogger
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from accord import __version__
+from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
+from accord.cluster.book import ClusterBook
+from accord.cluster.connection import NatsConnection, connect
+from accord.cluster.jetstream import JetStream
+from accord.cluster.nodes import (
+    ClusterDirectory,
+    NodeEntry,
+    NodeLease,
+    NodeRegistry,
+    home_id,
+    new_incarnation,
+)
+from accord.cluster.server import USER, start_server
+from accord.cluster.settings import ClusterSettings, shown_server
+from accord.cluster.streams import ClusterStreams, prepare_streams
+from accord.errors import StoreError, UsageError
+from accord.gateway.gateway import Gateway
+from accord.gateway.live_sessions import LiveSession
+from accord.paths import data_dir, explain_file_error
+from accord.private_files import private_folder, try_lock
+from accord.schema import Notice
+from accord.schema.updates import NoticeSeverity
+
+LOG = getLogger("accord.cluster")
+
+_SERVICE_RESTART: Final = 1012
+_STOP_SECONDS: Final = 2.0
+
+
+class ClusterNode:
+    """A running node. It keeps the session logs of one gateway, and stops its agents when it must."""
+
+    def __init__(
+        self,
+        name: str,
+        streams: ClusterStreams,
+        registry: NodeRegistry,
+        lease: NodeLease,
+        book: ClusterBook,
+    ) -> None:
+        self.name: str = name
+        self.streams: ClusterStreams = streams
+        self.registry: NodeRegistry = registry
+        self.fence: NodeLease = lease
+        self.book: ClusterBook = book
+        self._gateway: Gateway | None = None
+        lease.on_fenced = self._on_fenced
+        book.listener = self
+
+    @property
+    def connection(self) -> NatsConnection:
+        return self.streams.jetstream.connection
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines for the start's output."""
+        servers = ", ".join(map(shown_server, self.connection.settings.servers))
+        return [f"Node {self.name} of the cluster at {servers}.", *self.streams.notes]
+
+    def attach(self, gateway: Gateway) -> None:
+        """Act on this gateway when the lease ends or a log cannot be written."""
+        self._gateway = gateway
+
+    def _on_fenced(self, reason: str) -> None:
+        """Kill all agents and close all connections: another node may have the sessions."""
+        LOG.error("this node stops its agents and gives its sessions up: %s", reason)
+        self.book.give_up(reason)
+        gateway = self._gateway
+        if gateway is None:
+            return
+        for agent in gateway.agents.values():
+            agent.kill()
+        for session in gateway.sessions:
+            session.needs_claim = True
+        for client in tuple(gateway.clients):
+            client.connection.end(_SERVICE_RESTART, "this node lost its lease; connect again")
+
+    # -- what the logs report
+
+    def log_paused(self, agent: str, session_id: str, paused: bool) -> None:
+        session = self._session(agent, session_id)
+        if session is not None and session.agent.upstream is not None:
+            session.agent.upstream.set_paused(session_id, paused)
+
+    def log_waits(self, agent: str, session_id: str, waits: bool) -> None:
+        if waits:
+            LOG.warning("session %s: the NATS servers do not answer; its frames wait", session_id)
+            self._show(agent, session_id, "warning", "The storage waits.", "The NATS servers do not answer.")
+        else:
+            self._show(agent, session_id, "info", "The storage answers again.", "")
+
+    def log_failed(self, agent: str, session_id: str, error: StoreError) -> None:
+        session = self._session(agent, session_id)
+        if session is None or self._gateway is None:
+            return
+        session.needs_claim = True
+        self._gateway.cancel(session, str(error))
+        self._show(agent, session_id, "error", "The session cannot be written here.", str(error))
+
+    def _session(self, agent: str, session_id: str) -> LiveSession | None:
+        return None if self._gateway is None else self._gateway.sessions.find(agent, session_id)
+
+    def _show(self, agent: str, session_id: str, severity: NoticeSeverity, title: str, text: str) -> None:
+        """Show a notice to the attached clients at once: it does not depend on the log."""
+        session = self._session(agent, session_id)
+        if session is None or self._gateway is None:
+            return
+        self._gateway.show_notice(session, Notice(severity=severity, title=title, description=text))
+
+
+@asynccontextmanager
+async def run_node(
+    settings: ClusterSettings, agents: Sequence[str], clock: Clock = SYSTEM_CLOCK
+) -> AsyncGenerator[ClusterNode]:
+    """Join the cluster for the block. Raises UsageError and StoreError with one clear line."""
+    async with AsyncExitStack() as stack:
+        name = settings.node or _host_name()
+        folder = _data_folder(stack, name)
+        password: str | None = None
+        if not settings.servers:
+            server = await start_server(clock=clock)
+            stack.push_async_callback(server.aclose)
+            password = server.password
+            settings = msgspec.structs.replace(
+                settings,
+                servers=(server.url,),
+                user=USER,
+                replicas=1,
+                log_bytes=min(settings.log_bytes, server.log_bytes(settings.shards)),
+                monitors=(server.monitor_url,),
+            )
+        connection = await connect(settings, name, password=password, clock=clock)
+        stack.push_async_callback(connection.aclose)
+        streams = await prepare_streams(JetStream(connection), settings)
+        tasks = OwnedTasks(clock, grace=_STOP_SECONDS)
+        stack.push_async_callback(tasks.end)
+        registry = NodeRegistry(streams, tasks)
+        await registry.start()
+        stack.push_async_callback(registry.stop)
+        entry = NodeEntry(name, new_incarnation(), home_id(folder), agents=tuple(agents), version=__version__)
+        lease = NodeLease(registry, entry, settings.times, tasks, clock=clock)
+        await lease.start()
+        stack.push_async_callback(lease.release)
+        directory = ClusterDirectory(registry, lease, clock)
+        book = ClusterBook(streams, name, fence=lease, may_claim=directory.may_claim)
+        await book.start()
+        yield ClusterNode(name, streams, registry, lease, book)
+
+
+def _host_name() -> str:
+    name = "".join(char if char.isalnum() and char.isascii() else "-" for char in socket.gethostname())
+    return name.strip("-")[:63] or "node"
+
+
+def _data_folder(stack: AsyncExitStack, name: str) -> Path:
+    """The folder of this node, locked: another process with it would be the same node. Raises UsageError."""
+    folder = data_dir() / "cluster-nodes" / name
+    try:
+        private_folder(folder)
+        lock = try_lock(folder / "lock", create=True)
+    except OSError as error:
+        raise UsageError(explain_file_error(error)) from None
+    if lock is None:
+        raise UsageError(
+            f"node {name!r} runs already on this machine; give this one another name with "
+            '"node" in the cluster settings'
+        )
+    stack.callback(os.close, lock)
+    return folder
