@@ -9,12 +9,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from griffe import Docstring, Extension, Object
+from griffe import Attribute, Class, Docstring, Extension, Object
 from tools import schema_examples, schema_tables
 from tools.public_api import public_names
 
 from accord import schema
 
+MADE_BY_ACCORD = {
+    "AgentConnection", "AgentSession", "Client", "ClientRequest", "ClientSession", "ClientTerminal",
+    "Compaction", "EventStream", "McpCall", "PendingAgent", "PermissionAnswer", "RemoteAgent",
+    "ScriptedTurn", "SessionClient", "Subagent", "ToolCallScope", "Turn",
+}  # fmt: skip
+"""Classes whose objects programs get and do not make."""
 OPAQUE = "An opaque string: compare it, never parse it."
 """What is said of the ids, whose names say the rest."""
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "api"
@@ -71,7 +77,15 @@ def _only(node: ast.stmt, words: set[str]) -> str:
 
 
 class ApiExamples(Extension):
-    """Adds the examples."""
+    """Adds the examples, and leaves out what only Accord itself uses."""
+
+    def on_class_members(self, *, cls: Class, **_: Any) -> None:
+        """Leave out the constructors that only Accord calls, and how it fills its attributes."""
+        if cls.name in MADE_BY_ACCORD:
+            cls.members.pop("__init__", None)
+        for member in cls.members.values():
+            if isinstance(member, Attribute) and "class-attribute" not in member.labels:
+                member.value = None
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Add the example of a class, a function or a type of a module."""

@@ -16,8 +16,9 @@ usage: accord sessions COMMAND ...
 ...
 ```
 
-[Exit codes](run.md#exit-codes) are the same for all commands. This page is generated from the parsers. Do not
-edit it: run `make commands`.
+[Exit codes](run.md#exit-codes) are the same for all commands.
+
+<!-- Generated from the parsers. Do not edit: run `make commands`. -->
 """
 
 

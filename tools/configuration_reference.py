@@ -49,8 +49,9 @@ config     none ...
 | [`chat.json`](#chatjson) | `accord chat` | [chat](chat.md) |
 
 A key that does not exist is an error: the message names the file, the key and the reason. Each file may also
-name the version of its [format](store.md#formats), `version`, which is 1. This page is generated. Do not edit
-it: change the types in `src/accord` and run `make docs`.
+name the version of its [format](store.md#formats), `version`, which is 1.
+
+<!-- Generated. Do not edit: change the types in src/accord and run `make docs`. -->
 """
 
 

@@ -31,7 +31,7 @@ from accord.schema.type_shape import (
 )
 from accord.schema.validation import violations
 
-WIDTH = 88
+WIDTH = 78
 
 FIELDS: dict[str, Any] = {
     "base_url": "https://models.example.org/v1",

@@ -33,10 +33,15 @@ Look up a method of the Agent Client Protocol, its params and its result. All na
 messages:
 
 ```json
-{"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/home/me/project", "mcpServers": []}}
+{
+  "jsonrpc": "2.0",
+  "id": 1,
+  "method": "session/new",
+  "params": {"cwd": "/home/me/project", "mcpServers": []}
+}
 ```
 
-This page is generated. Do not edit it: change `src/accord/schema/methods.py` and run `make docs`.
+<!-- Generated. Do not edit: change src/accord/schema/methods.py and run `make docs`. -->
 
 - `*` marks a required member.
 - ◇ marks what is unstable: it may change or be removed.
