@@ -86,19 +86,16 @@ def registry_rows(path: Path) -> list[tuple[str, ...]]:
 def _parser(name: str, *, cwd: bool = True) -> Parser:
     parser = Parser(f"accord agents {name}", _COMMANDS[name][0])
     if cwd:
-        parser.add_argument(
-            "--cwd",
-            metavar="DIR",
-            default=".",
-            help="folder whose project's acp.json to use (default: the current one)",
+        parser.option(
+            "--cwd DIR", "folder whose project's acp.json to use (default: the current one)", default="."
         )
     return parser
 
 
 def _list(arguments: Sequence[str]) -> int:
     parser = _parser("list")
-    parser.add_argument("--json", action="store_true", help="print a JSON array with one object per agent")
-    parser.add_argument("--registry", metavar="FILE", help="list the agents of a registry.json instead")
+    parser.option("--json", "print a JSON array with one object per agent")
+    parser.option("--registry FILE", "list the agents of a registry.json instead")
     add_trust_option(parser)
     options = parser.parse_args(arguments)
     if options.registry is not None:
@@ -146,7 +143,7 @@ def _list(arguments: Sequence[str]) -> int:
 def _show(arguments: Sequence[str]) -> int:
     parser = _parser("show")
     parser.add_argument("name", nargs="?", help="name of the agent (default: the default agent)")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.option("--json", "print a JSON object")
     add_trust_option(parser)
     options = parser.parse_args(arguments)
     agents = load(existing_folder("--cwd", options.cwd), trust=once if options.trust else leave_out)
@@ -327,7 +324,7 @@ def _trust(arguments: Sequence[str]) -> int:
     from accord.frontend.agent_config.project_trust import ask, forget
 
     parser = _parser("trust")
-    parser.add_argument("--forget", action="store_true", help="stop trusting the file")
+    parser.option("--forget", "stop trusting the file")
     options = parser.parse_args(arguments)
     agents = load(existing_folder("--cwd", options.cwd), trust=leave_out)
     file = agents.project or agents.untrusted_file
@@ -421,35 +418,29 @@ def _add(arguments: Sequence[str]) -> int:
 def _add_parser() -> Parser:
     parser = _parser("add")
     parser.usage = "accord agents add [NAME] [--registry FILE] [OPTIONS] [-- COMMAND ...]"
-    option = parser.add_argument
-    option("name", nargs="?", help="name of the agent; a known agent needs no command")
+    parser.add_argument("name", nargs="?", help="name of the agent; a known agent needs no command")
+    option = parser.option
+    option("--registry FILE", "take the agent from a registry.json or agent.json, version pinned")
     option(
-        "--registry", metavar="FILE", help="take the agent from a registry.json or agent.json, version pinned"
+        "--env NAME[=VALUE]",
+        "environment variable of the agent; NAME alone or ${NAME} in VALUE refers to yours; repeatable",
+        repeat=True,
     )
-    option(
-        "--env",
-        metavar="NAME[=VALUE]",
-        action="append",
-        default=[],
-        help="environment variable of the agent; NAME alone or ${NAME} in VALUE refers to yours; repeatable",
-    )
-    option("--permissions", metavar="WORD", help=f"what the agent may do: {', '.join(PERMISSION_DEFAULTS)}")
-    option("--description", metavar="TEXT", help="description to show in lists")
-    option("--timeout-ms", metavar="N", type=int, help="timeout of an ordinary request")
-    option("--startup-timeout-ms", metavar="N", type=int, help="timeout of the start")
-    option("--max-restarts", metavar="N", type=int, help="how often to restart the agent")
-    option("--default", action="store_true", help="make it the default agent")
-    option("--replace", action="store_true", help="replace an agent of the same name")
-    option("--project", action="store_true", help="change the project's acp.json instead of yours")
+    option("--permissions WORD", f"what the agent may do: {', '.join(PERMISSION_DEFAULTS)}")
+    option("--description TEXT", "description to show in lists")
+    option("--timeout-ms N", "timeout of an ordinary request", type=int)
+    option("--startup-timeout-ms N", "timeout of the start", type=int)
+    option("--max-restarts N", "how often to restart the agent", type=int)
+    option("--default", "make it the default agent")
+    option("--replace", "replace an agent of the same name")
+    option("--project", "change the project's acp.json instead of yours")
     return parser
 
 
 def _remove(arguments: Sequence[str]) -> int:
     parser = _parser("remove")
     parser.add_argument("name", help="name of the agent")
-    parser.add_argument(
-        "--project", action="store_true", help="change the project's acp.json instead of yours"
-    )
+    parser.option("--project", "change the project's acp.json instead of yours")
     options = parser.parse_args(arguments)
     path, origin = _target_file(options)
     change = remove_entry(path, origin, options.name)

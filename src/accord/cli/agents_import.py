@@ -47,9 +47,9 @@ def import_agents(parser: Parser, arguments: Sequence[str]) -> int:
         metavar="FILE",
         help="configuration file (default: those of acpx, Zed, JetBrains, Agentao, simse and iac-code)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be imported")
-    parser.add_argument("--yes", action="store_true", help="import without asking")
-    parser.add_argument("--replace", action="store_true", help="replace agents that differ from yours")
+    parser.option("--dry-run", "only show what would be imported")
+    parser.option("--yes", "import without asking")
+    parser.option("--replace", "replace agents that differ from yours")
     options = parser.parse_args(arguments)
     cwd = Path(existing_folder("--cwd", options.cwd))
     found = list(_find_agents([Path(file).expanduser() for file in options.files], cwd))

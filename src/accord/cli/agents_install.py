@@ -30,11 +30,9 @@ _WITHOUT_TERMINAL: Final = "pass --yes to install"
 def install(parser: Parser, arguments: Sequence[str]) -> int:
     """Install one agent and add it to the user's `acp.json`. Returns the exit code."""
     parser.add_argument("name", help="id of the agent in the registry, also as NAME@VERSION")
-    parser.add_argument(
-        "--registry", metavar="FILE|URL", help="the registry's JSON file (default: the last one)"
-    )
-    parser.add_argument("--replace", action="store_true", help="replace an agent of the same name")
-    parser.add_argument("--yes", action="store_true", help="install without asking")
+    parser.option("--registry FILE|URL", "the registry's JSON file (default: the last one)")
+    parser.option("--replace", "replace an agent of the same name")
+    parser.option("--yes", "install without asking")
     options = parser.parse_args(arguments)
     name, _, version = options.name.partition("@")
     pins = read_pins()
@@ -56,10 +54,8 @@ def install(parser: Parser, arguments: Sequence[str]) -> int:
 def update(parser: Parser, arguments: Sequence[str]) -> int:
     """Install newer versions of installed agents. Returns the exit code."""
     parser.add_argument("name", nargs="?", help="id of the agent (default: all installed ones)")
-    parser.add_argument(
-        "--registry", metavar="FILE|URL", help="the registry's JSON file (default: the agent's)"
-    )
-    parser.add_argument("--yes", action="store_true", help="install without asking")
+    parser.option("--registry FILE|URL", "the registry's JSON file (default: the agent's)")
+    parser.option("--yes", "install without asking")
     options = parser.parse_args(arguments)
     pins = read_pins()
     if options.name is not None and options.name not in pins:

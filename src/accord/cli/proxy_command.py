@@ -61,12 +61,8 @@ def parser() -> Parser:
     parser.usage = (
         "accord proxy --use MODULE:NAME [--use ...] [--env NAME[=VALUE]] [-a NAME | -- COMMAND ...]"
     )
-    parser.add_argument(
-        "--use", metavar="MODULE:NAME", action="append", default=[], help=f"{_USE_HELP}to the client"
-    )
-    parser.add_argument(
-        "-a", "--agent", metavar="NAME", help="configured agent (default: the one of `accord run`)"
-    )
+    parser.option("--use MODULE:NAME", f"{_USE_HELP}to the client", repeat=True)
+    parser.option("-a --agent NAME", "configured agent (default: the one of `accord run`)")
     add_env_option(parser)
     add_trust_option(parser)
     return parser

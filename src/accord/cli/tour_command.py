@@ -68,7 +68,7 @@ _PAGE: Final = TourStep(
 def main(arguments: Sequence[str]) -> int:
     """Run the tour and return the exit code."""
     parser = Parser("accord tour", "See what Accord does, in two minutes and without a key.")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not wait for Enter; allow the edit")
+    parser.option("-y --yes", "do not wait for Enter; allow the edit")
     options = parser.parse_args(arguments)
     interactive = not options.yes and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     with tempfile.TemporaryDirectory(prefix="accord-tour-", ignore_cleanup_errors=True) as folder:

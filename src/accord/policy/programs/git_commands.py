@@ -227,7 +227,7 @@ def git_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     literal_paths = outer.has("--literal-pathspecs", "--glob-pathspecs", "--icase-pathspecs")
     if shows and (literal_paths or not _can_exclude(subcommand, parsed)):
         return None
-    mentions = (*parsed.operands, *_ranges(parsed))
+    mentions = (*parsed.operands, *parsed.values("-L"))  # `-L 1,5:file`: the file behind the range
     objects = tuple(text for text in operands if text and ":" not in text)
     prints_objects = (
         subcommand in ("show", "grep")
@@ -292,11 +292,6 @@ _GIT_EXACT: Final = frozenset(
 def _shows_symbolic_ref(subcommand: str, words: list[str | None]) -> bool:
     """`symbolic-ref NAME` prints; with a second argument it sets."""
     return subcommand == "symbolic-ref" and len(words) == 1 and not (words[0] or "-").startswith("-")
-
-
-def _ranges(parsed: ParsedArguments) -> list[Word]:
-    """`-L 1,5:file`: the file behind the range."""
-    return parsed.values("-L")
 
 
 # git config. Every form that may write is recognized, also one with options that are not known here.

@@ -5,7 +5,7 @@ Imported on first use.
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeGuard, get_args
 
 from accord.schema.client_requests import PermissionOptionKind
@@ -56,11 +56,7 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-@cache
-def _snake_key(key: str) -> str:
-    return _to_snake_case(key)
-
-
+@lru_cache(256)
 def _to_snake_case(word: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
 
@@ -80,7 +76,7 @@ def rename_key(obj: Object, official: str, *other_keys: str, row: int, rows: Dia
 def rename_snake_keys(obj: Object, *keys: str, rows: DialectRows) -> None:
     """Rename the snake_case forms of these keys, if the official keys are missing (row 301)."""
     for key in keys:
-        rename_key(obj, key, _snake_key(key), row=_SNAKE_KEYS_ROW, rows=rows)
+        rename_key(obj, key, _to_snake_case(key), row=_SNAKE_KEYS_ROW, rows=rows)
 
 
 def set_note(obj: Object, key: str, value: Any) -> None:
