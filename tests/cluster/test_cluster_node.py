@@ -9,6 +9,7 @@ from tests.gateway.breakable_proxy import breakable_proxy
 from tests.gateway.gateway_harness import gateway_harness, open_session
 from tests.patience import PATIENCE
 
+from accord.cli.serve_command import read_arguments
 from accord.cluster.cluster_node import run_node
 from accord.cluster.settings import ClusterSettings, LeaseTimes
 from accord.errors import UsageError
@@ -91,3 +92,21 @@ async def test_a_node_that_lost_its_lease_closes_its_connections(
         assert harness.gateway.clients == []
         assert node.fence.incarnation != incarnation
         await node.book.aclose()
+
+
+@pytest.mark.parametrize(
+    ("words", "servers", "agents"),
+    [
+        ([], None, ()),
+        (["claude", "--cluster"], (), ("claude",)),
+        (["--cluster", "claude"], (), ("claude",)),
+        (["--cluster=nats://a:1,nats://b:2", "claude"], ("nats://a:1", "nats://b:2"), ("claude",)),
+        (["--cluster", "nats://a:1", "claude"], ("nats://a:1",), ("claude",)),
+    ],
+)
+def test_the_option_takes_no_agent_for_an_address(
+    words: list[str], servers: tuple[str, ...] | None, agents: tuple[str, ...]
+) -> None:
+    settings = read_arguments(words).settings
+    found = None if settings.cluster is None else tuple(settings.cluster.get("servers", ()))
+    assert (found, settings.agents) == (servers, agents)

@@ -178,8 +178,8 @@ def read_arguments(words: Sequence[str]) -> ServeArguments:
 def _with_cluster_value(words: list[str]) -> list[str]:
     """Give `--cluster` an empty value unless an address follows: other words after it name agents."""
     return [
-        "--cluster=" if word == "--cluster" and "://" not in after else word
-        for word, after in zip(words, [*words[1:], ""], strict=True)
+        "--cluster=" if word == "--cluster" and "://" not in "".join(words[number : number + 1]) else word
+        for number, word in enumerate(words, 1)
     ]
 
 
