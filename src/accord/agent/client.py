@@ -9,8 +9,6 @@ from logging import Logger, getLogger
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET
-
 from accord.clock import Clock, OwnedTasks
 from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
 from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequest
@@ -47,7 +45,7 @@ class Client:
     @property
     def can_read_files(self) -> bool:
         """Whether `read_text_file` works."""
-        fs = self.capabilities.fs
+        fs = self._peer.capabilities.fs
         return bool(fs) and fs.read_text_file is True
 
     @property
@@ -141,12 +139,11 @@ class SessionClient(Client):
         """Read a file with the user's unsaved changes: `limit` lines from `line` on (the first is 1)."""
         self._peer.require(self.can_read_files, "fs/read_text_file")
         session = self._session
-        params = ReadTextFileRequest(
-            session.id,
-            session.path(path),
-            UNSET if line is None else _at_least(1, line, "line"),
-            UNSET if limit is None else _at_least(0, limit, "limit"),
-        )
+        params = ReadTextFileRequest(session.id, session.path(path))
+        if line is not None:
+            params.line = _at_least(1, line, "line")
+        if limit is not None:
+            params.limit = _at_least(0, limit, "limit")
         response = await self._peer.call("fs/read_text_file", params, key=session.id)
         return response.content
 

@@ -169,10 +169,11 @@ class AgentRequestRoutes:
             return work() if request is None else request.serve(call, work)
 
         def serve_now(params: Any) -> Any:
-            session = self._handle.sessions.get(params.session_id)
+            session = get_session(params.session_id)
             session.turn_requests.check()
             return None if run_now is None else run_now(session, params)
 
+        get_session = self._handle.sessions.get
         self._add_request(name, serve, self._lane, None if run_now is None else serve_now)
 
     # -- handlers --------------------------------------------------------------------------------------------
@@ -352,11 +353,17 @@ class SessionWorkspace:
 
 def read_text_file_now(session: WorkspaceOwner, params: ReadTextFileRequest) -> ReadTextFileResponse | None:
     """`fs/read_text_file` without waiting. None unless the workspace is the default one and can do that."""
-    with _WORKSPACE_FAILURES:
+    line, limit = params.line, params.limit
+    try:
         workspace = session.workspace.use()
         if type(workspace) is not LocalWorkspace or type(workspace.files) is not TextFiles:
             return None
-        text = workspace.files.read_now(params.path, _or_none(params.line), _or_none(params.limit))
+        text = workspace.files.read_now(
+            params.path, None if line is UNSET else line, None if limit is UNSET else limit
+        )
+    except Exception as error:
+        _WORKSPACE_FAILURES.log(error)
+        raise
     return None if text is None else ReadTextFileResponse(text)
 
 

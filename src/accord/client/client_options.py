@@ -128,7 +128,12 @@ class LoggedFailures:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, AccordError):
+        if isinstance(error, Exception):
+            self.log(error)
+
+    def log(self, error: Exception) -> None:
+        """Log an exception, for callers that are too frequent for a `with` statement."""
+        if not isinstance(error, AccordError):
             log_failure(self._what, error)
 
 

@@ -125,7 +125,7 @@ class TurnRequests:
 
     def check(self, *, acts: bool = False) -> None:
         """Raise RequestCancelled for a request that is refused now."""
-        if self.refuses(acts=acts):
+        if (self._canceled or self._stopped or self._parent is not None) and self.refuses(acts=acts):
             raise RequestCancelled(_STOPPED)
 
     def forget(self, request: TurnRequest) -> None:

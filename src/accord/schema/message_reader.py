@@ -158,11 +158,13 @@ class MessageReader:
             except Mismatch as error:
                 raise BadAnswer(f"{name}: the result cannot be read: {_describe(error)}") from None
 
+        decode = decoder(cls).decode
+
         def decode_result(raw: RawJson) -> Any:
             if telltales and _contains(raw, telltales):
                 return decode_with_repair(raw)
             try:
-                return decoder(cls).decode(raw)
+                return decode(raw)
             except DECODE_ERRORS:
                 return decode_with_repair(raw)
 

@@ -111,43 +111,39 @@ class BackPressure:
         self._transport = transport
         self._output = transport if output is None else output
         self._limits = limits
-        self._unhandled = 0
-        self._paused = False
-        self._draining = False
-
-    @property
-    def paused(self) -> bool:
+        self.paused: bool = False
         """Whether reading is paused; silence then says nothing about the peer."""
-        return self._paused
+        self._unhandled = 0
+        self._draining = False
 
     def hold(self, size: int) -> None:
         """Count received bytes that wait to be handled."""
         self._unhandled += size
-        if self._unhandled > self._limits.inbound and not self._paused:
+        if self._unhandled > self._limits.inbound and not self.paused:
             self._update()
 
     def release(self, size: int) -> None:
         """Stop counting bytes that are handled."""
         self._unhandled -= size
-        if self._paused:
+        if self.paused:
             self._update()
 
     def call_sent(self) -> None:
         """Reconsider after an outgoing request: its caller may be the code that has to empty the backlog."""
-        if self._paused:
+        if self.paused:
             self._update()
 
     def _update(self) -> None:
         """Pause or resume reading according to the current counts."""
         limit = self._limits.inbound * (self._AWAITED_FACTOR if self.awaited else 1)
-        if self._paused:
+        if self.paused:
             # Resume at half the limit. While a caller waits for a response, resume at the limit: the backlog
             # may not shrink before that response is read.
             if self._unhandled <= (limit if self.awaited else limit // 2) and not self._draining:
-                self._paused = False
+                self.paused = False
                 self._transport.resume()
         elif self._unhandled > limit or self._draining:
-            self._paused = True
+            self.paused = True
             self._transport.pause()
 
     def pause_for_output(self) -> bool:

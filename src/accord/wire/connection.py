@@ -79,10 +79,8 @@ class PendingCall(Struct, Generic[T]):
     def set_response(self, response: "Response[PendingCall[Any]]") -> None:
         """Give the caller the result or the error of the response."""
         error = response.error
-        if isinstance(error, BadAnswer):
-            self.fail(BadAnswer(f"{self.method}: {error}"))
-        elif error is not None:
-            self.fail(error)
+        if error is not None:
+            self.fail(BadAnswer(f"{self.method}: {error}") if isinstance(error, BadAnswer) else error)
         elif response.result is ABSENT:
             self.fail(BadAnswer(f"{self.method}: the response has neither result nor error"))
         elif not self.answer.done():
@@ -137,10 +135,11 @@ class Connection:
             self._lanes, self._tasks, self.pressure, report_failure
         )
         # The one notification that is decoded in a single pass, and how its lines begin.
-        self._fast_route: tuple[bytes, Route | None] = (b"", None)
+        self._fast_route: tuple[bytes, Callable[[bytes], Any], Route | None] = (b"", bytes, None)
         for method, route in notifications.items():
             if route.read_frame is not None:
-                self._fast_route = (b'{"jsonrpc":"2.0","method":"%s",' % method.encode(), route)
+                prefix = b'{"jsonrpc":"2.0","method":"%s",' % method.encode()
+                self._fast_route = (prefix, route.read_frame, route)
 
     def start(self) -> None:
         """Start reading. All handlers run in a copy of the caller's context."""
@@ -171,9 +170,9 @@ class Connection:
         caller reads notifications meanwhile, so that a backlog of them may pause reading. Cancelling the
         caller sends `$/cancel_request`.
         """
-        if self.end is not None:
+        if self._core.end is not None:
             await asyncio.sleep(0)  # a caller that tries again and again must not block the event loop
-            raise self._closed_error(method, self.end)
+            raise self._closed_error(method, self._core.end)
         handler = CURRENT_HANDLER.get()
         if handler is not None and handler.lanes is not self._lanes:
             handler = None
@@ -187,7 +186,8 @@ class Connection:
             raise unsendable_error(method, error) from None
         self._transport.send(frame)
         self.pressure.awaited += not streaming
-        self.pressure.call_sent()
+        if self.pressure.paused:
+            self.pressure.call_sent()
         if handler is not None:
             handler.awaits_call()
         try:
@@ -247,17 +247,16 @@ class Connection:
         """Handle all frames of one read."""
         self.reads += 1
         receive = self._core.receive
-        prefix, fast_route = self._fast_route
-        busy = self._lanes.busy
+        prefix, read_frame, fast_route = self._fast_route
+        pressure, busy = self.pressure, self._lanes.busy
         for frame in frames:
             if fast_route is not None and isinstance(frame, bytes) and frame.startswith(prefix):
-                assert fast_route.read_frame is not None
-                params = fast_route.read_frame(frame)
-                if params is not None and busy:
-                    self._notification_dispatcher.dispatch(fast_route, params, len(frame))
-                    continue
+                params = read_frame(frame)
                 if params is not None:
-                    self.pressure.frame_size = len(frame)
+                    if busy:
+                        self._notification_dispatcher.dispatch(fast_route, params, len(frame))
+                        continue
+                    pressure.frame_size = len(frame)
                     try:
                         fast_route.run(params)
                     except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
@@ -265,17 +264,16 @@ class Connection:
                         self._report("failed", f"a notification handler raised {kind}: {error}")
                     continue
             event = receive(frame)
-            if isinstance(event, Envelope):
-                assert isinstance(frame, bytes)
-                self._handle_call(event, frame)
-            elif isinstance(event, Response):
+            if isinstance(event, Response):
                 if event.fault is not None:
                     self._report_fault(event.fault)
                 self._deliver(event.call, event.call.set_response, event)
-            else:
+            elif isinstance(event, Envelope) and isinstance(frame, bytes):
+                self._handle_call(event, frame)
+            elif isinstance(event, Fault):
                 self._report_fault(event)
-        if self.pressure.pause_for_output():
-            self._tasks.run(self.pressure.drain())
+        if self._transport.unsent > self._limits.outbound and pressure.pause_for_output():
+            self._tasks.run(pressure.drain())
 
     def _handle_call(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
@@ -311,12 +309,12 @@ class Connection:
 
     def _deliver(self, call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:
         """Complete a call after everything before its response was handled."""
-        if self._lanes:
+        if self._lanes.busy or self._lanes.awaiting:
             keys = None if call.key is None else (call.key, None)
             step = partial(self._complete, call, complete, value)
             self._lanes.run_after(keys, step, all_done=not call.from_handler)
         else:
-            self._complete(call, complete, value)
+            complete(value)  # no handler waits for it
 
     @staticmethod
     def _complete(call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:

@@ -320,7 +320,9 @@ class RpcCore(Generic[C]):
     def receive_response(self, envelope: Envelope, frame: bytes) -> "Response[C] | Fault":
         """Return the event of an envelope without a method."""
         id = envelope.id
-        own_id = None if id is UNSET else id if id in self.calls else self._own_id(id)
+        if id is not UNSET and id in self.calls and envelope.error is ABSENT:
+            return Response(self.calls.pop(id), envelope.result)
+        own_id = None if id is UNSET else self._own_id(id)
         if own_id is None:
             if id is UNSET or (envelope.result is ABSENT and envelope.error is ABSENT):
                 reason = "neither a request, a notification nor a response"

@@ -89,14 +89,11 @@ IN_REQUEST: ContextVar[bool] = ContextVar("accord_serving", default=False)
 
 
 class Lanes:
-    """All busy lanes of one connection. Falsy when nothing is unfinished, which is the fast path."""
+    """All busy lanes of one connection. Nothing is unfinished on the fast path: both dicts are empty."""
 
     def __init__(self) -> None:
         self.busy: dict[Hashable, Lane] = {}
-        self._awaiting: dict[Hashable, set[RunningHandler]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.busy) or bool(self._awaiting)
+        self.awaiting: dict[Hashable, set[RunningHandler]] = {}
 
     def block(self, key: Hashable) -> Lane:
         """Hold back the next step of this session until `unblock`."""
@@ -126,14 +123,14 @@ class Lanes:
 
     def add_awaiting(self, key: Hashable, handler: RunningHandler) -> None:
         """Register a handler that awaits a call."""
-        self._awaiting.setdefault(key, set()).add(handler)
+        self.awaiting.setdefault(key, set()).add(handler)
 
     def remove_awaiting(self, key: Hashable, handler: RunningHandler) -> None:
         """Unregister a handler that continues or is done."""
-        awaiting = self._awaiting[key]
+        awaiting = self.awaiting[key]
         awaiting.discard(handler)
         if not awaiting:
-            del self._awaiting[key]
+            del self.awaiting[key]
 
     def run_after(self, keys: tuple[Hashable, ...] | None, step: Step, *, all_done: bool = False) -> None:
         """Run the step after everything that is now in the lanes of these sessions (None: of all sessions).
@@ -154,7 +151,7 @@ class Lanes:
             lane.steps.append(count_down)
 
     def _run_after_awaiting(self, keys: tuple[Hashable, ...] | None, step: Step) -> None:
-        awaiting = [handler for group in self._select(self._awaiting, keys) for handler in group]
+        awaiting = [handler for group in self._select(self.awaiting, keys) for handler in group]
         if not awaiting:
             step()
             return

@@ -157,8 +157,10 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that these bytes complete, in order."""
-        if data.find(b"\n") == len(data) - 1 and not self._line:
-            return self._to_frame(data[:-1])  # one message, as calls in sequence are read
+        if data.find(b"\n") == len(data) - 1 <= self._limit and not self._line:
+            line = data[:-1]
+            if line[:1] == b"{" and line[-1:] == b"}":
+                return [line]  # one message, as calls in sequence are read
         lines = data.split(b"\n")
         unfinished = lines.pop()
         frames: list[Frame] = []
@@ -342,11 +344,11 @@ class LoopWriter(WriteBacklog):
         self._direct_from = 0.0
 
     def write(self, frame: bytes) -> None:
-        if self.closed:
-            return
-        size = len(frame) + 1
-        self.unsent += size
-        if self._queued_frames or self._buffers or (now := monotonic()) < self._direct_from:
+        if self.unsent or (now := monotonic()) < self._direct_from:
+            if self.closed:
+                return
+            size = len(frame) + 1
+            self.unsent += size
             self._queued_frames.append(frame)
             self._queued_bytes += size
             if self._loop is None or self._awaiting_writable:
@@ -358,7 +360,9 @@ class LoopWriter(WriteBacklog):
                 self._loop.call_soon(self._iteration_ended)
             return
         self._direct_from = now + _JOIN_SECONDS
+        size = len(frame) + 1
         if size > _MAX_JOINED:
+            self.unsent += size
             self._queued_frames.append(frame)
             self._flush()
             return
@@ -370,8 +374,8 @@ class LoopWriter(WriteBacklog):
         except OSError as error:
             self._fail(error)
             return
-        self.unsent -= count  # no caller waits, because nothing was unsent before
         if count < size:
+            self.unsent += size - count
             self._buffers.append(memoryview(line)[count:])
             self._wait_until_writable()
 
@@ -379,6 +383,7 @@ class LoopWriter(WriteBacklog):
         if self.closed:
             return
         super().close()
+        self._direct_from = float("inf")
         self._queued_frames.clear()
         self._buffers.clear()
         if self._awaiting_writable and self._loop is not None and not self._loop.is_closed():

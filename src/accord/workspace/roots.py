@@ -88,15 +88,7 @@ class Folder:
 
     def open_with_size(self, name: str) -> tuple[int, int]:
         """Do the same, and also return the size of the file in bytes."""
-        require_regular_file(self.stat(name))
-        descriptor = os.open(self._name_or_path(name), _READ_FLAGS, dir_fd=self._descriptor)
-        try:
-            status = os.fstat(descriptor)
-            require_regular_file(status)
-        except OSError:
-            os.close(descriptor)
-            raise
-        return descriptor, status.st_size
+        return open_regular_file(self._name_or_path(name), self._descriptor)
 
     def create_file(self, name: str, mode: int) -> int:
         """Create a new file for writing and return its descriptor."""
@@ -157,15 +149,29 @@ class Folder:
         self.close()
 
 
-def require_regular_file(status: os.stat_result) -> None:
-    """Raise OSError for links, folders, pipes, sockets and devices."""
+def open_regular_file(name: str, folder: int | None) -> tuple[int, int]:
+    """Open a regular file of an open folder for reading, and return its descriptor and its size."""
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISREG(status.st_mode):
-        return
+        descriptor = os.open(name, _READ_FLAGS, dir_fd=folder)
+        try:
+            status = os.fstat(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if stat.S_ISREG(status.st_mode):
+            return descriptor, status.st_size
+        os.close(descriptor)
+    raise not_a_plain_file(status)
+
+
+def not_a_plain_file(status: os.stat_result) -> OSError:
+    """Return the error for links, folders, pipes, sockets and devices."""
     if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    raise OSError(errno.EINVAL, "it is not a plain file")
+        return IsADirectoryError(errno.EISDIR, "it is a folder")
+    return OSError(errno.EINVAL, "it is not a plain file")
 
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -173,6 +179,7 @@ T = TypeVar("T")
 
 _MAX_NAME_BYTES: Final = 255
 _MAX_PATH_BYTES: Final = 4096
+_NOT_NAMES: Final = frozenset(("", ".", ".."))
 # How often a path is resolved again when its folders change meanwhile.
 _ATTEMPTS: Final = 8
 _RESOLVED_AGAIN: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -190,8 +197,11 @@ class Roots:
         self.cwd: Path = _real_path(cwd)
         self.additional: tuple[Path, ...] = tuple(_real_path(folder) for folder in additional)
         self.folders: tuple[Path, ...] = tuple(dict.fromkeys((self.cwd, *self.additional)))
-        self._outermost_first = sorted(map(str, self.folders), key=len)
-        self._prefixes = [root if root.endswith(os.sep) else root + os.sep for root in self._outermost_first]
+        # Each root with the prefix of the paths in it, the outermost first.
+        self._prefixes = {
+            root: root if root.endswith(os.sep) else root + os.sep
+            for root in sorted(map(str, self.folders), key=len)
+        }
 
     def child(self, cwd: AnyPath | None = None, additional: Sequence[AnyPath] | None = None) -> "Roots":
         """Return the roots of a child session.
@@ -214,6 +224,26 @@ class Roots:
             f"{', '.join(map(str, self.folders))}"
         )
 
+    def open_file(self, path: AnyPath) -> tuple[int, int]:
+        """Open a regular file for reading, and return its descriptor and its size. Raises OSError."""
+        text = os.fspath(path)
+        place = self._place(text) if _HAS_FOLDER_DESCRIPTORS and text.isascii() else None
+        if place is not None:  # the same as below, without objects for the folders
+            root, folders, name = place
+            try:
+                folder = os.open(root, _FOLDER_FLAGS)
+                try:
+                    for folder_name in folders:
+                        parent, folder = folder, os.open(folder_name, _FOLDER_FLAGS, dir_fd=folder)
+                        os.close(parent)
+                    return open_regular_file(name, folder)
+                finally:
+                    os.close(folder)
+            except OSError as error:
+                if error.errno not in _RESOLVED_AGAIN:
+                    raise
+        return self.with_parent_folder(path, Folder.open_with_size)
+
     def with_parent_folder(
         self, path: AnyPath, action: Callable[[Folder, str], T], *, create: "StopSignal | None" = None
     ) -> T:
@@ -231,7 +261,7 @@ class Roots:
             if place is None:
                 text = str(self.resolve(path))
                 place = self._place(text)
-            if place is None or text in self._outermost_first:
+            if place is None or text in self._prefixes:
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             root, folders, name = place
             try:
@@ -248,10 +278,10 @@ class Roots:
 
         None for a path outside the roots, and for one that is not in its simplest form.
         """
-        for root, prefix in zip(self._outermost_first, self._prefixes, strict=True):
+        for root, prefix in self._prefixes.items():
             if path.startswith(prefix):
                 names = path[len(prefix) :].split(os.sep)
-                simple = not ("" in names or "." in names or ".." in names or "\0" in path)
+                simple = _NOT_NAMES.isdisjoint(names) and "\0" not in path
                 return (root, names, names.pop()) if simple else None
         return None
 
@@ -351,7 +381,8 @@ def _status_to_replace(folder: Folder, name: str) -> os.stat_result | None:
         before = folder.stat(name)
     except FileNotFoundError:
         return None
-    require_regular_file(before)
+    if not stat.S_ISREG(before.st_mode):
+        raise not_a_plain_file(before)
     if not folder.may_write(name):
         # The folder may allow a rename, but a read-only file should not be replaced.
         raise PermissionError(errno.EACCES, "the file is read-only")

@@ -252,7 +252,7 @@ class TextFiles:
         """Read a file. `inline`: on the event loop; a large file is left alone and gives None."""
         began = perf_counter()
         try:
-            descriptor, size = self.roots.with_parent_folder(path, Folder.open_with_size)
+            descriptor, size = self.roots.open_file(path)
         except FileNotFoundError:
             if self._missing_is_empty:
                 return ""
@@ -286,8 +286,10 @@ class TextFiles:
             raise _disk_error("read", path, error) from None
         finally:
             os.close(descriptor)
-            is_fast = perf_counter() - began < _FAST_READ
-            self._fast_folder = os.fspath(path).rpartition(os.sep)[0] if is_fast else None
+            if perf_counter() - began >= _FAST_READ:
+                self._fast_folder = None
+            elif not inline:
+                self._fast_folder = os.fspath(path).rpartition(os.sep)[0]
 
     def _write(self, path: AnyPath, data: bytes, stop: StopSignal) -> None:
         def write(folder: Folder, name: str) -> None:
