@@ -32,7 +32,7 @@ class Page(HTMLParser):
 def problems(site: Path) -> list[str]:
     """Return what is wrong, one line each."""
     pages = {path: Page(path.read_text("utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
-    found: list[str] = []
+    found: list[str] = [] if pages else [f"{site}: no pages"]
     for path, page in pages.items():
         name = path.relative_to(site)
         found += [f"{name}: loads {address}" for address in page.loaded if urlsplit(address).netloc]
