@@ -44,11 +44,12 @@ COMMANDS: Final[dict[str, Subcommand]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     gc.disable()  # until the command is loaded: imports create many objects and no garbage
-    import_asyncio()
-    from accord.errors import AccordError
-
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words[0] if words else "--help"
+    if name != "completion":  # it needs no msgspec
+        import_asyncio()
+    from accord.errors import AccordError
+
     try:
         code = _run(name, words)
         if sys.stdout is not None and not sys.stdout.closed:
