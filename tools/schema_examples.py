@@ -244,7 +244,7 @@ def field_value(field: Field) -> Any:
 def laid_out(start: str, parts: list[str], end: str) -> str:
     """Return text in brackets."""
     line = f"{start}{', '.join(parts)}{end}"
-    if "\n" not in line and len(line) <= WIDTH:
+    if not parts or ("\n" not in line and len(line) <= WIDTH):
         return line
     inside = ",\n".join("    " + part.replace("\n", "\n    ") for part in parts)
     return f"{start}\n{inside}{',' if end == ')' else ''}\n{end}"

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from accord.errors import StoreError
-from accord.gateway.session_log import FileBook, FileSessionLog
+from accord.gateway.session_log import FileBook, FileLogReader, FileSessionLog
+from accord.schema import AgentMessageChunk, SessionUpdate
 from accord.session import Event
 from accord.store import Journal, MemoryStore
 
@@ -51,6 +52,31 @@ class _HeldLog(FileSessionLog):
         super().__init__(book, agent, session_id, journal)
         self._may_read = book.may_read
 
+    def reader(self, after: int = 0) -> FileLogReader:
+        return _HeldReader(self, self._book, self._book.find(self._agent, self._session_id), after)
+
+    @property
+    def pending(self) -> list[Any]:
+        return self._pending
+
     async def close_open_items(self) -> list[Event]:
         await self._may_read.wait()
         return await super().close_open_items()
+
+
+class _HeldReader(FileLogReader):
+    """Reads the texts that wait for a commit as well, as the log of a cluster does."""
+
+    def __init__(self, log: _HeldLog, *values: Any) -> None:
+        super().__init__(*values)
+        self._log = log
+        self._given = 0
+
+    async def page(self) -> list[SessionUpdate]:
+        if page := await super().page():
+            return page
+        waiting: list[SessionUpdate] = [
+            item for item in self._log.pending if isinstance(item, AgentMessageChunk)
+        ]
+        new, self._given = waiting[self._given :], len(waiting)
+        return new

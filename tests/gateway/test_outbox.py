@@ -90,6 +90,26 @@ async def test_frames_wait_for_a_slow_commit_and_keep_their_order(audit: AuditLo
         assert harness.gateway.outbox.waiting == 0
 
 
+async def test_the_history_of_a_loaded_session_waits_for_the_commit(audit: AuditLog, tmp_path: Path) -> None:
+    book = HeldBook()
+    async with gateway_harness(book=book, audit=audit) as harness:
+        client, other = await harness.client(), await harness.client()
+        await open_session(harness, client, tmp_path)
+        client.prompt("s1")
+        await harness.agent.until_method("session/prompt")
+        book.hold()
+        harness.agent.say("s1", "not yet committed")
+        await client.call("_accord/agents")
+        load = other.ask("session/load", {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []})
+        for _ in range(5):
+            await other.call("_accord/agents")
+        assert not any(b"not yet committed" in frame.body for frame, _ in other.connection.sent)
+        book.release()
+        updates, _ = await other.updates_until(load)
+        texts = [update["content"]["text"] for update in updates if "chunk" in update["sessionUpdate"]]
+        assert texts.count("not yet committed") == 1
+
+
 async def test_a_new_session_is_shown_after_its_first_commit(audit: AuditLog, tmp_path: Path) -> None:
     book = HeldBook()
     async with gateway_harness(book=book, audit=audit) as harness:

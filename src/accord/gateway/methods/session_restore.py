@@ -125,7 +125,7 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
     if isinstance(update, ToolCall | ToolCallChange) and not client.extensions.get("terminal"):
         update = without_terminals(update, session.terminal_text)
     body = encode(Notification("session/update", SessionNotification(session.id, update)))
-    client.post(OutgoingFrame(body), session.id)
+    client.post(OutgoingFrame(body), session.id, session.log)
     return len(body)
 
 
