@@ -224,6 +224,36 @@ async def test_a_cancel_right_after_the_prompt_is_sent_after_it():
         assert kinds([event async for event in events]) == ["TurnCancelling", "TurnEnded"]
 
 
+async def test_a_cancel_before_the_prompt_is_written_is_sent_after_it():
+    async with in_session() as (session, peer):
+        pending = asyncio.create_task(session.ask("go"))
+        await asyncio.sleep(0)
+        assert session.running
+        session.cancel()
+        prompt = await peer.next("session/prompt")
+        await peer.next("session/cancel")
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        assert (await pending).stop_reason == "cancelled"
+        assert [message.get("method") for message in peer.received].count("session/cancel") == 1
+
+
+async def test_a_cancel_reaches_a_prompt_that_waits_for_the_end_of_another_turn():
+    async with in_session() as (session, peer):
+        turn = EventCollector(session.prompt("one"))
+        first = await peer.next("session/prompt")
+        session.cancel()
+        waiting = asyncio.create_task(session.ask("two"))
+        await peer.next("session/cancel")
+        await settle()
+        session.cancel()
+        peer.reply(first, {"stopReason": "cancelled"})
+        second = await peer.next("session/prompt")
+        await peer.next("session/cancel")
+        peer.reply(second, {"stopReason": "cancelled"})
+        assert (await waiting).stop_reason == "cancelled"
+        await turn.end()
+
+
 async def test_cancel_without_a_turn_sends_nothing():
     async with in_session() as (session, peer):
         session.cancel()

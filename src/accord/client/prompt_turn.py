@@ -20,6 +20,7 @@ from accord.errors import AccordError, ConnectionClosed, TurnSilent
 from accord.schema import (
     UNSET,
     AgentMessageChunk,
+    CancelNotification,
     ContentBlock,
     PromptRequest,
     PromptResponse,
@@ -72,6 +73,7 @@ class PromptTurn:
         self._connection = connection
         self._limits = connection.options.limits
         self._task: asyncio.Task[None] | None = None
+        self._sent: bool = False
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer = self._start_timer(self._limits.silence, self._silence_expired, lambda: session.busy)
 
@@ -84,14 +86,20 @@ class PromptTurn:
         except asyncio.CancelledError:
             self.leave()
             raise
+        finally:
+            self._sent = True
+            if self.cancelling:
+                self._send_cancel()
 
     async def wait(self) -> None:
         """Wait until the turn has ended."""
         await asyncio.shield(self._finished)
 
     def cancel(self) -> None:
-        """Switch to the shorter time limit for a turn that was canceled."""
+        """Send `session/cancel`, behind the prompt, and switch to the shorter time limit."""
         self.cancelling = True
+        if self._sent:
+            self._send_cancel()
         self._timer.stop()
         self._timer = self._start_timer(self._limits.cancel, self._cancel_expired, lambda: False)
 
@@ -100,7 +108,7 @@ class PromptTurn:
         if self.queue is not None:
             self._session.listeners.remove(self.queue)
             self.queue.discard()
-        if self.ended is None:
+        if self.ended is None and not self.cancelling:
             self._session.cancel()
 
     def fail(self, error: Exception) -> None:
@@ -132,6 +140,10 @@ class PromptTurn:
             error = ConnectionClosed("the turn was given up before it was answered")
             self._end(turn_failed(error), error)
             raise
+
+    def _send_cancel(self) -> None:
+        if self.ended is None:
+            self._connection.notify("session/cancel", CancelNotification(self._session.id))
 
     def _read_response(self, raw: Raw) -> PromptResponse:
         """Read the response and end the turn, at the response's place in the wire order."""

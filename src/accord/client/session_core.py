@@ -141,6 +141,7 @@ class SessionCore:
         """Requests of the agent about this session that the client has not answered yet."""
         self.turn: PromptTurn | None = None
         self._turn_number = 0
+        self._cancels = 0
         self.turn_requests: TurnRequests = TurnRequests(None if parent is None else parent.turn_requests)
         """The requests of the agent that end with the turn."""
         self.listeners: EventListeners = EventListeners(handle.sessions.unread)
@@ -232,6 +233,7 @@ class SessionCore:
         self, blocks: list[ContentBlock], open_queue: Callable[[], EventQueue[ClientEvent]] | None = None
     ) -> PromptTurn:
         """Send a prompt, after the end of a canceled turn. `open_queue` makes the queue for its events."""
+        cancels = self._cancels
         if self.turn is not None and self.turn.cancelling:
             await self.turn.wait()
         connection = await self.handle.ready()
@@ -244,20 +246,22 @@ class SessionCore:
         self._resume_children()
         self.publish(TurnStarted(blocks))
         await turn.start(blocks)
+        if self._cancels != cancels and self.turn is turn:
+            self.cancel()  # it was canceled while it waited for the agent or for the end of another turn
         return turn
 
     def cancel(self) -> None:
-        """Stop what is open in the turn, then send `session/cancel`; does nothing without a turn."""
+        """Stop what is open in the turn, then send `session/cancel`; does nothing without a prompt."""
         if self.parent is not None:
             self._cancel_child(self.parent)
             return
+        self._cancels += 1
         turn = self.turn
         if turn is None or turn.cancelling:
             return
         self.stop_requests()
-        self.handle.connection.notify("session/cancel", CancelNotification(self.id))
-        self.publish(TurnCancelling())
         turn.cancel()
+        self.publish(TurnCancelling())
 
     def _cancel_child(self, parent: "SessionCore") -> None:
         announced = parent.state.history.subagents.get(self.id)
