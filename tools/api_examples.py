@@ -23,6 +23,8 @@ MADE_BY_ACCORD = {
 """Classes whose objects programs get and do not make."""
 OPAQUE = "An opaque string: compare it, never parse it."
 """What is said of the ids, whose names say the rest."""
+LABELS = {"async", "classmethod", "property", "staticmethod"}
+"""What the pages show beside a name: how to use it."""
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "api"
 
 
@@ -84,11 +86,13 @@ class ApiExamples(Extension):
         if cls.name in MADE_BY_ACCORD:
             cls.members.pop("__init__", None)
         for member in cls.members.values():
-            if isinstance(member, Attribute) and "class-attribute" not in member.labels:
-                member.value = None
+            if isinstance(member, Attribute):
+                is_default = "class-attribute" in member.labels and not str(member.value).startswith("field(")
+                member.value = member.value if is_default else None
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Add the example of a class, a function or a type of a module."""
+        obj.labels &= LABELS
         parent = obj.parent
         if parent is None or not parent.is_module or not obj.path.startswith("accord."):
             return

@@ -93,14 +93,15 @@ def module_page(module: str) -> str:
 def section(module: str, name: str) -> str:
     """Return the section of a name, which mkdocstrings fills in."""
     if name not in FOREIGN:
-        return f"::: {module}.{name}\n{options(getattr(importlib.import_module(module), name))}"
+        return f"::: {module}.{name}\n{options(module, name)}"
     code = f"from accord import schema\n\n{schema_examples.example(name)[0]}"
     return f"## {name} {{#{module}.{name}}}\n\n{FOREIGN[name]}\n\n**Example**\n\n```python\n{code}\n```\n"
 
 
-def options(value: object) -> str:
+def options(module: str, name: str) -> str:
     """Return the options for a name: the fields of a message are in a table, see tools/schema_tables.py."""
-    if not (inspect.isclass(value) and issubclass(value, schema.Record)):
+    value = getattr(importlib.import_module(module), name)
+    if module != "accord.schema" or not (inspect.isclass(value) and issubclass(value, schema.Record)):
         return ""
     members = schema_tables.other_members(value) or "false"
     return f"    options:\n      members: {members}\n".replace("'", "")
