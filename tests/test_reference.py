@@ -1,14 +1,23 @@
 """The reference pages are current and complete, and the navigation has every page."""
 
 import asyncio
+import builtins
 import importlib.util
 import inspect
 import re
+import symtable
 from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE
-from tools import api_reference, command_reference, configuration_reference, schema_examples, site_check
+from tools import (
+    api_examples,
+    api_reference,
+    command_reference,
+    configuration_reference,
+    schema_examples,
+    site_check,
+)
 from tools.public_api import MODULES, home_of, public_names
 from tools.site_nav import nav_pages
 
@@ -112,6 +121,19 @@ def test_every_public_name_has_an_example() -> None:
         if name not in used
     }
     assert missing == set()
+
+
+def test_every_example_defines_the_names_that_it_uses() -> None:
+    for name, code in api_examples.examples().items():
+        table = symtable.symtable(code, name, "exec")
+        known = {*dir(builtins), *(symbol.get_name() for symbol in table.get_symbols() if symbol.is_local())}
+        assert globals_of(table) <= known, f"the example of {name}"
+
+
+def globals_of(table: symtable.SymbolTable) -> set[str]:
+    """The global names that a piece of code uses."""
+    found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+    return found.union(*(globals_of(child) for child in table.get_children()))
 
 
 def test_every_message_has_a_valid_example() -> None:

@@ -58,16 +58,24 @@ def examples() -> dict[str, str]:
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            words = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            parts = _with_its_helpers(node, tree)
+            words = {name.id for part in parts for name in ast.walk(part) if isinstance(name, ast.Name)}
             needed = [_only(imports[name], words) for name in imports if name in words]
-            source = ast.get_source_segment(text, node) or ""
-            code = "\n".join([*dict.fromkeys(needed), "", "", source])
+            sources = [ast.get_source_segment(text, part) or "" for part in parts]
+            code = "\n".join([*dict.fromkeys(needed), "", "", "\n\n\n".join(sources)])
             for name in used_names(node, imported):
                 if name.startswith("accord"):
                     last = name.rpartition(".")[2]
                     if last not in best or len(code) < len(best[last]):
                         best[last] = code
     return best
+
+
+def _with_its_helpers(node: ast.stmt, tree: ast.Module) -> list[ast.stmt]:
+    """Return a function after the functions and classes of its file that it uses."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    words = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    return [*(part for part in tree.body if isinstance(part, kinds) and part.name in words), node]
 
 
 def _only(node: ast.stmt, words: set[str]) -> str:

@@ -1,7 +1,6 @@
 """Session events, state, the store, files and terminals, and traces."""
 
 from pathlib import Path
-from typing import TypeAlias
 
 import accord
 import accord.testing
@@ -233,13 +232,10 @@ async def record_a_trace() -> None:
     assert Path("session.jsonl").exists() and start.redacted
 
 
-Texts: TypeAlias = dict[str, str]
-
-
 class OpenFiles:
     """The unsaved texts of an editor."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: dict[str, str]) -> None:
         self.texts = texts
 
     def read(self, path: Path) -> str | None:

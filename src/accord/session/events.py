@@ -64,9 +64,13 @@ class SessionOpened(SessionEvent, tag="_accord/session_opened"):
 
     session_id: str
     cwd: str | UnsetType = UNSET
+    """The working folder."""
     additional_directories: list[str] | UnsetType = UNSET
+    """More folders that the session may use."""
     modes: SessionModeState | UnsetType | None = UNSET
+    """The modes to choose from, and the current one."""
     config_options: list[SessionConfigOption] | UnsetType | None = UNSET
+    """The settings of the session, such as the model."""
 
 
 class ReplayStarted(SessionEvent, tag="_accord/replay_started"):
@@ -106,14 +110,17 @@ class TurnEnded(SessionEvent, tag="_accord/turn_ended"):
 
     Exactly once for every `TurnStarted`, after the last update that preceded the agent's answer. Some
     agents send usage or a title even later. If the agent returned its text in the prompt result, that text
-    comes before this event, as a `MessageChanged`.
+    comes before this event, as an `AgentMessageChunk`.
     """
 
     stop_reason: StopReason | None = None
-    """None if the turn failed, or ended for a reason that this version does not know."""
+    """The protocol's reason, for decisions; None if the turn failed, or for a reason that is not known."""
     raw_reason: str = ""
-    """The reason as the agent sent it."""
+    """The reason as the agent sent it, to show or log. If the agent sends "tool_use", `stop_reason` is
+    "end_turn"; if it sends "out_of_credits", `stop_reason` is None. Empty if the turn failed.
+    """
     usage: Usage | None = None
+    """The tokens that the agent counted, if it reports them."""
     error: Error | None = None
     """Set if the turn failed: the agent's error response, or how the connection ended."""
 
@@ -122,8 +129,10 @@ class MessageChanged(SessionEvent, tag="_accord/message_changed"):
     """A whole message. With an id it creates or replaces that message; without one it is a new message."""
 
     kind: MessageKind
+    """Whose message it is."""
     message_id: str | None = None
     content: list[ContentBlock] | UnsetType | None = UNSET
+    """The blocks of the whole message."""
 
     @property
     def text(self) -> str:
@@ -159,6 +168,7 @@ class PlanChanged(SessionEvent, tag="_accord/plan_changed"):
 
     plan_id: str
     plan: PlanBody | None
+    """The whole plan, not a change to it."""
 
     @property
     def text(self) -> str:
@@ -170,6 +180,7 @@ class ModeChanged(SessionEvent, tag="_accord/mode_changed"):
     """The session changed its mode, on request of the client or by itself."""
 
     mode_id: str
+    """The new mode, one of `SessionState.modes`."""
 
 
 class PermissionAsked(SessionEvent, tag="_accord/permission_asked"):
@@ -181,7 +192,9 @@ class PermissionAsked(SessionEvent, tag="_accord/permission_asked"):
     permission_id: str
     """Identifies the request within the session; assigned by the side that reports it."""
     options: list[PermissionOption]
+    """The answers that the agent offers."""
     tool_call: ToolCallUpdate | None = None
+    """What the request said about the tool call."""
     call: ToolCallState | None = None
     """The tool call, updated by the request, once `SessionState.apply` has processed it."""
 
@@ -190,6 +203,7 @@ class PermissionAnswered(SessionEvent, tag="_accord/permission_answered"):
     """The decision was sent. Exactly once for every `PermissionAsked`."""
 
     permission_id: str
+    """That of the `PermissionAsked`."""
     option: PermissionOption | None = None
     """The chosen option; None if the request was dismissed or the turn canceled."""
 

@@ -41,17 +41,27 @@ class ToolCallState(Record, omit_defaults=True):
 
     tool_call_id: str
     title: str = ""
+    """What the call does, for the user; `label` is never empty."""
     kind: ToolKind = "other"
+    """The kind of tool: "read", "edit", "execute" and so on."""
     status: ToolCallStatus = "pending"
+    """"pending", "in_progress", "completed" or "failed"."""
     name: str | None = None
+    """The name of the tool, if the agent sent it."""
     content: list[ToolCallContent] = []
+    """The output: text and other blocks, diffs and terminals."""
     locations: list[ToolCallLocation] = []
+    """The files, and lines, that the call works on."""
     raw_input: Any = UNSET
+    """The arguments of the tool, as any JSON value."""
     raw_output: Any = UNSET
+    """The result of the tool, as any JSON value."""
     meta: dict[str, Any] | None = None
+    """The `_meta` members of all reports, merged."""
     announced: bool = False
     """Whether the agent introduced the call; otherwise it is known only from patches."""
     mark: Mark = ""
+    """How the client closed a call that had no final status when the turn ended."""
 
     @property
     def label(self) -> str:

@@ -48,7 +48,10 @@ def plan(*entries: Any) -> Step:
 
 
 def tool(title: str, *steps: Step, kind: Any = None, **more: Any) -> Step:
-    """Make a tool call and run the steps inside it."""
+    """Make a tool call and run the steps inside it.
+
+    `kind` and `more` are arguments of `Turn.tool_call`: `name`, `locations`, `raw_input` and `start`.
+    """
 
     async def step(turn: "ScriptedTurn") -> Any:
         async with turn.turn.tool_call(title, kind=kind, **more) as call:
@@ -63,7 +66,11 @@ def tool(title: str, *steps: Step, kind: Any = None, **more: Any) -> Step:
 
 
 def ask(*options: Any) -> Step:
-    """Ask permission for the tool call around this step. A refusal ends the turn."""
+    """Ask permission for the tool call around this step.
+
+    After a refusal the call has failed, and the turn ends with `end_turn` without the steps that follow.
+    `options` are `PermissionOption` objects; the default is to allow or to reject it once.
+    """
 
     async def step(turn: "ScriptedTurn") -> Any:
         if turn.call is None:
@@ -76,7 +83,10 @@ def ask(*options: Any) -> Step:
 
 
 def read_file(path: str, **more: Any) -> Step:
-    """Read a file of the client; its text is appended to the agent's `replies`."""
+    """Read a file of the client; its text is appended to the agent's `replies`.
+
+    `more` are further arguments of `SessionClient.read_text_file`.
+    """
 
     async def step(turn: "ScriptedTurn") -> None:
         turn.agent.replies.append(await turn.turn.client.read_text_file(path, **more))
@@ -90,7 +100,10 @@ def write_file(path: str, text: str) -> Step:
 
 
 def terminal(command: str, *arguments: str, **more: Any) -> Step:
-    """Run a command in a terminal of the client; the result is appended to the agent's `replies`."""
+    """Run a command in a terminal of the client; the result is appended to the agent's `replies`.
+
+    `more` are further arguments of `Turn.run`.
+    """
 
     async def step(turn: "ScriptedTurn") -> None:
         turn.agent.replies.append(await turn.turn.run(command, list(arguments), call=turn.call, **more))
@@ -136,7 +149,7 @@ def stop(reason: str = "end_turn") -> Step:
 
 
 def fail(code: int = -32603, message: str = "scripted failure", **data: Any) -> Step:
-    """End the turn with an error answer."""
+    """End the turn with an error answer. `data` becomes the object `data` of the error."""
 
     async def step(turn: "ScriptedTurn") -> None:
         raise RpcError.of(code, message, data) if data else RpcError.of(code, message)
