@@ -33,6 +33,8 @@ def gateway(home: Path) -> Generator[Server]:
     command = [sys.executable, "-m", "accord.cli", "serve", "--port", "0", "--no-qr", "--"]
     command += [sys.executable, str(HERE / "stream_agent.py")]
     env = {**os.environ, "ACCORD_HOME": str(home)}
+    new_token = [sys.executable, "-m", "accord.cli", "serve", "token", "new", "--plain"]
+    token = subprocess.run(new_token, env=env, capture_output=True, text=True, check=True).stdout.strip()
     with subprocess.Popen(
         command,
         env=env,
@@ -42,15 +44,14 @@ def gateway(home: Path) -> Generator[Server]:
         text=True,
     ) as running:
         assert running.stdout
-        port, token = 0, ""
+        port = 0
         try:
             for line in running.stdout:
                 if "listening on" in line:
                     port = int(line.rstrip().rpartition(":")[2])
-                if "#token=" in line:
-                    token = line.strip().partition("#token=")[2]
+                if line.startswith("Press Ctrl-C"):
                     break
-            assert token, "the gateway did not start"
+            assert port, "the gateway did not start"
             yield Server(port, running.pid, token)
         finally:
             running.terminate()

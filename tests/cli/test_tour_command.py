@@ -45,7 +45,7 @@ def test_the_tour_runs_without_a_user(environment: dict[str, str], tmp_path: Pat
         "☐ fix the greeting",
         '+    return f"Hello',
         "$ accord run --continue",
-        "/#token=acc_",
+        "run: accord serve token new",
         "Next:",
     ]
     places = [tour.stdout.find(text) for text in expected]

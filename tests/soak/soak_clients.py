@@ -17,6 +17,7 @@ from tests.soak.soak_world import Acknowledged, Lost, SoakWorld, require
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from accord.gateway.access.access_tokens import TokenStore
 from accord.schema.codec import decode
 from accord.schema.updates import SessionNotification
 from accord.store.records import as_event, event_payload
@@ -184,13 +185,10 @@ class Gateway:
         else:
             raise Lost(f"the gateway did not start: {output}{world.stderr()}")
         port = re.search(r"listening on http://\S+?:(\d+)", output)
-        token = re.search(r"#token=(\S+)", output)
         if port is None:
             raise Lost(f"the gateway names no address: {output}")
-        if token is not None:
-            (world.folder / "token").write_text(token[1])
         self.url = f"ws://127.0.0.1:{port[1]}/acp"
-        self.token = (world.folder / "token").read_text()
+        self.token = TokenStore(world.home / "data" / "gateway" / "tokens").new("soak")[1]
 
 
 class GatewayClient(SoakClient):

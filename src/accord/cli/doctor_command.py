@@ -300,7 +300,7 @@ def gateway_finding() -> DoctorFinding:
     if tokens:
         remarks.append(count_text(len(tokens), "token"))
     else:
-        remarks.append("no token yet; the first start creates one")
+        remarks.append("no token yet; `accord serve token new` creates one")
     remarks.append(_page_text())
     remarks.append(str(settings_file()) + ("" if settings_file().exists() else " does not exist"))
     return DoctorFinding("gateway", "runs" if running else "ready", "; ".join(remarks))

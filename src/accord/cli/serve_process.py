@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final, TextIO
 import msgspec
 
 from accord.cli.agent_choice import choose_agent
-from accord.cli.command_parser import signal_handlers
+from accord.cli.command_parser import is_terminal, signal_handlers
 from accord.cli.serve_command import PORT, PORTS_TRIED, ServeArguments, ServeSettings
-from accord.cli.serve_tokens import describe_rights, may_print_token, print_first_token, print_start
+from accord.cli.serve_tokens import describe_rights, print_first_token, print_start
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.frontend.sign_in import withheld_hints
@@ -166,8 +166,8 @@ class _ServeRun:
             print(f"Open {url}/ in a logged-in browser. For another device run: accord serve token new")
         elif isinstance(tokens, TokenStore) and (newer := tokens.newer()):
             print(f"No token is valid. {next(iter(newer.values()))}; or run: accord serve token new")
-        elif not may_print_token():
-            print("There is no token yet. This output is logged, so run: accord serve token new")
+        elif not is_terminal(sys.stdout):
+            print("There is no token yet. This output is no terminal, so run: accord serve token new")
         else:
             token, text = tokens.new("first")
             service.audit.record(token.rights(), "token made", by="start", scope=describe_rights(token))

@@ -6,7 +6,6 @@ Imported on first use: it loads accord.gateway.
 """
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -65,17 +64,10 @@ def print_start(listening: Sequence[str], agents: Sequence[str], notes: Sequence
 
 
 def print_first_token(url: str, token: str, *, qr: bool) -> None:
-    """Print the link with the token that the first start creates."""
+    """Print the link with the token that the first start in a terminal creates."""
     print("\nOpen or scan this link. It contains a new token and is shown only once:\n")
     print_link(url, token, qr=qr)
     print("\nFor another device or program run: accord serve token new")
-
-
-def may_print_token() -> bool:
-    """Tell whether a token may be printed: stdout is open and does not go to the system journal."""
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
-        return False
-    return is_terminal(sys.stdout) or not os.environ.get("JOURNAL_STREAM")
 
 
 def _new(arguments: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -23,8 +24,9 @@ _OPENER = build_opener(ProxyHandler({}))
 class GatewayProcess:
     """A running gateway. `output` is its output up to the last line of its start message."""
 
-    def __init__(self, running: subprocess.Popen[str]) -> None:
+    def __init__(self, running: subprocess.Popen[str], home: Path) -> None:
         self._running = running
+        self._home = home
         assert running.stdout
         self.output = ""
         for line in running.stdout:
@@ -37,8 +39,11 @@ class GatewayProcess:
         found = re.search(r"listening on (https?://\S+?:(\d+))", self.output)
         assert found
         self.url, self.port = found[1], int(found[2])
-        linked = re.search(r"#token=(\S+)", self.output)
-        self.token = linked[1] if linked else ""
+
+    @cached_property
+    def token(self) -> str:
+        """A new token without limits."""
+        return TokenStore(_tokens_folder(self._home)).new("test")[1]
 
     @property
     def websocket(self) -> str:
@@ -79,8 +84,6 @@ class GatewayProcess:
 def running_gateway(home: Path, *words: str, **more: str) -> Generator[GatewayProcess]:
     """Run `accord serve WORDS` until it listens. Stop it at the end."""
     env = environment(home, **more)
-    if "JOURNAL_STREAM" not in more:
-        env.pop("JOURNAL_STREAM", None)
     port = () if "--port" in words else ("--port", "0")
     command = [sys.executable, "-m", "accord.cli", "serve", *port, *words]
     pipe = subprocess.PIPE
@@ -94,7 +97,7 @@ def running_gateway(home: Path, *words: str, **more: str) -> Generator[GatewayPr
         cwd=_working_folder(home),
     ) as running:
         try:
-            yield GatewayProcess(running)
+            yield GatewayProcess(running, home)
         finally:
             running.terminate()
             try:
@@ -111,7 +114,11 @@ def accord(home: Path, *words: str) -> tuple[int, str, str]:
 
 def tokens_of(home: Path) -> list[Token]:
     """Return the stored tokens."""
-    return TokenStore(home / "data" / "gateway" / "tokens").all()
+    return TokenStore(_tokens_folder(home)).all()
+
+
+def _tokens_folder(home: Path) -> Path:
+    return home / "data" / "gateway" / "tokens"
 
 
 def _working_folder(home: Path) -> Path:

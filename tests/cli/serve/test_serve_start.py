@@ -26,9 +26,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_the_first_start_shows_a_link_whose_token_works(home: Path) -> None:
+def test_only_a_token_opens_the_gateway(home: Path) -> None:
     with running_gateway(home) as gateway:
-        assert f"http://127.0.0.1:{gateway.port}/#token=acc_" in gateway.output
         assert "Agents: accord (default)" in gateway.output
         assert gateway.status("/healthz") == 200
         assert gateway.status("/metrics") == 401
@@ -41,32 +40,34 @@ def test_the_first_start_shows_a_link_whose_token_works(home: Path) -> None:
     assert code == 0
     assert gateway.token not in log
     with running_gateway(home) as gateway:
-        assert not gateway.token
-        assert "accord serve token new" in gateway.output
-    assert [token.name for token in tokens_of(home)] == ["first"]
+        assert "in a logged-in browser. For another device run: accord serve token new" in gateway.output
 
 
 def test_stored_files_are_for_the_owner_only(home: Path) -> None:
     with running_gateway(home) as gateway:
         gateway.status("/metrics")
+        secret = gateway.token[len("acc_12345678_") :]
         gateway.signal(signal.SIGINT)
         assert gateway.end()[0] == 0
-    secret = gateway.token[len("acc_12345678_") :]
     stored_files = list((home / "data" / "gateway").rglob("*"))
     assert {path.name for path in stored_files} >= {"tokens", "audit.jsonl"}
     for path in stored_files:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
         assert path.is_dir() or secret not in path.read_text()
-    events = [
+    assert audit_events(home) == ["start", "refused", "stop"]
+
+
+def audit_events(home: Path) -> list[str]:
+    return [
         json.loads(line)["event"] for line in (home / "data/gateway/audit.jsonl").read_text().splitlines()
     ]
-    assert events == ["start", "token made", "refused", "stop"]
 
 
-def test_no_token_is_printed_to_the_journal(home: Path) -> None:
-    with running_gateway(home, JOURNAL_STREAM="8:1") as gateway:
-        assert not gateway.token
-        assert "run: accord serve token new" in gateway.output
+def test_no_token_is_created_without_a_terminal(home: Path) -> None:
+    with running_gateway(home) as gateway:
+        assert "#token=" not in gateway.output
+        assert "There is no token yet." in gateway.output
+        assert "run: accord serve token new\n" in gateway.output
     assert tokens_of(home) == []
 
 
@@ -90,6 +91,8 @@ def test_the_link_on_a_terminal_has_a_qr_code(home: Path) -> None:
         terminal.expect("Press Ctrl-C to stop")
         terminal.type("\x03")
         assert terminal.end() == 0
+    assert [token.name for token in tokens_of(home)] == ["first"]
+    assert audit_events(home) == ["start", "token made", "stop"]
     with in_terminal("serve", "token", "new", "--no-qr", env=env) as terminal:
         terminal.expect("#token=acc_")
         assert terminal.end() == 0
@@ -161,9 +164,10 @@ def test_options_override_the_settings_file(home: Path) -> None:
     file = home / "config" / "serve.json"
     file.parent.mkdir(parents=True)
     file.write_text('{"hostNames": ["home.example"], "limits": {"connections": 1}, "port": 1}')
+    TokenStore(home / "data" / "gateway" / "tokens").new("mine")
     with running_gateway(home, "--port", "0") as gateway:
         assert gateway.status("/metrics", gateway.token, Host="home.example") == 200
-        assert "https://home.example/#token=" in gateway.output
+        assert "Open https://home.example/ in" in gateway.output
     file.write_text('{"hostName": "x"}')
     code, _, err = accord(home, "serve")
     assert code == 2
@@ -203,6 +207,7 @@ def test_the_doctor_reports_a_running_gateway_and_forgets_a_dead_one(
     assert "no token yet" in finding.remark
     assert not home.exists()
     with running_gateway(home) as gateway:
+        assert gateway.token
         finding = gateway_finding()
         assert finding.state == "runs"
         assert f"at http://127.0.0.1:{gateway.port}; 1 token;" in finding.remark
