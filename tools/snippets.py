@@ -6,9 +6,9 @@ A comment on the line before a block says how it is run and checked:
     <!-- not run: REASON -->      type-checked only
     <!-- given: NAME, NAME -->    runs inside an async function with these parameters, see GIVEN
     <!-- continues -->            runs after the previous Python block of the page, with its names
-    <!-- file: NAME -->           is saved under this name before the page's commands run
 
-A Python block whose first line is a comment with a file name is saved under that name too.
+A block with `title="NAME"` is saved under this name before the page's commands run, unless the title is a
+path. So is a Python block whose first line is a comment with a file name.
 `python -m tools.snippets FOLDER` writes the modules.
 """
 
@@ -66,11 +66,12 @@ PYRIGHT: dict[str, object] = {
 
 _BLOCK = re.compile(
     r"(?:^ *<!-- (?P<note>[^\n]*) -->\n)?"
-    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```$",
+    r'^(?P<indent> *)```(?P<language>\w*)(?: title="(?P<title>[^"\n]+)")?[^\n]*\n'
+    r"(?P<code>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
 _FILE_LINE = re.compile(r"# ([\w-]+\.py)\n")
-_NOTES = ("fragment", "not run", "given", "continues", "file")
+_NOTES = ("fragment", "not run", "given", "continues")
 
 
 @dataclass
@@ -82,6 +83,7 @@ class Snippet:
     language: str
     code: str
     notes: dict[str, str] = field(default_factory=dict[str, str])
+    title: str = ""
     before: "Snippet | None" = None
     """The Python block that this one continues."""
     is_continued: bool = False
@@ -94,7 +96,8 @@ class Snippet:
     def file(self) -> str | None:
         """The name under which the block is saved."""
         named = _FILE_LINE.match(self.code) if self.language == "python" else None
-        return self.notes.get("file") or (named[1] if named else None)
+        title = "" if "/" in self.title else self.title
+        return title or (named[1] if named else None)
 
     @property
     def given(self) -> list[str]:
@@ -160,7 +163,8 @@ def _read(page: Path) -> Iterator[Snippet]:
     for match in _BLOCK.finditer(text):
         code = textwrap.dedent(match["code"])
         line = text.count("\n", 0, match.start("language")) + 1
-        found = Snippet(page, line, match["language"], code, _read_note(match["note"] or ""))
+        notes = _read_note(match["note"] or "")
+        found = Snippet(page, line, match["language"], code, notes, match["title"] or "")
         if "continues" in found.notes:
             found.before = previous
             if previous is not None:
