@@ -213,16 +213,7 @@ class NotFound(RpcError):
 
 _BY_CODE: Final[dict[int, type[RpcError]]] = {
     cls.default_code: cls
-    for cls in (
-        ParseError,
-        InvalidRequest,
-        MethodNotFound,
-        InvalidParams,
-        InternalError,
-        RequestCancelled,
-        AuthRequired,
-        NotFound,
-    )
+    for cls in RpcError.__subclasses__()  # those above
 }
 
 

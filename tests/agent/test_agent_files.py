@@ -1,5 +1,7 @@
 """Text files of the client: only if offered, and always by absolute path."""
 
+from pathlib import Path
+
 import pytest
 from tests.agent.agent_client import STRICT, connected_client, make_agent
 
@@ -32,7 +34,7 @@ async def test_no_file_is_requested_from_a_client_that_does_not_offer_files(capa
 async def test_a_file_is_read_by_its_absolute_path() -> None:
     async def reads(turn: Turn) -> None:
         await turn.say(await turn.client.read_text_file("src/../a.py", line=2, limit=1))
-        await turn.say(await turn.client.read_text_file("/etc/hosts"))
+        await turn.say(await turn.client.read_text_file(Path("/etc/hosts")))
         with pytest.raises(NotOffered):
             await turn.client.write_text_file("a.py", "")
 
@@ -57,7 +59,7 @@ async def test_a_file_is_read_by_its_absolute_path() -> None:
 @pytest.mark.parametrize("strict", [False, True])
 async def test_a_file_is_written_and_a_null_response_is_accepted(strict: bool) -> None:
     async def writes(turn: Turn) -> None:
-        await turn.client.write_text_file("new.py", "x = 1\n")
+        await turn.client.write_text_file(Path("new.py"), "x = 1\n")
         await turn.client.write_text_file("new.py", "x = 2\n")
 
     async with connected_client(

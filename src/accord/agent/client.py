@@ -6,6 +6,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from logging import Logger, getLogger
+from os import PathLike
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
@@ -135,7 +136,9 @@ class SessionClient(Client):
         super().__init__(peer)
         self._session = session
 
-    async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
+    async def read_text_file(
+        self, path: "str | PathLike[str]", *, line: int | None = None, limit: int | None = None
+    ) -> str:
         """Read a file with the user's unsaved changes: `limit` lines from `line` on (the first is 1)."""
         self._peer.require(self.can_read_files, "fs/read_text_file")
         session = self._session
@@ -147,7 +150,7 @@ class SessionClient(Client):
         response = await self._peer.call("fs/read_text_file", params, key=session.id)
         return response.content
 
-    async def write_text_file(self, path: str, content: str) -> None:
+    async def write_text_file(self, path: "str | PathLike[str]", content: str) -> None:
         """Write a file; creates it if it does not exist."""
         self._peer.require(self.can_write_files, "fs/write_text_file")
         session = self._session
