@@ -19,7 +19,8 @@ def llms_txt() -> str:
             lines += ["", f"## {section}", ""]
         text = (DOCS / path).read_text("utf-8")
         name = text.partition("\n")[0].removeprefix("# ")
-        first = re.split(r"(?<=[.:])\s", " ".join(text.split("\n\n")[1].split()))[0].rstrip(":")
+        words = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", " ".join(text.split("\n\n")[1].split()))
+        first = re.split(r"(?<=[.:])\s", words)[0].rstrip(":")
         lines.append(f"- [{name}]({path.removesuffix('.md')}.html): {first}")
     return "\n".join(lines) + "\n"
 
