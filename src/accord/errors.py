@@ -203,6 +203,11 @@ class AuthRequired(RpcError):
     methods: tuple[Any, ...] = ()
     """At a client: the sign-in methods of the agent, as `accord.schema.AuthMethod`."""
 
+    def __str__(self) -> str:
+        # `repr` writes out control characters in the names, which are the agent's.
+        named = ", ".join(f"{method.id[:80]!r} ({method.name[:80]!r})" for method in self.methods[:9])
+        return f"{super().__str__()}; sign in with {named}" if named else super().__str__()
+
 
 class NotFound(RpcError):
     """A session, file or terminal does not exist."""

@@ -27,6 +27,8 @@ async def test_a_session_can_be_opened_after_sign_in():
             await opening
         (method,) = caught.value.methods
         assert method.name == "Log in"
+        expected = "Authentication required [-32000]; sign in with 'login' ('Log in')"
+        assert (caught.value.message, str(caught.value)) == ("Authentication required", expected)
 
         signing_in = asyncio.create_task(agent.sign_in(method))
         asked = await peer.next("authenticate")
@@ -35,6 +37,19 @@ async def test_a_session_can_be_opened_after_sign_in():
         await signing_in
         session, _ = await both(agent.new_session("/project"), peer.open())
         assert session.id == "s1"
+
+
+async def test_the_text_of_the_error_names_the_methods_of_a_hostile_agent_on_one_line():
+    methods = [{"id": f"{number}\n", "name": "\x1b[2J\u202e" + "x" * 1000} for number in range(100)]
+    async with connected(authMethods=methods) as (agent, peer):
+        opening = asyncio.create_task(agent.new_session("/project"))
+        peer.refuse(await peer.next("session/new"), -32000, "Authentication required")
+        with pytest.raises(AuthRequired) as caught:
+            await opening
+    text = str(caught.value)
+    assert text.isprintable()
+    assert len(text) < 2000
+    assert len(caught.value.methods) == 100
 
 
 @pytest.mark.rule("auth.terminal-method-not-authenticated")
