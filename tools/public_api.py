@@ -24,6 +24,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "accord.testing": (),
     "accord.testing.model_server": (),
     "accord.wire.stdio": ("StdioTransport",),
+    "accord.wire.transport": ("Frame", "OversizedFrame", "Receiver", "Transport", "TransportEnd"),
     "accord.wire.memory_transport": ("MemoryTransport", "memory_pair"),
     "accord.safe_text": ("TextCleaner", "clean_line", "clean_text", "one_line", "visible"),
     "accord.schema": (),

@@ -13,6 +13,7 @@ from accord.agent import (
 from accord.schema import SessionInfo, StopReason
 from accord.testing import scripted_client
 from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import Frame, OversizedFrame, Receiver, Transport, TransportEnd
 
 
 async def answer_a_prompt() -> None:
@@ -202,3 +203,24 @@ async def know_the_client() -> None:
 
     async with scripted_client(agent) as client:
         assert (await client.prompt("Hi")).text == "Hello, accord"
+
+
+async def receive_the_frames_of_a_transport() -> None:
+    received: list[bytes | str] = []
+
+    class Collector:
+        def frames(self, frames: list[Frame]) -> None:
+            received.extend(frame.head if isinstance(frame, OversizedFrame) else frame for frame in frames)
+
+        def ended(self, end: TransportEnd) -> None:
+            received.append(end.reason)
+
+    receiver: Receiver = Collector()
+    ours, theirs = memory_pair()
+    transport: Transport = ours
+    transport.start(receiver)
+    theirs.start(Collector())
+    theirs.send(b'{"jsonrpc": "2.0", "method": "hello"}')
+    await theirs.aclose()
+    await transport.aclose()
+    assert received[0] == b'{"jsonrpc": "2.0", "method": "hello"}'

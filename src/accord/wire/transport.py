@@ -32,6 +32,7 @@ class OversizedFrame(Struct, frozen=True):
 
 
 Frame = bytes | OversizedFrame
+"""One received message, without its line end."""
 
 
 class TransportEnd(Struct, frozen=True):
