@@ -89,7 +89,7 @@ class AgentSession:
         return (self.cwd, *self.additional_directories)
 
     def path(self, path: "str | os.PathLike[str]") -> str:
-        """Return the absolute form of a path; relative paths start at `cwd`."""
+        """Return the absolute form of a path, from `cwd`; it is not checked and can lie outside `roots`."""
         return os.path.normpath(os.path.join(self.cwd, path))
 
     @property
