@@ -82,6 +82,7 @@ OUTCOMES = {
     "dialect-stops": Outcome(1, "I stopped."),
     "wild": Outcome(0, "That is all."),
     "ends-on-rejection": Outcome(5, err="refused: Delete everything"),
+    "runs-rejections": Outcome(5, "Kept.", "refused: Delete everything"),
     "ends-after-cancel": Outcome(4, "Working. Just this.", options=("--timeout", "1")),
 }
 

@@ -53,9 +53,9 @@ async def test_key_never_appears_in_events_errors_or_logs(
         [ModelFault(401, echo, "auth" if kind == "google" else "")],
         [ModelFault(400, echo)],
         [ModelFault(500, echo), ModelFault(500, body=echo.encode())],
-        [ModelAnswer("half", DroppedConnection())],
-        [ModelAnswer("half", ModelFault(500, echo), DroppedConnection())],
-        [ModelAnswer("half", RawBytes(f"data: {{{echo}\n\n".encode()), DroppedConnection())],
+        [ModelAnswer("half", DroppedConnection())] * 2,
+        [ModelAnswer("half", ModelFault(500, echo), DroppedConnection())] * 2,
+        [ModelAnswer("half", RawBytes(f"data: {{{echo}\n\n".encode()), DroppedConnection())] * 2,
         [ModelAnswer(RawBytes(echo.encode() + b"\n\n"), DroppedConnection()), ModelAnswer("ok")],
     ]
     seen: list[str] = []

@@ -70,7 +70,7 @@ def test_infinite_permission_seconds_means_no_limit():
 
 def test_examples_in_the_docs_are_valid():
     page = (Path(__file__).parents[3] / "docs" / "permissions.md").read_text()
-    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    examples = re.findall(r"```toml[^\n]*\n(.*?)```", page, re.DOTALL)
     settings = [permission_settings(tomllib.loads(example), "config.toml") for example in examples]
     assert [bool(one.rules.deny) for one in settings] == [True, False]
     assert settings[1].sandbox.backend == "bubblewrap"

@@ -18,7 +18,7 @@ GUIDE = (Path(__file__).parents[3] / "docs" / "agents.md").read_text()
 
 
 def block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+    found = re.search(rf"```{language}\b[^\n]*\n(.*?)```", GUIDE, re.DOTALL)
     assert found is not None
     return found[1]
 

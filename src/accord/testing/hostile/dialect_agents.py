@@ -25,7 +25,9 @@ DIALECT_ROWS: Final = frozenset(
 )
 """All rows that `dialects` uses."""
 
-ROWS_OF_OTHER_AGENTS: Final = {5: "unknown-stop", 10: "dies-after-answer", 31: "ends-after-cancel"}
+ROWS_OF_OTHER_AGENTS: Final = {
+    5: "unknown-stop", 10: "dies-after-answer", 31: "ends-after-cancel", 75: "runs-rejections",
+}  # fmt: skip
 """Rows that another behavior uses."""
 
 
@@ -300,6 +302,24 @@ class EndsOnRejection(HostileAgent):
             self.finish(request)
 
 
+class RunsRejections(HostileAgent):
+    """Takes every selected option for an approval, as iac-code does."""
+
+    name = "runs-rejections"
+
+    def initialize(self, request: Json) -> None:
+        info = {"name": "iac-code", "version": "0.16.0"}
+        version = request["params"]["protocolVersion"]
+        self.reply(request, {"protocolVersion": version, "agentInfo": info})
+
+    def prompt(self, request: Json) -> None:
+        """Row 75."""
+        call = {"toolCallId": "c1", "title": "Delete everything", "kind": "delete"}
+        answer = self.ask("session/request_permission", {"toolCall": call, "options": PERMISSION_OPTIONS})
+        self.say("Deleted." if self.outcome(answer).get("outcome") == "selected" else "Kept.")
+        self.finish(request)
+
+
 class EndsAfterCancel(HostileAgent):
     """Answers a canceled turn with `end_turn`, after more updates."""
 
@@ -313,5 +333,5 @@ class EndsAfterCancel(HostileAgent):
 
 
 BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
-    Dialects, DialectStops, RealWorldQuirks, EndsOnRejection, EndsAfterCancel,
+    Dialects, DialectStops, RealWorldQuirks, EndsOnRejection, RunsRejections, EndsAfterCancel,
 )  # fmt: skip
