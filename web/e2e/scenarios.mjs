@@ -126,7 +126,7 @@ export const SCENARIOS = {
     await second.answer("Allow");
     await first.card.waitFor({ state: "detached" });
     for (const tab of [first, second]) {
-      await tab.waitForText("Done.");
+      await tab.waitForText("no model is connected"); // the end of the answer
       await tab.idle.waitFor();
     }
     assert.deepEqual(await second.messages(), await first.messages());
