@@ -137,7 +137,9 @@ class Snippet:
         wanted = [
             line
             for name, line in IMPORTS.items()
-            if name not in names and re.search(rf"\b{re.escape(name)}\b", body + " " + types)
+            if name not in names
+            and line not in body
+            and re.search(rf"\b{re.escape(name)}\b", body + " " + types)
         ]
         head = "\n".join(wanted)
         if self.is_function:
