@@ -218,7 +218,7 @@ class NodeLease:
         """Change what the entry says, from the next renewal on."""
         self.entry = structs.replace(self.entry, **values)
 
-    async def _take(self) -> None:
+    async def _take(self, attempts: int = 3) -> None:
         node, home = self.entry.node, self.entry.home
         current = await self._read()
         entry = None if current is None else decoded_node(current)
@@ -238,6 +238,9 @@ class NodeLease:
             if error.code != WRONG_SEQUENCE:
                 raise
             if not await self._is_ours():
+                if attempts > 1:  # a last renewal of this node's earlier process came in between
+                    await self._take(attempts - 1)
+                    return
                 raise NatsUnavailable(f"another process took the key of node {node} just now") from None
         self._renewed, self._fenced = sent, False
 

@@ -251,7 +251,8 @@ def test_a_missing_key_is_one_clear_line(harness: RunHarness) -> None:
     ran = harness.run("hello", "--model", "openai:gpt-5")
     assert ran.code == 6
     expected = "openai: no key found; set OPENAI_API_KEY or run `accord agent --login openai` [-32000]"
-    assert ran.err == f"accord run: {expected}\n"
+    assert ran.err.startswith(f"accord run: {expected}; sign in with 'accord-login'")
+    assert ran.err.count("\n") == 1
 
 
 def test_a_refused_call_shows_no_text_for_the_model(harness: RunHarness) -> None:
