@@ -47,6 +47,7 @@ _CLONE: Final = 56  # the number of the system call on x86-64
 _CLONE_FLAGS: Final = (
     0x00008000 | 0x00200000 | 0x01000000 | signal.SIGCHLD
 )  # PARENT, CHILD_CLEARTID, CHILD_SETTID
+_SET_PARENT_DEATH_SIGNAL: Final = 1
 _GET_TID_ADDRESS: Final = 40
 _MAX_DESCRIPTORS: Final = 1 << 16
 _REAL_START: Final[Any] = getattr(subprocess.Popen, "_execute_child", None)
@@ -55,8 +56,9 @@ _REAL_START: Final[Any] = getattr(subprocess.Popen, "_execute_child", None)
 class WarmProcess:
     """The process that forks for this one, on the other end of a socket."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, pid: int = 0) -> None:
         self._connection = connection
+        self._pid = pid
         self._connection.settimeout(LIMIT)
         self._lock = threading.Lock()
 
@@ -77,14 +79,21 @@ class WarmProcess:
     def fork(cls) -> "WarmProcess":
         """Fork it from this process, which is itself one that has just been forked."""
         ours, theirs = socket.socketpair()
-        if os.fork() == 0:
+        if (child := os.fork()) == 0:
+            ctypes.pythonapi.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
             ours.detach()
             theirs = socket.socket(fileno=os.dup2(theirs.detach(), 3, inheritable=False))
             os.closerange(4, _MAX_DESCRIPTORS)  # pipes of the program
             serve(theirs)
             os._exit(0)
         theirs.close()
-        return cls(ours)
+        return cls(ours, child)
+
+    def end(self) -> None:
+        """End a forked one, so that no process is left when this program exits."""
+        self._connection.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
 
     def run(self, request: dict[str, Any], descriptors: Sequence[int]) -> int | None:
         """Start a program and return its process id, once it has its session, folder and descriptors.
@@ -171,7 +180,8 @@ def run(caller: socket.socket, request: dict[str, Any], descriptors: list[int]) 
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     if request["new_session"]:
         os.setsid()
-    warm = WarmProcess.fork()
+    # The small peers in the folder of the tests start no programs.
+    warm = None if _is_peer(request) else WarmProcess.fork()
     try:
         _prepare(request, descriptors)
     except (OSError, ValueError):
@@ -180,8 +190,13 @@ def run(caller: socket.socket, request: dict[str, Any], descriptors: list[int]) 
     caller.sendall(os.getpid().to_bytes(8, "big"))
     caller.close()
     gc.enable()
-    _allow_starts(warm)
-    _exit(_code_of(request))
+    if warm is not None:
+        _allow_starts(warm)
+    _exit(_code_of(request), warm)
+
+
+def _is_peer(request: dict[str, Any]) -> bool:
+    return not request["module"] and Path(request["cwd"], request["program"]).is_relative_to(ROOT / "tests")
 
 
 def _prepare(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -233,13 +248,15 @@ def _run_program(request: dict[str, Any]) -> None:
         runpy.run_path(program, run_name="__main__")
 
 
-def _exit(code: int) -> NoReturn:
+def _exit(code: int, warm: WarmProcess | None) -> NoReturn:
     """Exit at once: to take all modules down would take longer than most programs."""
     try:
         for thread in threading.enumerate():
             if thread is not threading.current_thread() and not thread.daemon:
                 thread.join()
         atexit._run_exitfuncs()
+        if warm is not None:
+            warm.end()
         sys.stdout.flush()
     except OSError:
         code = 120  # as Python exits if its last output cannot be written

@@ -52,6 +52,21 @@ async def test_a_client_that_the_server_closed_for_good_is_replaced(tmp_path: Pa
                 await connection.request("t.news", b"x" * (1024 * 1024 + 1))
 
 
+async def test_a_cancel_that_comes_together_with_the_answer_is_not_lost(server: RunningServer) -> None:
+    async with connected(server.settings()) as connection, connected(server.settings()) as other:
+        requests: asyncio.Queue[NatsMessage] = asyncio.Queue()
+        await other.subscribe("t.question", requests.put_nowait)
+        await other.flush()
+        asking: list[asyncio.Task[NatsMessage]] = []
+        await connection.subscribe("t.cancel", lambda _: asking[-1].cancel())
+        for _ in range(20):
+            asking.append(asyncio.create_task(connection.request("t.question")))
+            request = await asyncio.wait_for(requests.get(), PATIENCE)
+            await asyncio.gather(other.publish(request.reply, b"answer"), other.publish("t.cancel", b""))
+            await asyncio.wait(asking[-1:])
+            assert asking[-1].cancelled() or not asking[-1].cancelling()
+
+
 async def test_a_request_that_no_server_answers_is_unknown(server: RunningServer) -> None:
     async with connected(server.settings()) as connection:
         with pytest.raises(NatsUnavailable, match=r"no NATS server serves t\.nobody"):

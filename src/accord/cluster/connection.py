@@ -223,10 +223,13 @@ class NatsConnection:
         if not self._client.is_connected:
             self._replace_if_closed()
             raise NatsUnavailable("no NATS server is connected")
+        task = asyncio.current_task()
+        cancels = task.cancelling() if task is not None else 0
         try:
-            return cast(
-                NatsMessage, await self._client.request(subject, data, timeout=seconds, headers=headers)
-            )
+            answer = await self._client.request(subject, data, timeout=seconds, headers=headers)
+            if task is not None and task.cancelling() > cancels:
+                raise asyncio.CancelledError  # Python 3.11 loses a cancel that comes together with the answer
+            return cast(NatsMessage, answer)
         except NoRespondersError:
             raise NatsUnavailable(f"no NATS server serves {subject} now") from None
         except MaxPayloadError:
