@@ -11,7 +11,7 @@ from tests.coder.tools.harness import ToolHarness
 from tests.repetitions import repetitions
 
 from accord.coder.files.text_document import TextEncoding, decode, line_end_of, normalize_line_ends
-from accord.coder.files.text_match import explain_mismatch, find_all, replace_matches
+from accord.coder.files.text_match import explain_mismatch, find_all, find_loosely, replace_matches
 
 # Few characters, so that matches, overlaps and mixed line endings are frequent.
 texts = st.text(st.sampled_from("ab \t\n"), max_size=40)
@@ -131,10 +131,15 @@ def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
     if not done:
         assert after == before
         assert not count or count > 1 or normalize_line_ends(old) == normalize_line_ends(new)
-    else:
+    elif count:
         assert count == 1 or everywhere
         matches = find_all(text, old)
         assert after == encoding.encode(replace_matches(text, matches, new))
+    else:
+        loose = find_loosely(text, old, new)
+        assert loose is not None
+        assert text[loose.match.start : loose.match.end].split() == old.split()
+        assert after == encoding.encode(replace_matches(text, [loose.match], loose.replacement))
 
 
 @settings(deadline=None, max_examples=60)

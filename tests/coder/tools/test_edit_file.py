@@ -1,11 +1,13 @@
-"""Edits: exact and unique matches only, with a reason otherwise, and other text untouched."""
+"""Edits: unique matches only, with a reason otherwise, and other text untouched."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.coder.tools.harness import ToolHarness, diff_in
+from tests.coder.tools.harness import ToolHarness, diff_in, text_in
 
+from accord.coder.tools.tool import BadArguments
 from accord.schema.content import Diff, ToolCallLocation
 
 Write = Callable[..., Path]
@@ -84,7 +86,7 @@ async def test_edit_without_a_change_is_refused(harness: ToolHarness, code: Path
     ("old", "reason"),
     [
         (
-            "     7\t    return 2",
+            "     7\t    return 2\n     9\t",
             "It contains the line numbers that read_file shows; they are not in the file.",
         ),
         ("  return 2  \n\n", "It has blank lines or spaces around it that are not in the file."),
@@ -94,7 +96,6 @@ async def test_edit_without_a_change_is_refused(harness: ToolHarness, code: Path
             "Lines 5-6 differ only in indentation (spaces in the file); the file has:\n     5\t    if a:",
         ),
         ("    if a:\n    return 1\n", "Lines 5-6 differ only in indentation; the file has:"),
-        ("def f(a):  \n    if a:", "Lines 4-5 differ only in spaces at the ends of lines; the file has:"),
         ("def f( a ):", "The nearest lines in the file are:\n     4\tdef f(a):"),
         ("def  f(a):", "Lines 4-4 differ only in whitespace; the file has:\n     4\tdef f(a):"),
         ("IMPORT OS", "Line 1 differs only in upper and lower case; the file has:\n     1\timport os"),
@@ -107,6 +108,127 @@ async def test_missing_text_gets_the_likeliest_reason(
 ) -> None:
     text = await harness.refused("edit_file", path="a.py", old_text=old, new_text="x")
     assert text.startswith(f"old_text is not in {code}. {reason}"), text
+    assert code.read_text() == CODE
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after", "difference"),
+    [
+        ("     7\t    return 2", "     7\t    return 3", "    return 3\n", "line numbers"),
+        ("    return 2  ", "    return 3", "    return 3\n", "blanks at the ends of lines"),
+        ("\t    return 2", "\t    a = 3\n\n\t    return a", "    a = 3\n\n    return a\n", "indentation"),
+        ("      return 2", "      return 3", "    return 3\n", "indentation"),
+        ("7\treturn 2 \n", "return 3\n", "    return 3\n", "line numbers and indentation"),
+    ],
+)
+async def test_unique_loose_match_is_replaced_and_reported(
+    harness: ToolHarness, code: Path, old: str, new: str, after: str, difference: str
+) -> None:
+    expected = CODE.replace("    return 2\n", after)
+    call = await harness.prepare("edit_file", {"path": "a.py", "old_text": old, "new_text": new})
+    note = f"The text to replace differs from the file in {difference}."
+    diff, shown = await call.preview()
+    assert diff == Diff(str(code), expected, CODE)
+    assert text_in([shown]) == f"{note} The diff shows the real change."
+    outcome = await harness.run(call)
+    assert outcome.text == f"Edited a.py at line 7. {note}"
+    assert code.read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("     6\t        return 1\n     7\t    return 2", "     6\tx\n    return 3"),
+        ("          return 1\n      return 2", "x"),
+        ("rn 1 ", "x"),
+        ("  \n ", "x"),
+    ],
+)
+async def test_unclear_or_partial_loose_match_is_refused(
+    harness: ToolHarness, code: Path, old: str, new: str
+) -> None:
+    await harness.refused("edit_file", path="a.py", old_text=old, new_text=new)
+    assert code.read_text() == CODE
+
+
+async def test_loose_match_in_two_places_is_refused(harness: ToolHarness, write: Write) -> None:
+    path = write("b.py", "  x = 1\n    x = 1\n")
+    await harness.done("read_file", path="b.py")
+    old = {"path": "b.py", "old_text": " " * 8 + "x = 1"}
+    assert "old_text is not in" in await harness.refused("edit_file", **old, new_text="", replace_all=True)
+    assert path.read_text() == "  x = 1\n    x = 1\n"
+
+
+async def test_several_edits_are_made_in_order_or_not_at_all(harness: ToolHarness, code: Path) -> None:
+    edits = [
+        {"old_string": "return 2", "new_string": "return 3"},
+        {"old_text": "import os\n", "new_text": "import os\nimport sys\n"},
+        {"old_text": "return 3", "new_text": "return 4"},
+    ]
+    missing = {"old_text": "return 9", "new_text": "x"}
+    text = await harness.refused("edit_file", path="a.py", edits=[*edits, missing])
+    assert text.startswith(f"edit 4 of 4: old_text is not in {code}. ")
+    assert text.endswith("None of the edits was made.")
+    assert code.read_text() == CODE
+    outcome = await harness.done("edit_file", path="a.py", edits=edits, old_text="", new_text="")
+    assert outcome.text == "Edited a.py at lines 8, 1, 8."
+    assert code.read_text() == CODE.replace("import os", "import os\nimport sys").replace(
+        "return 2", "return 4"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"new_text": "a"},
+        {"old_text": "a", "new_text": "b", "patch": "+c"},
+        {"edits": [], "old_text": "a"},
+    ],
+)
+async def test_edit_without_a_clear_change_is_not_run(harness: ToolHarness, arguments: Any) -> None:
+    with pytest.raises(BadArguments, match="edit_file was not run"):
+        await harness.prepare("edit_file", {"path": "a.py", **arguments})
+
+
+PATCH = """\
+@@ def f(a):
+     if a:
+-        return 1
++        return 10
+     return 2
+@@
++
++VALUE = f(1)
+*** End of File
+"""
+
+
+async def test_hunks_of_a_patch_are_applied_with_the_line_ends_of_the_file(
+    harness: ToolHarness, write: Write
+) -> None:
+    path = write("a.py", CODE.replace("\n", "\r\n").replace("if a:", "if a: "))
+    await harness.done("read_file", path="a.py")
+    outcome = await harness.done("edit_file", path="a.py", patch=PATCH)
+    assert outcome.text == "Edited a.py at lines 6, 8."
+    after = CODE.replace("return 1", "return 10").replace("if a:", "if a: ") + "\nVALUE = f(1)\n"
+    assert path.read_bytes() == after.replace("\n", "\r\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        ("-    return 5\n+x", "these lines are not in the file:\n    return 5"),
+        ("-\n+x", "there 3 times, at 2, 3, 8; add lines around them"),
+        ("@@ def g():\n-    return 2", "there is no line 'def g():' for `@@`"),
+        ("     if a:", "the patch changes nothing"),
+        ("return 2", "begins with neither blank"),
+    ],
+)
+async def test_patch_that_does_not_fit_changes_nothing(
+    harness: ToolHarness, code: Path, patch: str, reason: str
+) -> None:
+    assert reason in await harness.refused("edit_file", path="a.py", patch=patch)
     assert code.read_text() == CODE
 
 

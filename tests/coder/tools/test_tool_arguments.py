@@ -17,6 +17,7 @@ from accord.coder.tools.move_file import MoveFileArguments
 from accord.coder.tools.plan import PlanArguments
 from accord.coder.tools.read_file import ReadFileArguments
 from accord.coder.tools.tool import BadArguments
+from accord.coder.tools.write_file import WriteFileArguments
 
 
 def read(cls: type[ToolArguments], given: Any) -> dict[str, Any]:
@@ -114,16 +115,31 @@ def test_incomplete_object_is_refused() -> None:
 
 
 def test_error_names_everything_that_is_wrong() -> None:
-    assert error_text(EditFileArguments, {"path": ["a"], "new_text": {"a": 1}, "replace_all": "maybe"}).split(
-        "\n"
-    ) == [
+    arguments = {"path": ["a"], "new_text": {"a": 1}, "replace_all": "maybe", "edits": [{"old": "a"}]}
+    assert error_text(EditFileArguments, arguments).split("\n") == [
         "tool was not run: its arguments are invalid:",
         '`path` must be a string, not empty, not ["a"]',
-        "`old_text` is missing: a string",
         '`new_text` must be a string, not {"a": 1}',
         '`replace_all` must be true or false, not "maybe"',
-        "Arguments of tool: path, old_text, new_text, [replace_all].",
+        '`edits` must be a list, of at least 1, not [{"old": "a"}] '
+        "(at `edits[0]`: Object missing required field `new_text`)",
+        "Arguments of tool: path, [old_text], [new_text], [replace_all], [edits], [patch].",
     ]
+    assert "`content` is missing: a string" in error_text(WriteFileArguments, {"path": "a"})
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (["ls", "a b"], "ls 'a b'"),
+        (["bash", "-lc", "ls | wc"], "ls | wc"),
+        (["/bin/sh", "-c", "ls"], "ls"),
+        (["make test"], "make test"),
+    ],
+)
+def test_command_as_a_list_becomes_a_line(command: list[str], line: str) -> None:
+    assert read_arguments("bash", BashArguments, {"cmd": command}).command == line
+    assert "`command` must be a string" in error_text(BashArguments, {"command": [*command, 1]})
 
 
 def test_error_names_the_expected_values() -> None:

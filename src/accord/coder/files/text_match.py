@@ -1,7 +1,8 @@
-"""Finds and replaces text exactly; explains why a text was not found.
+"""Finds and replaces text; explains why a text was not found.
 
 Both kinds of line ends match each other, because models do not see the difference. A replacement gets the
-line ends around it. All other text stays unchanged.
+line ends around it. All other text stays unchanged. A text that is not there exactly can be found loosely:
+whole lines, in one place only.
 """
 
 import re
@@ -28,20 +29,22 @@ def find_all(text: str, search_text: str) -> list[Match]:
     if "\r" not in text and "\r\n" not in search_text:
         return [Match(start, start + len(search_text)) for start in _find_starts(text, search_text)]
     normalized_search = normalize_line_ends(search_text)
-    lines = text.split("\r\n")
-    # Positions in the text with normalized line ends where a carriage return was removed.
-    removed = [end - 1 for end in accumulate(len(line) + 1 for line in lines[:-1])]
-
-    def original_position(position: int) -> int:
-        return position + bisect_left(removed, position)
-
+    plain, original_position = _with_line_feeds(text)
     found = [
         Match(original_position(start), original_position(start + len(normalized_search)))
-        for start in _find_starts("\n".join(lines), normalized_search)
+        for start in _find_starts(plain, normalized_search)
     ]
     if not found and "\r" in search_text:
         return [Match(start, start + len(search_text)) for start in _find_starts(text, search_text)]
     return found
+
+
+def _with_line_feeds(text: str) -> tuple[str, Callable[[int], int]]:
+    """Return the text with line feeds as line ends, and the function from its positions to the original's."""
+    lines = text.split("\r\n")
+    # Positions in the new text where a carriage return was removed.
+    removed = [end - 1 for end in accumulate(len(line) + 1 for line in lines[:-1])]
+    return "\n".join(lines), lambda position: position + bisect_left(removed, position)
 
 
 def replace_matches(text: str, matches: list[Match], replacement: str) -> str:
@@ -79,7 +82,7 @@ def _line_end_at(text: str, match: Match) -> LineEnd | None:
     return "\r\n" if nearest > 0 and text[nearest - 1] == "\r" else None
 
 
-_LINE_NUMBERS: Final = re.compile(r"^[ \t]*\d+(?:\t|→|\| ?)", re.MULTILINE)
+_LINE_NUMBERS: Final = re.compile(r"^[ \t]*\d{1,9}(?:\t|→|\| ?)", re.MULTILINE)
 _TYPOGRAPHY: Final = str.maketrans(
     {"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "\u00a0": " ", "…": "..."}
 )
@@ -93,6 +96,119 @@ _MIN_SIMILARITY: Final = 0.6
 def number_lines(lines: Sequence[str], first: int) -> str:
     """Return the lines with their numbers, as `read_file` shows them."""
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, first))
+
+
+@dataclass(frozen=True, slots=True)
+class LooseMatch:
+    """The only place that differs from a searched text in nothing but line numbers or blanks."""
+
+    match: Match
+    replacement: str
+    """The replacement with the same correction."""
+    difference: str
+    """What differs."""
+
+
+def find_loosely(text: str, search_text: str, replacement: str) -> LooseMatch | None:
+    """Return the only place that matches whole lines apart from copied line numbers, blanks at the ends of
+    lines, or the same indentation for all lines. None if there is no such place, or more than one.
+    """
+    plain, original_position = _with_line_feeds(text)
+    searched, new = normalize_line_ends(search_text), normalize_line_ends(replacement)
+    differences: list[str] = []
+    if (unnumbered := _without_line_numbers(searched)) is not None:
+        searched = unnumbered
+        if _LINE_NUMBERS.search(new):
+            unnumbered = _without_line_numbers(new, consecutive=False)
+            if unnumbered is None:
+                return None
+            new = unnumbered
+        differences.append("line numbers")
+    if not searched.strip():
+        return None
+    found = [Match(start, start + len(searched)) for start in _find_starts(plain, searched)]
+    if not (differences and found):
+        differences.append("blanks at the ends of lines")
+        found = _find_without_trailing_blanks(plain, searched)
+    if not found:
+        differences[-1] = "indentation"
+        found, new = _find_indented(plain, searched, new)
+    if len(found) != 1:
+        return None
+    match = Match(original_position(found[0].start), original_position(found[0].end))
+    return LooseMatch(match, new, " and ".join(differences))
+
+
+def _without_line_numbers(text: str, *, consecutive: bool = True) -> str | None:
+    """Return the text without the numbers that `read_file` shows; None if a line has none."""
+    lines, numbers = list[str](), list[int]()
+    for line in text.split("\n"):
+        number = _LINE_NUMBERS.match(line)
+        if number is not None:
+            numbers.append(int(re.sub(r"\D", "", number[0])))
+        elif line.strip():
+            return None
+        lines.append(line[number.end() :] if number else line)
+    if not numbers or (consecutive and numbers != list(range(numbers[0], numbers[0] + len(numbers)))):
+        return None
+    return "\n".join(lines)
+
+
+def _find_without_trailing_blanks(text: str, search_text: str) -> list[Match]:
+    lines = [re.escape(line.rstrip(" \t")) for line in search_text.split("\n")]
+    pattern = "^" + r"[ \t]*\n".join(lines) + ("" if search_text.endswith("\n") else r"[ \t]*$")
+    return [Match(found.start(), found.end()) for found in re.finditer(pattern, text, re.MULTILINE)]
+
+
+def _find_indented(text: str, search_text: str, replacement: str) -> tuple[list[Match], str]:
+    """Return the places where all lines have more, or less, indentation, and the replacement with it."""
+    search_lines, lines = search_text.removesuffix("\n").split("\n"), text.split("\n")
+    words = [line.strip() for line in search_lines]
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    found: list[Match] = []
+    shifted = replacement
+    for first in range(len(lines) - len(words) + 1):
+        if lines[first].strip() != words[0]:
+            continue
+        file_lines = lines[first : first + len(words)]
+        if [line.strip() for line in file_lines] != words:
+            continue
+        indented = _shift_lines(replacement, _indentation_shift(search_lines, file_lines))
+        end = starts[first + len(words)] - (not search_text.endswith("\n"))
+        if indented is not None and end <= len(text):
+            found.append(Match(starts[first], end))
+            shifted = indented
+    return found, shifted
+
+
+def _indentation_shift(search_lines: Sequence[str], file_lines: Sequence[str]) -> tuple[str, str] | None:
+    """Return what to remove from and to add to the indentation of each line; None if lines differ in that."""
+    shifts: set[tuple[str, str]] = set()
+    for search_line, file_line in zip(search_lines, file_lines, strict=True):
+        if not file_line.strip():
+            continue
+        given, real = _indentation(search_line), _indentation(file_line)
+        if real.endswith(given):
+            shifts.add(("", real[: len(real) - len(given)]))
+        elif given.endswith(real):
+            shifts.add((given[: len(given) - len(real)], ""))
+        else:
+            return None
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _shift_lines(text: str, shift: tuple[str, str] | None) -> str | None:
+    if shift is None:
+        return None
+    removed, added = shift
+    lines = text.split("\n")
+    if any(line.strip() and not line.startswith(removed) for line in lines):
+        return None
+    return "\n".join(added + line[len(removed) :] if line.strip() else line for line in lines)
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def explain_mismatch(text: str, search_text: str) -> str:

@@ -5,10 +5,11 @@ import contextlib
 import errno
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from msgspec import Meta
 
@@ -74,6 +75,27 @@ class BashArguments(ToolArguments):
         bool, Meta(description="Run it without the sandbox. The user is asked; only for what fails inside.")
     ] = False
     description: Annotated[str | None, Meta(description="What it does, in a few words for the user.")] = None
+
+    @classmethod
+    def repair(cls, members: dict[str, Any]) -> dict[str, Any]:
+        """Accept the command as a list of words, as other agents have it."""
+        command = members.get("command")
+        line = line_of_words(cast(list[Any], command)) if isinstance(command, list) else None
+        return members if line is None else {**members, "command": line}
+
+
+def line_of_words(words: Sequence[Any]) -> str | None:
+    """Return the shell line for a list of words; None if one is no text.
+
+    `["bash", "-lc", LINE]` and `[LINE]` are the line itself.
+    """
+    if not words or not all(isinstance(word, str) for word in words):
+        return None
+    if len(words) == 1:
+        return words[0]
+    if len(words) == 3 and os.path.basename(words[0]) in ("bash", "sh") and words[1] in ("-c", "-lc"):
+        return words[2]
+    return shlex.join(words)
 
 
 async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCall:

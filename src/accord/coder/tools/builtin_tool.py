@@ -69,6 +69,11 @@ def _simplify(schema: Any, definitions: dict[str, Any]) -> Any:
 class ToolArguments(Struct, omit_defaults=True):
     """The base of the argument types of all tools."""
 
+    @classmethod
+    def repair(cls, members: dict[str, Any]) -> dict[str, Any]:
+        """Return the members, named as in the schema, with the repairs that only this tool needs."""
+        return members
+
 
 A = TypeVar("A", bound=ToolArguments)
 
@@ -92,6 +97,7 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
         "source": "source_path from src old_path path file_path",
         "destination": "destination_path to dest dst new_path target",
         "entries": "plan steps todos items tasks",
+        "edits": "changes replacements",
         "question": "prompt message text query",
         "options": "choices",
         "prompt": "task instructions instruction message",
@@ -139,7 +145,7 @@ def _convert(cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A | None:
 
 
 def _convert_repaired(tool: str, cls: type[A], raw: Any, properties: Mapping[str, Any]) -> A:
-    members = _rename_members(_read_members(tool, cls, raw), properties)
+    members = cls.repair(_rename_members(_read_members(tool, cls, raw), properties))
     values: dict[str, Any] = {}
     problems: list[str] = []
     for field in fields(cls):

@@ -1,68 +1,135 @@
-"""`edit_file`: replaces a text that must occur exactly once, or every occurrence of it."""
+"""`edit_file`: replaces texts that occur exactly once, or every occurrence; also applies hunks of a patch."""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
+from accord.coder.files.patch_text import BadPatch, apply_hunks, parse_hunks
 from accord.coder.files.session_files import encode_text
 from accord.coder.files.text_document import Document, diff_of, normalize_line_ends
-from accord.coder.files.text_match import explain_mismatch, find_all, line_number_at, replace_matches
+from accord.coder.files.text_match import (
+    explain_mismatch,
+    find_all,
+    find_loosely,
+    line_number_at,
+    replace_matches,
+)
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
+from accord.coder.tools.tool import BadArguments, CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.coder.tools.write_file import ChangedFile
 from accord.safe_text import one_line
-from accord.schema.content import ToolCallContent, ToolCallLocation
+from accord.schema.content import Content, TextContent, ToolCallContent, ToolCallLocation
 
 _MAX_LOCATIONS: Final = 10
+
+
+class TextEdit(Struct, omit_defaults=True):
+    """One replacement."""
+
+    old_text: str
+    new_text: str
+    replace_all: bool = False
 
 
 class EditFileArguments(ToolArguments):
     path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
     old_text: Annotated[
-        str, Meta(description="The text to replace, exactly as it is in the file, without line numbers.")
-    ]
-    new_text: Annotated[str, Meta(description="The text to put in its place; empty to remove it.")]
+        str | None,
+        Meta(description="The text to replace, exactly as it is in the file, without line numbers."),
+    ] = None
+    new_text: Annotated[str | None, Meta(description="The text to put in its place; empty to remove it.")] = (
+        None
+    )
     replace_all: Annotated[
         bool, Meta(description="Replace every occurrence; else there must be exactly one.")
     ] = False
+    edits: Annotated[
+        Annotated[list[TextEdit], Meta(min_length=1)] | None,
+        Meta(description="Several replacements instead of one, made in this order; all or none."),
+    ] = None
+    patch: Annotated[str | None, Meta(description="Instead: hunks for this file, as in apply_patch.")] = None
+
+    def replacements(self) -> list[TextEdit]:
+        """Return the replacements; none for a patch. Raises BadArguments."""
+        given = [self.old_text is not None or self.new_text is not None, self.edits is not None]
+        if self.edits is not None and not self.old_text and not self.new_text:
+            given[0] = False  # some models send empty texts beside `edits`
+        if sum((*given, self.patch is not None)) != 1:
+            raise BadArguments("edit_file was not run: give old_text and new_text, or edits, or patch")
+        if self.patch is not None:
+            return []
+        if given[1]:
+            return self.edits or []
+        if self.old_text is None or self.new_text is None:
+            missing = "old_text" if self.old_text is None else "new_text"
+            raise BadArguments(f"edit_file was not run: `{missing}` is missing: a string")
+        return [TextEdit(self.old_text, self.new_text, self.replace_all)]
+
+
+@dataclass(slots=True)
+class EditedText:
+    """A text after its edits."""
+
+    text: str
+    lines: list[int] = field(default_factory=list[int])
+    """The lines of the changes, in the order of the edits."""
+    differences: list[str] = field(default_factory=list[str])
+    """How texts to replace differed from the file, for edits that matched loosely."""
+
+    def note(self) -> str:
+        """Say what did not match exactly; empty if everything did."""
+        if not self.differences:
+            return ""
+        return f"The text to replace differs from the file in {', '.join(dict.fromkeys(self.differences))}."
 
 
 async def prepare(arguments: EditFileArguments, context: ToolContext) -> PreparedCall:
     file = await context.resolve(arguments.path)
     changed = ChangedFile(file, context)
+    edits = arguments.replacements()
 
-    async def edit() -> tuple[Document, str, list[int]]:
+    async def edited(before: Document) -> EditedText:
+        if arguments.patch is not None:
+            return await asyncio.to_thread(_apply_patch, file.path, before.text, arguments.patch)
+        return await asyncio.to_thread(_apply_edits, file.path, before.text, edits)
+
+    async def edit() -> tuple[Document, EditedText]:
         before = await changed.read()
         if before is None:
             raise ToolFailure(f"{file.path} does not exist", "create it with write_file")
-        text, lines = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
-        return before, text, lines
+        return before, await edited(before)
 
     async def check() -> None:
-        before, text, _ = await edit()
-        encode_text(file, text, before.encoding)
+        before, after = await edit()
+        encode_text(file, after.text, before.encoding)
 
     async def preview() -> Sequence[ToolCallContent]:
         before = changed.last_read or await changed.read()
         if before is None:
             return ()
-        after, _ = await asyncio.to_thread(_apply_edit, file.path, before.text, arguments)
-        return (diff_of(file.path, before.text, after, context.limits.diff_chars),)
+        after = await edited(before)
+        diff = diff_of(file.path, before.text, after.text, context.limits.diff_chars)
+        if not (note := after.note()):
+            return (diff,)
+        return (diff, Content(TextContent(f"{note} The diff shows the real change.")))
 
     async def run(report: Report) -> ToolOutcome:
-        before, text, lines = await edit()
-        after = await context.files.write(file, text, before)
-        context.read_files.record(file, after.digest)
-        times = "" if len(lines) == 1 else f", {len(lines)} times"
+        before, after = await edit()
+        written = await context.files.write(file, after.text, before)
+        context.read_files.record(file, written.digest)
+        raw: dict[str, object] = {"path": file.path, "replacements": len(after.lines), "lines": after.lines}
+        if after.differences:
+            raw["differences"] = after.differences
         return ToolOutcome(
-            (TextPart(f"Edited {context.display_path(file.path)} at line {lines[0]}{times}."),),
-            (diff_of(file.path, before.text, text, context.limits.diff_chars),),
-            {"path": file.path, "replacements": len(lines), "lines": lines},
-            locations=[ToolCallLocation(file.path, line) for line in lines[:_MAX_LOCATIONS]],
+            (TextPart(_summary(context.display_path(file.path), after, single=len(edits) == 1)),),
+            (diff_of(file.path, before.text, after.text, context.limits.diff_chars),),
+            raw,
+            locations=[ToolCallLocation(file.path, line) for line in after.lines[:_MAX_LOCATIONS]],
         )
 
     return PreparedCall(
@@ -75,26 +142,72 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Prepare
     )
 
 
-def _apply_edit(path: str, text: str, arguments: EditFileArguments) -> tuple[str, list[int]]:
-    """Return the text after the edit, and the changed lines. Can be slow if it has to explain a mismatch."""
-    old, new = arguments.old_text, arguments.new_text
+def _summary(path: str, after: EditedText, *, single: bool) -> str:
+    first, *more = after.lines
+    if single:
+        times = f", {len(after.lines)} times" if more else ""
+        text = f"Edited {path} at line {first}{times}."
+    else:
+        text = f"Edited {path} at {_listed(after.lines)}."
+    return f"{text} {after.note()}".rstrip()
+
+
+def _listed(lines: Sequence[int]) -> str:
+    more = ", ..." if len(lines) > _MAX_LOCATIONS else ""
+    return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:_MAX_LOCATIONS]))}{more}"
+
+
+def _apply_edits(path: str, text: str, edits: Sequence[TextEdit]) -> EditedText:
+    """Return the text after the edits. Can be slow if it has to explain a mismatch. Raises ToolFailure."""
+    after = EditedText(text)
+    for number, edit in enumerate(edits, 1):
+        try:
+            _apply_edit(path, after, edit)
+        except ToolFailure as failure:
+            if len(edits) == 1:
+                raise
+            place = f"edit {number} of {len(edits)}: "
+            nothing = ToolFailure(f"{place}{failure}\nNone of the edits was made.")
+            nothing.shown = place + failure.shown
+            raise nothing from None
+    return after
+
+
+def _apply_edit(path: str, after: EditedText, edit: TextEdit) -> None:
+    text, old, new = after.text, edit.old_text, edit.new_text
     if not old:
         raise ToolFailure("old_text is empty", "give the text to replace; to create a file, use write_file")
     if normalize_line_ends(old) == normalize_line_ends(new):
         raise ToolFailure("old_text and new_text are the same; there is nothing to change")
     matches = find_all(text, old)
     if not matches:
-        raise ToolFailure(f"old_text is not in {path}. {explain_mismatch(text, old)}")
+        loose = find_loosely(text, old, new)
+        if loose is None:
+            raise ToolFailure(f"old_text is not in {path}. {explain_mismatch(text, old)}")
+        matches, new = [loose.match], loose.replacement
+        after.differences.append(loose.difference)
     lines = [line_number_at(text, match.start) for match in matches]
-    if len(matches) > 1 and not arguments.replace_all:
-        line_numbers = ", ".join(map(str, lines[:_MAX_LOCATIONS])) + (
-            ", ..." if len(lines) > _MAX_LOCATIONS else ""
-        )
+    if len(matches) > 1 and not edit.replace_all:
         raise ToolFailure(
-            f"old_text is in {path} {len(matches)} times, at lines {line_numbers}",
+            f"old_text is in {path} {len(matches)} times, at {_listed(lines)}",
             "give more of the lines around the one you mean, or set replace_all",
         )
-    return replace_matches(text, matches, new), lines
+    after.text = replace_matches(text, matches, new)
+    added = new.count("\n") - text.count("\n", matches[0].start, matches[0].end)
+    after.lines = [line + added * sum(changed < line for changed in lines) for line in after.lines] + lines
+
+
+def _apply_patch(path: str, text: str, patch: str) -> EditedText:
+    try:
+        hunks = parse_hunks(patch)
+    except BadPatch as error:
+        raise ToolFailure(f"the patch for {path} cannot be read: {error}") from None
+    try:
+        return EditedText(*apply_hunks(text, hunks))
+    except BadPatch as error:
+        raise ToolFailure(
+            f"the patch does not fit {path}: {error}", "read the file, then repeat it"
+        ) from None
 
 
 EDIT_FILE: Final = BuiltInTool("edit_file", "edit", "write", EditFileArguments, prepare)

@@ -16,8 +16,10 @@ import msgspec
 from msgspec import UNSET
 
 from accord.agent.tool_call_scope import Location, PermissionAnswer
-from accord.coder.model_history import INTERRUPTED, ToolResult, ToolUse, result_message
+from accord.coder.files.patch_text import BadPatch
+from accord.coder.model_history import INTERRUPTED, Part, TextPart, ToolResult, ToolUse, result_message
 from accord.coder.models.model import ToolSpec
+from accord.coder.tools.patch_calls import calls_of_patch, patch_of
 from accord.coder.tools.tool import PreparedCall, Report, Tool, ToolFailure, ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
 from accord.errors import AccordError
@@ -75,7 +77,7 @@ class TurnOutput(Protocol):
 _OTHER_NAMES: Final = {
     "read_file": "read cat view open_file",
     "write_file": "write create_file",
-    "edit_file": "edit replace str_replace",
+    "edit_file": "edit multi_edit replace str_replace apply_patch",
     "list_files": "ls list list_directory list_dir",
     "grep": "search search_file_content",
     "glob": "find find_files",
@@ -241,6 +243,9 @@ class ToolRunner:
             if (warning := repeated_calls.warning_for(use)) is not None:
                 finish(use, await _refuse(use, warning, output, use.name[:100] or "tool"), ran=False)
                 continue
+            if (patch := patch_of(use, tool.name if tool else None)) is not None:
+                finish(use, await self._run_patch(use, patch, output))
+                continue
             prepared = await self._prepare(use, tool, output)
             if isinstance(prepared, ToolResult):
                 finish(use, prepared)
@@ -271,6 +276,25 @@ class ToolRunner:
         async with asyncio.TaskGroup() as group:
             for prepared in calls:
                 group.create_task(run_in_slot(prepared))
+
+    async def _run_patch(self, use: ToolUse, patch: str, output: TurnOutput) -> ToolResult:
+        """Run the calls that a patch stands for, up to the first that fails."""
+        try:
+            calls = calls_of_patch(patch)
+        except BadPatch as error:
+            return await _refuse(use, f"apply_patch was not run: {error}", output, "apply_patch")
+        parts: list[Part] = []
+        for number, (name, arguments) in enumerate(calls):
+            call = ToolUse(use.id, name, arguments)
+            prepared = await self._prepare(call, self._tools().get(name), output)
+            result = prepared if isinstance(prepared, ToolResult) else await self._run(prepared, output)
+            parts += result.parts
+            if result.failed:
+                if len(calls) > 1:
+                    rest = f"The patch stopped here: {number} of its {len(calls)} changes were made."
+                    parts.append(TextPart(rest))
+                return result_message(use, *parts, failed=True)
+        return result_message(use, *parts)
 
     async def _prepare(
         self, use: ToolUse, tool: Tool | None, output: TurnOutput
