@@ -28,22 +28,21 @@ def test_every_mutant_of_the_sample_is_valid_python_and_changes_the_code(mutants
             source = (SOURCE / mutant.file).read_bytes()
             sources[mutant.file] = source, ast.parse(source)
         source, tree = sources[mutant.file]
-        line = source[: mutant.start].count(b"\n") + 1
-        changed = innermost(ast.parse(mutant.apply(source)), line)
-        assert ast.dump(changed) != ast.dump(innermost(tree, line)), mutant.key
+        first, end = statement_around(source, tree, mutant.start)
+        changed = mutant.apply(source)
+        changed_statement = ast.parse(changed[first : end + len(changed) - len(source)])
+        assert ast.dump(changed_statement) != ast.dump(ast.parse(source[first:end])), mutant.key
 
 
-def innermost(tree: ast.Module, line: int) -> ast.AST:
-    """Find the function or class at this line: to compare whole files takes long."""
-    found: ast.AST = tree
-    while inside := [
-        node
-        for node in getattr(found, "body", [])
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and node.lineno <= line <= (node.end_lineno or 0)
-    ]:
-        found = inside[0]
-    return found
+def statement_around(source: bytes, tree: ast.Module, place: int) -> tuple[int, int]:
+    """Where the statement of the module at this place starts and ends: to parse whole files takes long."""
+    line = source[:place].count(b"\n") + 1
+    starts = [0, *(index + 1 for index, byte in enumerate(source) if byte == 10)]
+    for node in tree.body:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+        if first <= line <= (node.end_lineno or 0):
+            return starts[first - 1], starts[node.end_lineno or 0]
+    raise AssertionError(f"no statement at byte {place}")
 
 
 def test_mutants_that_once_survived_stay_in_the_sample(mutants: list[Mutant]) -> None:

@@ -170,7 +170,8 @@ class ReferenceStore:
         last = len(log.records)
         seq = last if up_to is None else up_to
         if not 0 <= seq <= last:
-            raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last} records")
+            records = "1 record" if last == 1 else f"{last} records"
+            raise UsageError(f"session {source} cannot be forked at record {seq}: it has {records}")
         patch = fork_patch(log.summary, opening_patch(cwd, "", additional_directories))
         return self._create(session_id, patch, ForkParent(log.summary.session_id, seq), log.records[:seq])
 

@@ -43,9 +43,11 @@ HOSTILE = {
     "blank": " ",
 }
 GROUPS = {
-    "markup": ("closing tag", "click", "nested", "unfinished tag"),
-    "control": ("escape sequences", "control characters", "lines"),
-    "unicode": ("direction", "wide", "lone surrogate"),
+    "markup and control": (
+        *("closing tag", "click", "nested"),
+        *("escape sequences", "control characters", "lines", "direction", "wide", "lone surrogate"),
+        "unfinished tag",
+    ),
     "huge": ("huge",),
     "blank": ("blank",),
 }
