@@ -44,7 +44,7 @@ NOT_RUN = {
     r"accord agents setup .*--(write|remove)": "changes the settings of an editor",
     r"systemctl|loginctl|journalctl|uvicorn|curl": "needs services of the machine",
     r"python -W error|python -m accord.testing hostile dies": "waits for input",
-    r".*(example\.org|localhost:|acc_\.\.\.|openai|--token-file)": "needs an agent or a model elsewhere",
+    r".*(example\.org|localhost:|acc_\.\.\.|openai|ollama|--token-file)": "needs an agent or model elsewhere",
     r".*\| jq|jq ": "needs jq",
 }
 """Commands that are not run, with the reason."""

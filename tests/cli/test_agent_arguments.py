@@ -41,7 +41,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ("--model", "unknown:gpt"),
-            "'unknown:gpt' names no known provider (anthropic, openai, google, rehearsal)",
+            "'unknown:gpt' names no known provider (anthropic, openai, google, openrouter, ",
         ),
         (("--model", "gpt-5"), "'gpt-5' names no known provider"),
         (("--model", ""), "--model has an empty value"),

@@ -88,6 +88,40 @@ def test_a_provider_can_be_chosen_by_number_or_alias(home: Path) -> None:
     assert keys(home) == {"anthropic": KEY, "google": KEY, "openai": KEY}
 
 
+def test_a_script_adds_a_server_of_its_own(home: Path) -> None:
+    config(home, 'effort = "high"   # kept\n')
+    run = accord_agent("--login", "work=https://models.example.com/v1", home=home, stdin=KEY.encode())
+    assert run.returncode == 0
+    assert "--model work:MODEL" in run.stderr
+    assert keys(home) == {"work": KEY}
+    text = (home / "config" / "config.toml").read_text()
+    assert text == (
+        'effort = "high"   # kept\n\n[endpoints.work]\nbase_url = "https://models.example.com/v1"\n'
+    )
+    again = accord_agent("--login", "work=https://other.example.com/v1", home=home)
+    assert (again.returncode, "has a server work already" in again.stderr) == (2, True)
+    local = accord_agent("--login", "gpu.1=http://127.0.0.1:9/v1", home=home)
+    assert local.returncode == 0, local.stderr
+    assert '[endpoints."gpu.1"]' in (home / "config" / "config.toml").read_text()
+    assert keys(home) == {"work": KEY}
+
+
+def test_the_address_of_an_unknown_server_is_asked_for(home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.json").write_text('{"effort": "low"}')
+    with in_terminal("agent", "--login", "work", env=environment(home)) as terminal:
+        terminal.expect("Address of work, such as")
+        terminal.type("https://models.example.com/v1\n")
+        terminal.expect("Key for work (not shown; Enter for none): ")
+        terminal.type("\n")
+        assert terminal.end() == 0
+    settings = json.loads((home / "config" / "config.json").read_bytes())
+    assert settings == {
+        "effort": "low",
+        "endpoints": {"work": {"base_url": "https://models.example.com/v1"}},
+    }
+
+
 def test_login_suggests_the_provider_of_the_model_option(home: Path) -> None:
     started = ("agent", "--model", "openai:gpt", "--mode", "plan", "--strict", "--login")
     with in_terminal(*started, env=environment(home)) as terminal:
@@ -123,6 +157,10 @@ def test_an_aborted_login_changes_nothing(home: Path) -> None:
     [
         (("--login", "opnai"), b"k", "unknown provider 'opnai'; use one of: anthropic, openai, google"),
         (("--login", "rehearsal"), b"k", "needs no key"),
+        (("--login", "openai=https://x.example"), b"k", "openai is a built-in provider; choose another name"),
+        (("--login", "Wörk=https://x.example"), b"k", "may have a-z, 0-9, '.', '_' and '-' only"),
+        (("--login", "work=x.example"), b"k", "x.example: not an http or https address"),
+        (("--login", "azure"), b"k", "azure: no address found; set AZURE_OPENAI_ENDPOINT"),
         (("--login", "openai"), b"", "no key for openai on stdin"),
         (("--login", "openai"), b"\n", "no key for openai on stdin"),
         (("--login", "openai"), b"two words\n", "spaces or characters that keys never have"),

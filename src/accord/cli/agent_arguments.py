@@ -72,7 +72,8 @@ def _parser() -> Parser:
     option("--strict", "reject nonstandard messages instead of repairing them")
     option(
         "--login PROVIDER",
-        "store the key of a model provider and exit; without a terminal, read the key from stdin",
+        "store the key of a model provider and exit, or add a server as NAME=URL; "
+        "without a terminal, read the key from stdin",
         nargs="?",
         const=_NO_VALUE,
     )

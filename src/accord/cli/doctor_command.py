@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BROKEN: Final = "BROKEN"
+_LISTED_MODELS: Final = 10
 
 _PLATFORMS: Final = {
     "Linux": "tested",
@@ -168,7 +169,24 @@ def _check_models(config: "Config | None") -> list[DoctorFinding]:
     state = "ready" if choice.missing_key is None else "no key"
     if choice.source != "rehearsal" and not is_installed("agent"):
         state, reason = "missing", f"{reason}; models need: pip install 'accord[agent]'"
-    return [DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or reason}"), *providers]
+    model = DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or reason}")
+    return [model, *providers, *_check_local_servers(models)]
+
+
+def _check_local_servers(models: "ModelRegistry") -> list[DoctorFinding]:
+    """Report the model servers that run on this machine, with their models."""
+    from accord.coder.models.local_servers import find_local_servers
+    from accord.safe_text import clean_line, one_line
+
+    findings: list[DoctorFinding] = []
+    for server in find_local_servers(models.endpoints):
+        names = [f"{one.name} ({one.details})" if one.details else one.name for one in server.models]
+        listed = "; ".join(one_line(clean_line(name), 100) for name in names[:_LISTED_MODELS])
+        more = f"; {len(names) - _LISTED_MODELS} more" if len(names) > _LISTED_MODELS else ""
+        findings.append(
+            DoctorFinding(server.name, "runs", f"at {server.base_url}: {listed or 'no models'}{more}")
+        )
+    return findings
 
 
 def _check_provider(name: str, models: "ModelRegistry") -> DoctorFinding:

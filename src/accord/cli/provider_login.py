@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from accord.cli.command_parser import is_terminal, print_stderr
+from accord.cli.endpoint_login import add_endpoint, check_endpoint
 from accord.coder.models import ModelRegistry
 from accord.coder.models.credentials import (
     CredentialsError,
@@ -24,6 +25,7 @@ from accord.coder.models.credentials import (
 )
 from accord.coder.models.endpoints import family_of
 from accord.coder.models.model_name import REHEARSAL, normalize_provider
+from accord.coder.models.model_registry import missing_key
 from accord.errors import UsageError
 from accord.extras import is_installed
 
@@ -35,18 +37,22 @@ def log_in(provider: str | None, model: str | None = None) -> int:
     models = ModelRegistry()
     stored = read_keys()  # fail on an unusable file before the user types a key
     at_terminal = is_terminal(sys.stdin)
-    if provider is not None:
-        name = _known_provider(provider, models)
-    elif at_terminal:
-        name = _ask_provider(models, stored.keys(), model)
-    else:
+    if provider is None and at_terminal:
+        provider = _ask_provider(models, stored.keys(), model)
+    elif provider is None:
         raise UsageError("missing provider; without a terminal use `accord agent --login PROVIDER < KEY`")
-    key = _ask_key(name) if at_terminal else _read_key(name)
-    try:
-        file = save_key(name, key)
-    except OSError as error:
-        raise UsageError(_write_error(credentials_file(), error)) from None
-    print_stderr(f"Stored the key of {name} in {file}. Only you can read this file.")
+    name, url = _find_server(provider, models, can_ask=at_terminal)
+    needs_key = url is None and models.endpoints.get(name).needs_key
+    key = _ask_key(name, needs_key) if at_terminal else _read_key(name, needs_key)
+    if key:
+        try:
+            file = save_key(name, key)
+        except OSError as error:
+            raise UsageError(_write_error(credentials_file(), error)) from None
+        print_stderr(f"Stored the key of {name} in {file}. Only you can read this file.")
+    if url is not None:
+        print_stderr(f"Added {name} at {url} to {add_endpoint(name, url)}.")
+        models = ModelRegistry()
     for variable in _set_variables(name):
         print_stderr(f"{variable} is set in this environment and is used instead of the stored key.")
     print_stderr(_how_to_use(name, models))
@@ -78,6 +84,24 @@ def log_out(provider: str | None) -> int:
     return 0
 
 
+def _find_server(provider: str, models: ModelRegistry, *, can_ask: bool) -> tuple[str, str | None]:
+    """Return the name of a server, and its address if it is to be added to the config (`NAME=URL`)."""
+    text, equals, url = provider.partition("=")
+    name = _key_name(text)
+    if not equals and models.endpoints.is_provider(name) and not models.endpoints.get(name).needs_address:
+        return _known_provider(provider, models), None
+    if not equals and can_ask and name != REHEARSAL:
+        print_stderr(f"Address of {name}, such as https://models.example.com/v1: ", end="")
+        url = sys.stdin.readline()
+    elif not equals and models.endpoints.is_provider(name):
+        raise UsageError(missing_key(name, models.endpoints) or "")
+    elif not equals:
+        return _known_provider(provider, models), None
+    url = url.strip()
+    check_endpoint(name, url)
+    return name, url
+
+
 def _known_provider(provider: str, models: ModelRegistry) -> str:
     """Return the name under which the provider's key is stored. Raises UsageError for an unknown provider."""
     name = _key_name(provider)
@@ -85,8 +109,8 @@ def _known_provider(provider: str, models: ModelRegistry) -> str:
         raise UsageError(f"{REHEARSAL} needs no key")
     if not models.endpoints.is_provider(name):
         raise UsageError(
-            f"unknown provider {provider!r}; use one of: {', '.join(models.endpoints.names)}, "
-            "or add it to [endpoints] in the config"
+            f"unknown provider {provider!r}; use one of: {', '.join(models.endpoints.all_names)}, "
+            "or add a server with NAME=URL"
         )
     return name
 
@@ -101,6 +125,8 @@ def _ask_provider(models: ModelRegistry, stored: Container[str], model: str | No
     print_stderr("Which model provider is the key for?")
     for number, name in enumerate(names, 1):
         print_stderr(f"  {number}  {name:<12} {_provider_state(name, stored, models)}".rstrip())
+    others = [name for name in models.endpoints.all_names if name not in names]
+    print_stderr(f"Others by name: {', '.join(others)}; a server of your own with NAME=URL")
     print_stderr(f"Number or name [{default}]: " if default else "Number or name: ", end="")
     answer = sys.stdin.readline().strip()
     if not answer and default:
@@ -109,7 +135,7 @@ def _ask_provider(models: ModelRegistry, stored: Container[str], model: str | No
         raise UsageError("no provider was chosen; nothing was changed")
     if answer.isdecimal() and 1 <= int(answer) <= len(names):
         return family_of(names[int(answer) - 1])
-    return _known_provider(answer, models)
+    return answer
 
 
 def _default_provider(model: str | None, models: ModelRegistry) -> str | None:
@@ -132,20 +158,23 @@ def _provider_state(name: str, stored: Container[str], models: ModelRegistry) ->
     return ", ".join(parts)
 
 
-def _ask_key(name: str) -> str:
+def _ask_key(name: str, needed: bool) -> str:
     from getpass import getpass
 
     try:
-        return getpass(f"Key for {name} (not shown): ", sys.stderr)
+        key = getpass(f"Key for {name} (not shown{'' if needed else '; Enter for none'}): ", sys.stderr)
     except EOFError:
         raise UsageError(f"no key entered for {name}; nothing was changed") from None
+    if needed and not key.strip():
+        raise UsageError(f"the key for {name} is empty")
+    return key.strip()
 
 
-def _read_key(name: str) -> str:
+def _read_key(name: str, needed: bool) -> str:
     line = b"" if sys.stdin is None else sys.stdin.buffer.readline(_MAX_KEY_BYTES)
-    if not line.strip():
+    if needed and not line.strip():
         raise UsageError(f"no key for {name} on stdin; nothing was changed")
-    return line.decode("ascii", errors="replace")
+    return line.decode("ascii", errors="replace").strip()
 
 
 def _set_variables(*names: str) -> list[str]:

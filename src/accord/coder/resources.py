@@ -197,9 +197,9 @@ class CoderResources:
             if not is_configured(self.options):
                 return False
             if (name := _complete_model_name(self.options)) is not None:
-                from accord.coder.models.model_name import guess_vision
+                from accord.coder.models.model_name import REHEARSAL, guess_vision
 
-                return guess_vision(name)
+                return name != REHEARSAL and guess_vision(name)
         from accord.coder.models.model_registry import UnknownModel
 
         try:
@@ -261,6 +261,8 @@ def _complete_model_name(options: CoderOptions) -> str | None:
     """The model name, if the command line or environment gives it in full and there is no config file."""
     environment = os.environ if options.environment is None else options.environment
     text = (options.model or environment.get("ACCORD_MODEL") or "").strip()
+    if text == "rehearsal":
+        return text
     if any(os.path.exists(os.path.join(config_folder(), name)) for name in _CONFIG_FILES[:2]):
         return None
     return text.replace("/", ":", 1).partition(":")[2] or None

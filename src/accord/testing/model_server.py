@@ -160,6 +160,7 @@ _ROUTES: Final[tuple[tuple[re.Pattern[str], FormatName], ...]] = (
     (re.compile(r".*/responses"), "openai-responses"),
     (re.compile(r".*/messages"), "anthropic"),
     (re.compile(r".*/models/(?P<model>[^/]+):streamGenerateContent"), "google"),
+    (re.compile(r".*/models/(?P<model>[^/]+):streamRawPredict"), "anthropic"),
 )
 _VARIABLE_PREFIXES: Final = {"openai": "OPENAI", "anthropic": "ANTHROPIC", "google": "GOOGLE"}
 
@@ -204,12 +205,15 @@ class ModelServer:
         *,
         models: Iterable[str] = (),
         listing: ModelFault | StreamPause | None = None,
+        pages: Mapping[str, Any] | None = None,
     ) -> None:
         self._reply_function = script if callable(script) else None
         self._script: list[ScriptedReply] = [] if callable(script) else list(script)
         self.models: list[str] = list(models)
         self.listing: ModelFault | StreamPause | None = listing
         """A fault or a pause for requests of the model list."""
+        self.pages: dict[str, Any] = dict(pages or {})
+        """JSON for other paths, such as `/api/version` of Ollama; a function gets the body of the request."""
         self.requests: list[RecordedRequest] = []
         self.listings: list[HttpRequest] = []
         """The requests for the list of models."""
@@ -274,6 +278,11 @@ class ModelServer:
 
     async def _handle(self, http_request: HttpRequest, connection: HttpConnection) -> None:
         path = urlsplit(http_request.target).path
+        if path in self.pages:
+            page = self.pages[path]
+            body: Any = json.loads(http_request.body) if http_request.body else None
+            await connection.answer(200, page(body) if callable(page) else page)
+            return
         if http_request.method == "GET" and path.rstrip("/").endswith("/models"):
             await self._answer_listing(http_request, path, connection)
             return

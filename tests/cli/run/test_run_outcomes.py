@@ -231,7 +231,7 @@ def test_strict_repairs_nothing(harness: RunHarness) -> None:
         ('modl = "x"', "config.toml: modl: there is no such setting; there are: model, effort"),
         ("model = [", "config.toml: not valid TOML"),
         ("[turn]\nrequests = 0", "config.toml: turn.requests: "),
-        ('model = "nope:x"', "'nope:x' names no known provider (anthropic, openai, google, rehearsal)"),
+        ('model = "nope:x"', "'nope:x' names no known provider (anthropic, openai, google, openrouter, "),
     ],
 )
 def test_a_broken_configuration_exits_with_2_and_lists_the_choices(

@@ -68,7 +68,7 @@ complete -c accord -n '__accord_at \'accord agent\'' -l resume -x -d 'continue t
 complete -c accord -n '__accord_at \'accord agent\'' -l store -r -F -d 'session store to use instead of the default file'
 complete -c accord -n '__accord_at \'accord agent\'' -l log -r -F -d 'record all protocol messages in this file'
 complete -c accord -n '__accord_at \'accord agent\'' -l strict -d 'reject nonstandard messages instead of repairing them'
-complete -c accord -n '__accord_at \'accord agent\'' -l login -x -d 'store the key of a model provider and exit; without a terminal, read the key from stdin'
+complete -c accord -n '__accord_at \'accord agent\'' -l login -x -d 'store the key of a model provider and exit, or add a server as NAME=URL; without a terminal, read the key from stdin'
 complete -c accord -n '__accord_at \'accord agent\'' -l logout -x -d 'delete the key of a provider, or all keys, and exit'
 complete -c accord -n '__accord_at \'accord serve\'' -a token -d 'new, list, revoke'
 complete -c accord -n '__accord_at \'accord serve\'' -a audit -d 'verify'

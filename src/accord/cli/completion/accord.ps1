@@ -70,7 +70,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--store' = 'session store to use instead of the default file'
             '--log' = 'record all protocol messages in this file'
             '--strict' = 'reject nonstandard messages instead of repairing them'
-            '--login' = 'store the key of a model provider and exit; without a terminal, read the key from stdin'
+            '--login' = 'store the key of a model provider and exit, or add a server as NAME=URL; without a terminal, read the key from stdin'
             '--logout' = 'delete the key of a provider, or all keys, and exit'
         }
         'accord serve' = @{

@@ -6,6 +6,7 @@ https://platform.claude.com/docs/en/api/messages
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +31,7 @@ from accord.coder.models.wire_format import (
     base64_of,
     count,
     decode_event,
+    google_headers,
     has_images,
     members_of,
     result_text,
@@ -208,6 +210,21 @@ class AnthropicFormat(WireFormat):
                 else:
                     blocks.append({"type": "thinking", "thinking": part.text, "signature": signature})
         return blocks
+
+
+class VertexAnthropicFormat(AnthropicFormat):
+    """Requests to Claude at Vertex: the model is in the path, the version in the body."""
+
+    def path(self) -> str:
+        return f"/publishers/anthropic/models/{quote(self.name)}:streamRawPredict"
+
+    def headers(self) -> dict[str, str]:
+        return google_headers(self.endpoint)
+
+    def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
+        body = super().body(asked, sees_images)
+        del body["model"]
+        return {"anthropic_version": "vertex-2023-10-16", **body}
 
 
 def _result(message: ToolResult, sees_images: bool) -> dict[str, Any]:

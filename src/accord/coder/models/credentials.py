@@ -20,7 +20,12 @@ from accord.paths import config_dir
 
 FILE_NAME: Final[str] = "credentials.json"
 
-_EXTRA_KEY_VARIABLES: Final[dict[str, tuple[str, ...]]] = {"google": ("GEMINI_API_KEY",)}
+_EXTRA_KEY_VARIABLES: Final[dict[str, tuple[str, ...]]] = {
+    "google": ("GEMINI_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "llamacpp": ("LLAMA_API_KEY",),
+}
 
 
 class Secret:

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from accord.coder.models.credentials import Secret, find_key, key_variables, provider_variable
+from accord.coder.models.credentials import Secret, find_key, key_variables, provider_variable, read_keys
+from accord.coder.models.endpoint_presets import PRESETS, preset_address, preset_kind
 from accord.coder.models.model_name import PROVIDER_KINDS, Kind
 from accord.coder.user_config import ConfigError, EndpointConfig, ModelsConfig, address_error
 
@@ -47,9 +48,19 @@ class Endpoint(Struct, frozen=True):
         return self.base_url is None and self.family in DEFAULT_MODELS
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is one of the servers that users run on their own machines."""
+        return self.family in PRESETS and PRESETS[self.family].local
+
+    @property
+    def needs_address(self) -> bool:
+        """Whether its address depends on the account, and is not set."""
+        return self.base_url is None and self.family in PRESETS
+
+    @property
     def ready(self) -> bool:
-        """Whether requests can be sent: it has a key or needs none."""
-        return self.key is not None or not self.needs_key
+        """Whether requests can be sent: it has an address, and a key or needs none."""
+        return not self.needs_address and (self.key is not None or not self.needs_key)
 
 
 class Endpoints:
@@ -68,17 +79,25 @@ class Endpoints:
         """Return whether a server of this name is defined."""
         return (
             name in PROVIDER_KINDS
+            or name in PRESETS
             or name in self._config.endpoints
             or provider_variable(name, "BASE_URL") in self._environment
         )
 
     @property
     def names(self) -> list[str]:
-        """The names of the built-in and the configured servers."""
-        return list(dict.fromkeys([*DEFAULT_MODELS, *self._config.endpoints]))
+        """The names of the built-in and the configured servers, and of the others that have a key."""
+        stored = read_keys(self._keys)
+        with_key = [name for name in PRESETS if name in stored or self.key_variable(name)]
+        return list(dict.fromkeys([*DEFAULT_MODELS, *self._config.endpoints, *with_key]))
 
-    def get(self, name: str) -> Endpoint:
-        """Return the server of this name.
+    @property
+    def all_names(self) -> list[str]:
+        """The names of all servers that are known."""
+        return list(dict.fromkeys([*DEFAULT_MODELS, *PRESETS, *self._config.endpoints]))
+
+    def get(self, name: str, model: str = "") -> Endpoint:
+        """Return the server of this name. Some have another address for some models.
 
         Raises ConfigError or CredentialsError if its settings are unusable.
         """
@@ -86,11 +105,16 @@ class Endpoints:
         config = self._config.endpoints.get(name) or self._config.endpoints.get(family) or EndpointConfig()
         base_url = self._address(family) or config.base_url
         kind = PROVIDER_KINDS.get(name) or config.kind or "openai-chat"
+        preset = PRESETS.get(name)
+        if preset is not None:
+            base_url = base_url or preset_address(name, self._environment, model)
+            kind = config.kind or preset_kind(name, model)
         if name == "openai" and base_url is not None and not _is_openai(base_url):
             kind = config.kind or "openai-chat"
         needs_key = config.needs_key
         if needs_key is None:
-            needs_key = base_url is None or not _is_loopback(base_url)
+            is_local = preset is not None and preset.local
+            needs_key = base_url is None or not (is_local or is_loopback(base_url))
         return Endpoint(
             name=name,
             kind=kind,
@@ -102,8 +126,10 @@ class Endpoints:
 
     def ignored_key_variable(self, name: str) -> str | None:
         """Return the variable whose key is ignored because the user signed out."""
-        if not self.signed_out:
-            return None
+        return self.key_variable(name) if self.signed_out else None
+
+    def key_variable(self, name: str) -> str | None:
+        """Return the variable of the environment that holds the server's key."""
         variables = key_variables(family_of(name))
         return next((name for name in variables if self._environment.get(name, "").strip()), None)
 
@@ -113,7 +139,9 @@ class Endpoints:
         config = self._config.endpoints.get(name) or self._config.endpoints.get(family) or EndpointConfig()
         chosen = self._environment.get(provider_variable(family, "MODEL")) or config.model
         first = config.models[0] if config.models else None
-        return chosen or first or (DEFAULT_MODELS.get(family) if self._address(family) is None else None)
+        if chosen or first:
+            return chosen or first
+        return DEFAULT_MODELS.get(family) if self._address(family) is None else None
 
     def configured_models(self, name: str) -> tuple[str, ...]:
         """Return the models that the configuration lists for this server."""
@@ -139,7 +167,8 @@ def _is_openai(url: str) -> bool:
     return host == _OPENAI_HOST or host.endswith(f".{_OPENAI_HOST}")
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Return whether an address is on this machine."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

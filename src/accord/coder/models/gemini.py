@@ -33,6 +33,7 @@ from accord.coder.models.wire_format import (
     count,
     decode_event,
     details_of,
+    google_headers,
     has_images,
     result_text,
     text_of_parts,
@@ -97,7 +98,7 @@ class GeminiFormat(WireFormat):
         return f"/v1/{quote(name)}:streamGenerateContent?alt=sse"
 
     def headers(self) -> dict[str, str]:
-        return {"x-goog-api-key": self.endpoint.key.reveal()} if self.endpoint.key else {}
+        return google_headers(self.endpoint)
 
     def body(self, asked: ModelRequest, sees_images: bool) -> dict[str, Any]:
         config: dict[str, Any] = {"responseModalities": ["TEXT"]}
@@ -197,6 +198,13 @@ def _content(parts: Sequence[Part], sees_images: bool) -> list[dict[str, Any]]:
 
 def _image(part: ImagePart) -> dict[str, Any]:
     return {"inlineData": {"mimeType": part.mime_type, "data": base64_of(part)}}
+
+
+class VertexGeminiFormat(GeminiFormat):
+    """Requests to one model at Vertex."""
+
+    def path(self) -> str:
+        return f"/publishers/google/models/{quote(self.name)}:streamGenerateContent?alt=sse"
 
 
 class _Call(Struct):

@@ -7,13 +7,14 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.coder.library_imports import provider_loaded
 from accord.coder.models.credentials import provider_variable
+from accord.coder.models.endpoint_presets import PRESETS
 from accord.coder.models.endpoints import Endpoint, Endpoints, family_of
 from accord.coder.models.model import Model, ModelError
 from accord.coder.models.model_name import (
@@ -29,6 +30,9 @@ from accord.coder.models.model_name import (
 from accord.coder.models.remote_model import ModelConnections, RemoteModel
 from accord.coder.user_config import ModelFacts, ModelsConfig, load_models_config
 from accord.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from accord.coder.models.local_servers import LocalServer
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +63,23 @@ class AvailableModel(Struct, frozen=True):
     name: str
     title: str
     context: int | None = None
+    tools: bool | None = None
+    """Whether it can call tools; None if the server does not say."""
+    images: bool | None = None
+    """Whether it accepts images; None if the server does not say."""
+    loaded: bool = False
+    """Whether a local server has it in memory."""
+    elsewhere: bool = False
+    """Whether a local server passes requests on to another machine."""
+
+    @property
+    def details(self) -> str:
+        """The context size and the abilities in a few words; empty if the server says nothing."""
+        texts = [f"{self.context // 1000}k tokens" if self.context else ""]
+        texts.append("" if self.tools is None else "tools" if self.tools else "no tools: unusable for agents")
+        texts.append("images" if self.images else "")
+        texts.append("runs elsewhere, not on this machine" if self.elsewhere else "")
+        return ", ".join(text for text in texts if text)
 
 
 class UnknownModel(UsageError):
@@ -87,6 +108,8 @@ class ModelRegistry:
         self._connections = ModelConnections(self.config.requests)
         self._lists = ModelListCache(self._connections, clock)
         self._models: dict[tuple[ModelName, Endpoint], RemoteModel] = {}
+        self.local_names: list[str] = []
+        """The local servers that were found last."""
 
     def choose(self, flag: str | None = None) -> ModelChoice:
         """Choose the model to start with. Raises UnknownModel, ConfigError, CredentialsError."""
@@ -104,7 +127,7 @@ class ModelRegistry:
 
     def kind_of(self, name: ModelName) -> Kind | None:
         """Return the kind of server, which decides the modules to load; None for the rehearsal."""
-        return None if name.provider == REHEARSAL else self.endpoints.get(name.provider).kind
+        return None if name.provider == REHEARSAL else self.endpoints.get(name.provider, name.name).kind
 
     def sees_images(self, name: ModelName) -> bool:
         """Return whether the model accepts images, by the configuration or its name. Sends no request."""
@@ -123,7 +146,7 @@ class ModelRegistry:
             return RehearsalModel(self._facts(name).context or REHEARSAL_CONTEXT)
         if missing := missing_key(name.provider, self.endpoints):
             raise ModelError("auth", missing)
-        endpoint = self.endpoints.get(name.provider)
+        endpoint = self.endpoints.get(name.provider, name.name)
         remote = self._models.get((name, endpoint))
         if remote is None:
             remote = self._models[name, endpoint] = RemoteModel(
@@ -136,7 +159,9 @@ class ModelRegistry:
                 self._jitter,
             )
         listed = self._lists.cached(endpoint) or ()
-        remote.reported_context = next((model.context for model in listed if model.name == name.name), None)
+        found = next((model for model in listed if model.name == name.name), None)
+        remote.reported_context = None if found is None else found.context
+        remote.reported_images = None if found is None else found.images
         return remote
 
     def known_models(self, provider: str) -> Sequence[AvailableModel]:
@@ -154,6 +179,28 @@ class ModelRegistry:
             return self.known_models(provider)
         models = await self._lists.get(self.endpoints.get(provider))
         return self._configured(provider) if models is None else models
+
+    async def loaded_context(self, name: ModelName) -> int | None:
+        """Return the context size with which a local server has loaded a model; None if it does not say.
+
+        It may be smaller than the model's own, and is known only after the first request.
+        """
+        endpoint = self.endpoints.get(name.provider)
+        if not endpoint.is_local:
+            return None
+        models = await self._lists.get(endpoint, fresh=True) or ()
+        loaded = [model.context for model in models if model.name == name.name and model.loaded]
+        return loaded[0] if loaded else None
+
+    async def find_local_servers(self) -> "list[LocalServer]":
+        """Return the model servers on this machine. Their lists count as fetched."""
+        from accord.coder.models.local_servers import find_local_servers
+
+        servers = await asyncio.to_thread(find_local_servers, self.endpoints)
+        for server in servers:
+            self._lists.store(server.name, server.models)
+        self.local_names = [server.name for server in servers]
+        return servers
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -220,14 +267,33 @@ def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> M
     """Return the model of this name. A server's name alone means its default model. Raises UnknownModel."""
     provider = normalize_provider(text.strip().rstrip(":/"))
     if endpoints.is_provider(provider):
-        if model := endpoints.default_model(provider):
+        if model := endpoints.default_model(provider) or _first_local_model(provider, endpoints):
             return ModelName(provider, model)
         raise UnknownModel(f"{provider} has no default model: name one, as {provider}:NAME")
     # The rehearsal provider has one model, so a bare name cannot be another one of it.
     if name := parse_model_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
         return name
-    provider_names = ", ".join([*endpoints.names, REHEARSAL])
-    raise UnknownModel(f"{text!r} names no known provider ({provider_names}); use provider:name")
+    provider_names = ", ".join([*endpoints.all_names, REHEARSAL])
+    raise UnknownModel(
+        f"{text!r} names no known provider ({provider_names}); use provider:name, or add your server with "
+        "`accord agent --login NAME=URL`, [endpoints.NAME] in config.toml or NAME_BASE_URL"
+    )
+
+
+def _first_local_model(provider: str, endpoints: Endpoints) -> str | None:
+    """Ask a local server for the model to use when only the server is named."""
+    endpoint = endpoints.get(provider)
+    if not endpoint.is_local:
+        return None
+    from accord.coder.models.local_servers import probe
+
+    server = probe(endpoint)
+    if server is None:
+        raise UnknownModel(f"{provider} does not answer at {endpoint.base_url}; start it, or name a model")
+    model = server.first_model
+    if model is None:
+        raise UnknownModel(f"{provider} at {endpoint.base_url} has no model that can call tools")
+    return model.name
 
 
 def missing_key(provider: str, endpoints: Endpoints) -> str | None:
@@ -237,6 +303,10 @@ def missing_key(provider: str, endpoints: Endpoints) -> str | None:
     if variable := endpoints.ignored_key_variable(provider):
         return f"{provider}: you have signed out; sign in to use the key in {variable} again"
     family = family_of(provider)
+    if endpoints.get(provider).needs_address:
+        return (
+            f"{provider}: no address found; {PRESETS[family].advice} or run `accord agent --login {family}`"
+        )
     key = provider_variable(family, "API_KEY")
     return f"{provider}: no key found; set {key} or run `accord agent --login {family}`"
 
@@ -267,10 +337,13 @@ class ModelListCache:
         _, models = self._lists.get(endpoint.name, (0.0, None))
         return models
 
-    async def get(self, endpoint: Endpoint) -> Sequence[AvailableModel] | None:
-        """Return the server's list; None if it sends none. Fetches it only if the last one has expired."""
+    async def get(self, endpoint: Endpoint, *, fresh: bool = False) -> Sequence[AvailableModel] | None:
+        """Return the server's list; None if it sends none.
+
+        Fetches it only if the last one has expired, or if it must be `fresh`.
+        """
         expires, models = self._lists.get(endpoint.name, (0.0, None))
-        if self._clock.now() < expires or not endpoint.ready:
+        if (self._clock.now() < expires and not fresh) or not endpoint.ready:
             return models
         try:
             await provider_loaded(endpoint.kind)
@@ -292,13 +365,28 @@ class ModelListCache:
         from accord.coder.models.provider_request import fetch_models
 
         try:
-            models = await fetch_models(endpoint, self._connections.http())
+            models = await self._local_models(endpoint)
+            if models is None:
+                models = await fetch_models(endpoint, self._connections.http())
         except ModelError as error:
             _log.info("%s", error)
             self._store(endpoint, None)
             return []
         self._store(endpoint, models)
         return models
+
+    async def _local_models(self, endpoint: Endpoint) -> list[AvailableModel] | None:
+        """Return the models of a local server with their abilities; None if it does not answer as one."""
+        if not endpoint.is_local:
+            return None
+        from accord.coder.models.local_servers import probe
+
+        server = await asyncio.to_thread(probe, endpoint)
+        return None if server is None else list(server.models)
+
+    def store(self, name: str, models: Sequence[AvailableModel]) -> None:
+        """Keep the list of a server."""
+        self._lists[name] = (self._clock.now() + self._lifetime, list(models))
 
     def _store(self, endpoint: Endpoint, models: list[AvailableModel] | None) -> None:
         """Keep a list, or after a failure (None) the old one for a shorter time."""
@@ -307,7 +395,7 @@ class ModelListCache:
             _, old = self._lists.get(endpoint.name, (0.0, None))
             self._lists[endpoint.name] = (now + self._failure_lifetime, old)
         else:
-            self._lists[endpoint.name] = (now + self._lifetime, models)
+            self.store(endpoint.name, models)
 
     async def aclose(self) -> None:
         """Cancel all requests."""

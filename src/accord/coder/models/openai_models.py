@@ -89,7 +89,9 @@ class OpenAIFormat(WireFormat):
 
     def headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
-        if self.endpoint.key is not None:
+        if self.endpoint.key is not None and self.endpoint.family == "azure":
+            headers["api-key"] = self.endpoint.key.reveal()
+        elif self.endpoint.key is not None:
             headers["authorization"] = f"Bearer {self.endpoint.key.reveal()}"
         if self.endpoint.family == "openai":
             for name, variable in (

@@ -125,7 +125,11 @@ class ProviderRequest:
 
 
 def wire_format(endpoint: Endpoint, model: str = "", facts: ModelFacts | None = None) -> WireFormat:
-    if endpoint.kind == "anthropic":
+    if endpoint.family == "vertex" and endpoint.kind == "anthropic":
+        from accord.coder.models.anthropic_messages import VertexAnthropicFormat as Format
+    elif endpoint.family == "vertex" and endpoint.kind == "google":
+        from accord.coder.models.gemini import VertexGeminiFormat as Format
+    elif endpoint.kind == "anthropic":
         from accord.coder.models.anthropic_messages import AnthropicFormat as Format
     elif endpoint.kind == "google":
         from accord.coder.models.gemini import GeminiFormat as Format

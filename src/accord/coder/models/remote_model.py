@@ -79,6 +79,8 @@ class RemoteModel:
         self.provider: str = endpoint.name
         self.reported_context: int | None = None
         """The size of the context window in the provider's list of models."""
+        self.reported_images: bool | None = None
+        """Whether it accepts images, by the provider's list of models."""
         self._endpoint = endpoint
         self._connections = connections
         self._facts = facts or ModelFacts()
@@ -92,9 +94,10 @@ class RemoteModel:
 
     @property
     def sees_images(self) -> bool:
-        """From the configuration, else guessed from the model's name."""
-        if self._facts.images is not None:
-            return self._facts.images
+        """From the configuration, else from the provider, else guessed from the model's name."""
+        for known in (self._facts.images, self.reported_images):
+            if known is not None:
+                return known
         return guess_vision(self.name)
 
     @property

@@ -245,6 +245,14 @@ class AnswerReader:
                 yield ToolUse(use_id, draft.name, arguments, _opaque(details=draft.details))
 
 
+def google_headers(endpoint: Endpoint) -> dict[str, str]:
+    """The headers with the key of a server of Google: an API key, or an access token such as of `gcloud`."""
+    if endpoint.key is None:
+        return {}
+    key = endpoint.key.reveal()
+    return {"authorization": f"Bearer {key}"} if key.startswith("ya29.") else {"x-goog-api-key": key}
+
+
 def decode_event(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     """Decode the data of a server-sent event. Raises ProviderFailure if it is unreadable."""
     try:

@@ -37,6 +37,8 @@ _MODE_NAMES: Final[dict[Mode, str]] = {
 }
 _EFFORT_NAMES: Final[dict[Effort, str]] = {"off": "Off", "xhigh": "Very high", "max": "Maximum"}
 MODEL_LIMIT: Final = 300
+SMALL_CONTEXT: Final = 16_000
+"""Agents do not work well with fewer tokens."""
 
 
 def modes(current: Mode) -> SessionModeState:
@@ -113,13 +115,33 @@ async def set_model(session: CoderSession, text: str, *, notify: bool = False) -
     return name
 
 
-async def ask_for_models(session: CoderSession) -> None:
-    """Ask the provider for its models and offer them."""
+async def ask_for_models(session: CoderSession, *, local: bool = False) -> None:
+    """Ask the provider for its models and offer them. `local`: without any key, look on this machine, too."""
     before = options(session)
-    await session.resources.models.list_models(session.model.provider)
+    models = session.resources.models
+    await models.list_models(session.model.provider)
+    if local and not any(models.endpoints.get(name).key for name in models.endpoints.names):
+        await models.find_local_servers()
     after = options(session)
     if after != before and session.agent_session.state != "closed":
         await session.agent_session.set_options(after)
+
+
+async def check_window(session: CoderSession) -> None:
+    """After the first request to a local server: use the context size it has loaded; warn if it is small."""
+    context = await session.resources.models.loaded_context(session.model)
+    if context is None or context >= SMALL_CONTEXT:
+        return
+    advice = (
+        "set OLLAMA_CONTEXT_LENGTH=64000 for the server"
+        if session.model.provider == "ollama"
+        else ("load it with a larger one")
+    )
+    text = (
+        f"{session.model} is loaded with {context} tokens. The server may cut off the beginning of longer "
+        f"conversations silently; {advice}."
+    )
+    await session.agent_session.notice("Small context", text, severity="warning")
 
 
 def preload(models: "ModelRegistry", name: ModelName) -> None:
@@ -133,14 +155,17 @@ def preload(models: "ModelRegistry", name: ModelName) -> None:
 
 def _available_models(models: "ModelRegistry", first: str) -> Iterator[tuple[ModelName, AvailableModel]]:
     ready = [name for name in models.endpoints.names if missing_key(name, models.endpoints) is None]
-    for provider in dict.fromkeys([first, *ready, REHEARSAL]):
-        if provider in (first, REHEARSAL) or models.endpoints.get(provider).key is not None:
+    for provider in dict.fromkeys([first, *ready, *models.local_names, REHEARSAL]):
+        offered = provider in (first, *models.local_names, REHEARSAL)
+        if offered or models.endpoints.get(provider).key is not None:
             yield from ((ModelName(provider, model.name), model) for model in models.known_models(provider))
 
 
 def _model_option(name: ModelName, model: AvailableModel | None = None) -> SessionConfigSelectOption:
     title = name.name if model is None else model.title
     description = "A fixed script, no AI" if name.provider == REHEARSAL else name.provider
+    if model is not None and model.details and name.provider != REHEARSAL:
+        description = f"{description}: {model.details}"
     return SessionConfigSelectOption(str(name), title, description)
 
 

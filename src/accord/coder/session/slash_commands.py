@@ -277,7 +277,7 @@ async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
 
     session = runtime.session
     if not text:
-        await ask_for_models(session)
+        await ask_for_models(session, local=True)
         return CommandReply(_model_list(str(session.model), _model_choices(turn)))
     previous = session.model
     try:
@@ -300,7 +300,8 @@ def _model_list(current: str, choices: list[SessionConfigSelectOption]) -> str:
     lines = ["Models (the current one is marked):", ""]
     for choice in choices[:_MAX_LISTED_MODELS]:
         mark = " **(current)**" if choice.value == current else ""
-        lines.append(f"- `{choice.value}`{mark}")
+        details = str(choice.description or "").partition(": ")[2]
+        lines.append(f"- `{choice.value}`{mark}{f': {details}' if details else ''}")
     if len(choices) > _MAX_LISTED_MODELS:
         lines.append(f"- and {len(choices) - _MAX_LISTED_MODELS} more")
     lines += ["", "Choose one with `/model provider:name`; names that are not listed work as well."]

@@ -17,6 +17,7 @@ from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.model_history import ModelHistory, Part, UserMessage, note_message, without_refused_prompt
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
+from accord.coder.models.model_name import ModelName
 from accord.coder.permissions.permission_gate import PermissionGate
 from accord.coder.permissions.project_files import (
     INSTRUCTIONS,
@@ -29,6 +30,7 @@ from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
 from accord.coder.session.coder_session import CoderSession, UsageTotal
 from accord.coder.session.command_registry import CommandRegistry
+from accord.coder.session.session_options import check_window
 from accord.coder.session.slash_commands import ModelPrompt
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.client_terminals import ClientTerminals
@@ -96,6 +98,7 @@ class SessionRuntime:
         self.turn_usage: UsageTotal = UsageTotal()
         """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
+        self._checked_model: ModelName | None = None
 
     @classmethod
     async def create(cls, session: "CoderSession") -> Self:
@@ -201,6 +204,7 @@ class SessionRuntime:
             if is_session:
                 session.context_tokens = tokens
                 await self.report_usage(model)
+                self._check_window()
 
         tool_runner = self.tool_runner(context, excluded_tools)
 
@@ -274,6 +278,13 @@ class SessionRuntime:
     async def model(self) -> Model:
         """The chosen model. Raises ModelError."""
         return await self.session.resources.models.resolve(self.session.model)
+
+    def _check_window(self) -> None:
+        """With the first answer of a model: compare the context that its server has loaded."""
+        session = self.session
+        if session.model != self._checked_model:
+            self._checked_model = session.model
+            session.spawn(check_window(session))
 
     async def report_usage(self, model: Model) -> None:
         """Send the context usage and the cost of the session to the client."""
