@@ -56,7 +56,7 @@ from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import ModeChanged, PermissionAsked, TurnCancelling, TurnEnded, TurnStarted
 
 if TYPE_CHECKING:
-    from accord.cli.run_steering import SteeringLines
+    from accord.cli.steer_lines import SteeringLines
     from accord.cli.terminal_user import TerminalForms
     from accord.client import ElicitationForm, ElicitationUrl, PermissionRequest
     from accord.client.elicitation_forms import FormAnswer
@@ -433,7 +433,7 @@ class RunJob:
         """Send the lines of stdin to the turn while the block runs (`--steer`)."""
         if not self._arguments.steer:
             return nullcontext()
-        from accord.cli.run_steering import SteeringLines
+        from accord.cli.steer_lines import SteeringLines
 
         self._answers.steering = SteeringLines(sys.stdin.fileno(), self._output.note)
         return self._answers.steering.sent_to(session)
