@@ -37,7 +37,7 @@ from accord.client import (
 )
 from accord.client.client_options import ClientReport, RestartPolicy
 from accord.client.remote_agent import PendingAgent
-from accord.errors import AccordError, ConnectionClosed, LimitReached, UsageError
+from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReached, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.recording import Recorder, SessionRecording
@@ -520,8 +520,11 @@ class RunJob:
 
             result.error = clear_error(result.error, self._agent if self._arguments.remote is None else None)
         if result.error is not None and not self._interrupts.count:
-            for line in self._hints(result.error):
+            hints = list(self._hints(result.error))
+            for line in hints:
                 self._output.note(line)
+            if hints and isinstance(result.error, AuthRequired):
+                result.error.methods = ()  # the notes name them, with what to do
         self._code = self._exit_code(result)
         self._output.finished(result.ended, result.error, self._code)
 

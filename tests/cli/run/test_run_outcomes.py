@@ -320,6 +320,7 @@ def test_an_agent_that_requires_sign_in_exits_with_6_and_lists_its_methods(harne
     assert "Authentication required (reason: no key) [-32000]" in ran.err
     assert "sign in with 'By browser' (opens a page): accord agents login mine web" in ran.err
     assert "sign in with 'By key': accord agents login mine key" in ran.err
+    assert ran.err.count("By key") == 1
 
 
 def test_a_terminal_method_is_shown_as_a_command_to_type(harness: RunHarness) -> None:
