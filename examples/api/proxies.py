@@ -46,7 +46,7 @@ async def add_a_hook_for_any_message() -> None:
 
 async def send_messages_of_a_middleware() -> None:
     async def read_notes(peers: Peers, session_id: str) -> str:
-        params = {"sessionId": session_id, "path": "/work/notes.txt"}
+        params = {"sessionId": session_id, "path": "/project/notes.txt"}
         answer = await peers.ask_client("fs/read_text_file", params)
         return str(answer.content)
 

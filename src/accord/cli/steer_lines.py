@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from accord.client import ClientSession
@@ -25,13 +25,16 @@ class SteeringLines:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._partial = b""
         self._pauses = 0
+        self._may_read = threading.Event()
+        """Whether a thread may read stdin, where the loop cannot watch it."""
+        self._thread: threading.Thread | None = None
         self._ended = False
 
     @contextmanager
     def paused(self) -> Generator[None]:
         """Leave stdin to a question."""
         self._pauses += 1
-        self._loop.remove_reader(self._stdin)
+        self._stop_watching()
         try:
             yield
         finally:
@@ -52,7 +55,7 @@ class SteeringLines:
         finally:
             self._session = None
             task.cancel()
-            self._loop.remove_reader(self._stdin)
+            self._stop_watching()
 
     async def _send(self, session: ClientSession) -> None:
         while (line := await self._lines.get()) is not None:
@@ -71,22 +74,36 @@ class SteeringLines:
         except PermissionError:  # a regular file, which is always ready
             while not self._ended:
                 self._ready()
-        except NotImplementedError:  # the loop cannot watch a console
-            self._ended = True
-            threading.Thread(target=self._read_in_thread, daemon=True).start()
+        except NotImplementedError:  # a loop that cannot watch a console, as on Windows
+            self._may_read.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._read_in_thread, daemon=True)
+                self._thread.start()
+
+    def _stop_watching(self) -> None:
+        self._may_read.clear()
+        with suppress(NotImplementedError):
+            self._loop.remove_reader(self._stdin)
 
     def _ready(self) -> None:
+        self._receive(self._read())
+
+    def _read(self) -> bytes:
         try:
-            data = os.read(self._stdin, _READ_BYTES)
+            return os.read(self._stdin, _READ_BYTES)
         except OSError:
-            data = b""
-        self._receive(data)
+            return b""
 
     def _read_in_thread(self) -> None:
+        """Read line by line, but begin no read while a question is open."""
         data = b"\n"
         while data:
-            data = os.read(self._stdin, _READ_BYTES)
-            self._loop.call_soon_threadsafe(self._receive, data)
+            self._may_read.wait()
+            data = self._read()
+            try:
+                self._loop.call_soon_threadsafe(self._receive, data)
+            except RuntimeError:  # the run is over
+                return
 
     def _receive(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + (data or b"\n")).split(b"\n")
@@ -96,4 +113,4 @@ class SteeringLines:
                 self._lines.put_nowait(text)
         if not data:
             self._ended = True
-            self._loop.remove_reader(self._stdin)
+            self._stop_watching()

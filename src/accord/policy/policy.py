@@ -262,6 +262,11 @@ def _allows_any_command(request: ActionRequest) -> bool:
     return request.mode == "full-access" or (request.mode == "workspace-write" and request.sandboxed)
 
 
+def only_reads(request: ActionRequest) -> bool:
+    """Return whether a request changes nothing, as far as can be told."""
+    return all(_only_reads(action, request) for action in actions_of(request).actions)
+
+
 def _only_reads(action: RequestedAction, request: ActionRequest) -> bool:
     return (
         action.operation == "read" or action.only_reads or (action.operation == "use" and request.read_only)

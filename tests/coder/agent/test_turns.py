@@ -162,8 +162,7 @@ async def test_turn_stops_at_the_configured_number_of_requests(harness: AgentHar
 
 
 async def test_repeated_identical_calls_are_rejected_and_then_stop_the_turn(harness: AgentHarness):
-    (harness.project / "a").write_text("a")
-    model = ScriptedModel(*[[use("read_file", path="a")]] * 20)
+    model = ScriptedModel(*[[use("write_file", path="a/b\0", content="")]] * 20)
     async with harness.client(model=model) as client:
         session = await client.new_session(harness.cwd)
         _, result = await client.turn(session)

@@ -19,7 +19,7 @@ from accord.coder.tools.tool import CallSubject, PreparedCall, Tool, ToolFailure
 from accord.errors import AccordError
 from accord.policy.audit_log import DecisionLog, redacted
 from accord.policy.mode_names import Mode
-from accord.policy.policy import Policy
+from accord.policy.policy import Policy, only_reads
 from accord.policy.request import ActionRequest, Category, Decision, Grants, SessionDirectories
 from accord.policy.secret_files import is_secret
 from accord.policy.user_answer import UserAnswer, options_for, read_answer, remember
@@ -205,6 +205,10 @@ class PermissionGate:
             self.policy.may_show(Path(path), replace(request, tool=tool, kind=kind))
             for tool, kind in (("grep", "search"), ("read_file", "read"))
         )
+
+    async def only_reads(self, tool: Tool, call: PreparedCall) -> bool:
+        """Whether the policy takes the call for one that changes nothing."""
+        return await asyncio.to_thread(only_reads, self._request(tool, call.category, call.subject))
 
     def turn_started(self) -> None:
         """Ask again after a timeout in the last turn, and drop the read permissions of that turn."""

@@ -125,7 +125,10 @@ REPEATED_CALL_TEXT: Final = (
 
 
 class RepeatedCalls:
-    """Detects calls with the same arguments and the same result within one loop."""
+    """Detects calls with the same arguments and the same result within one loop.
+
+    Calls that only read are never held up: looking again at a log or a status is normal.
+    """
 
     def __init__(self) -> None:
         self._call: bytes = b""
@@ -133,10 +136,12 @@ class RepeatedCalls:
         self._count = 0
         self.warnings: int = 0
 
-    def warning_for(self, use: ToolUse) -> str | None:
-        """The text for the model instead of running the call; None if it may run."""
-        if self._count < REPEAT_LIMIT or _digest([use.name, use.arguments]) != self._call:
-            return None
+    def is_repeated(self, use: ToolUse) -> bool:
+        """Whether the call was made `REPEAT_LIMIT` times in a row with the same result."""
+        return self._count >= REPEAT_LIMIT and _digest([use.name, use.arguments]) == self._call
+
+    def warn(self) -> str:
+        """Count a warning and return the text for the model instead of running the call."""
         self.warnings += 1
         return REPEATED_CALL_TEXT.format(count=self._count)
 
@@ -240,7 +245,8 @@ class ToolRunner:
             if tool is None or tool.category != "read-only":
                 await self._run_batch(read_only_calls, output, finish)
                 read_only_calls = []
-            if (warning := repeated_calls.warning_for(use)) is not None:
+            if repeated_calls.is_repeated(use) and not await self._only_reads(use, tool):
+                warning = repeated_calls.warn()
                 finish(use, await _refuse(use, warning, output, use.name[:100] or "tool"), ran=False)
                 continue
             if (patch := patch_of(use, tool.name if tool else None)) is not None:
@@ -255,6 +261,16 @@ class ToolRunner:
                 await self._run_batch([*read_only_calls, prepared], output, finish, limit=1)
                 read_only_calls = []
         await self._run_batch(read_only_calls, output, finish)
+
+    async def _only_reads(self, use: ToolUse, tool: Tool | None) -> bool:
+        """Whether a call changes nothing, as far as can be told."""
+        if tool is None or tool.category == "read-only":
+            return tool is not None
+        try:
+            call = await tool.prepare(use.arguments, await self._context(tool))
+        except Exception:  # noqa: BLE001 - it is prepared again, and then the failure is reported
+            return False
+        return await self._gate.only_reads(tool, call)
 
     async def _run_batch(
         self,
