@@ -42,7 +42,7 @@ NOT_RUN = {
     r"accord serve( --[\w-]+( [^-\s]\S*)?)*$": "runs until it is stopped",
     r"accord agent --login|accord agents log(in|out)|accord agents trust": "asks a person",
     r"accord agents setup .*--(write|remove)": "changes the settings of an editor",
-    r"systemctl|loginctl|journalctl|uvicorn|curl": "needs services of the machine",
+    r"systemctl|loginctl|journalctl|uvicorn|curl|nats-server": "needs services of the machine",
     r"python -W error|python -m accord.testing hostile dies": "waits for input",
     r".*(example\.org|localhost:|acc_\.\.\.|openai|ollama|--token-file)": "needs an agent or model elsewhere",
     r".*\| jq|jq ": "needs jq",

@@ -39,7 +39,7 @@ class Node:
         self.revived = asyncio.Event()
         lease.on_fenced = self.fenced.put_nowait
         lease.on_revived = self.revived.set
-        self.directory = ClusterDirectory(registry, lease, SYSTEM_CLOCK)
+        self.directory = ClusterDirectory(registry, lease, SYSTEM_CLOCK, OwnedTasks())
 
 
 class Nodes:

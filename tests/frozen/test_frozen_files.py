@@ -42,7 +42,7 @@ LINE_VERSION = "version: int"
 
 STEERING: dict[str, Any] = {"steering": {"supported": True}}
 """Announced by newer versions, beside what the files hold."""
-ADDED_OPTIONS = {"run": ["--steer"], "serve": ["--cluster"]}
+ADDED_OPTIONS = {"run": ["--steer"], "serve": ["--cluster", "--node"]}
 ADDED_VARIABLES = ["ACCORD_NATS_PASSWORD"]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
-from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
+from accord.gateway.client_connection import ConnectionOpener, IncomingFrame, OutgoingFrame
 from accord.gateway.contracts import Book, RecordMark
 from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource
@@ -162,6 +162,9 @@ class GatewayHarness:
     def __init__(self, gateway: Gateway, agents: "list[DrivenAgent]") -> None:
         self.gateway = gateway
         self.agents = agents
+        self.opener: ConnectionOpener = gateway
+        self.name: str = "line"
+        """Begins the ids of its connections."""
         self._connections = 0
 
     @property
@@ -172,8 +175,8 @@ class GatewayHarness:
         """A connected client that has sent nothing yet."""
         ours, theirs = memory_pair()
         self._connections += 1
-        connection = MemoryClientConnection(ours, f"line-{self._connections}")
-        connection.client = self.gateway.open(connection, rights, agent)
+        connection = MemoryClientConnection(ours, f"{self.name}-{self._connections}")
+        connection.client = self.opener.open(connection, rights, agent)
         ours.start(connection)
         client = DrivenClient(theirs, validate="agent")
         client.connection = connection

@@ -205,6 +205,10 @@ def _settings_of_options(options: argparse.Namespace) -> dict[str, Any]:
     if options.cluster is not None:
         servers = [server for server in options.cluster.split(",") if server]
         settings["cluster"] = {**(read_settings().cluster or {}), **({"servers": servers} if servers else {})}
+    if options.node is not None:
+        if (cluster := settings.get("cluster", read_settings().cluster)) is None:
+            raise UsageError("--node names a node of a cluster; pass --cluster, too")
+        settings["cluster"] = {**cluster, "node": options.node}
     for name, kind in (("port", int), ("idle", float), ("stop_wait", float)):
         text = getattr(options, name)
         if text is not None:
@@ -254,6 +258,7 @@ def parser() -> Parser:
     option("--stop-wait SECONDS", "how long a stop waits for running turns (default: 30)")
     option("--limit NAME=N", "change a limit; docs/gateway.md lists them", repeat=True, default=None)
     option("--cluster URL", "keep sessions on these NATS servers; without a URL, start one")
+    option("--node NAME", "name of this node of the cluster (default: the host name)")
     option("--log FILE", "write the log to this file instead of stderr")
     option("--log-format", "text (default) or json, one object per line", choices=LOG_FORMATS, default="text")
     option("--log-level", "lowest level to log (default: info)", choices=LOG_LEVELS, default="info")

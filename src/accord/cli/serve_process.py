@@ -102,6 +102,7 @@ class _ServeRun:
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._cluster_notes: list[str] = []
+        self._node: ClusterNode | None = None
 
     async def run(self) -> int:
         handlers = {signal.SIGINT: self._request_stop}
@@ -131,6 +132,7 @@ class _ServeRun:
         names = [source.name for source in self._plan.sources]
         node = await stack.enter_async_context(run_node(settings, names))
         self._cluster_notes = node.notes
+        self._node = node
         return node
 
     def _request_stop(self) -> None:
@@ -141,6 +143,8 @@ class _ServeRun:
 
     async def _shut_down(self, service: GatewayService) -> None:
         service.gateway.stopping = True
+        if self._node is not None:
+            self._node.drain()
         if service.gateway.busy:
             seconds = self._arguments.settings.stop_wait
             LOG.info("stopping: waiting up to %g seconds for running turns; Ctrl-C stops at once", seconds)

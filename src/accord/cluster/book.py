@@ -23,6 +23,7 @@ from accord.cluster.log_message import (
 )
 from accord.cluster.log_reader import ClusterLogReader
 from accord.cluster.log_writer import LeaseEnded, LogAddress, LogPosition, LogWriter, SessionMoved
+from accord.cluster.placement import Placement
 from accord.cluster.session_index import IndexEntry, IndexTaken, SessionIndex
 from accord.cluster.streams import ClusterStreams
 from accord.errors import InvalidRequest, SessionInUse, StoreError
@@ -97,6 +98,10 @@ class ClusterBook:
         self.node: str = node
         self.fence: BookLease = fence
         self.may_claim: MayClaim = may_claim
+        self.placement: Callable[[str, Iterable[str]], Placement] = lambda agent, folders: Placement()
+        """Which nodes can take a new session of this agent in these folders over."""
+        self.is_alive: Callable[[str], bool] = lambda node: False
+        """Whether another node has a lease now."""
         self.listener: BookListener | None = None
         self.tasks: OwnedTasks = OwnedTasks(self.clock, grace=_CLOSE_SECONDS)
         self.index: SessionIndex = SessionIndex(streams, self.tasks)
@@ -133,11 +138,29 @@ class ClusterBook:
         entry = self.index.find(agent, session_id)
         if entry is not None and not new:
             return self._logs.setdefault(entry.log, ClusterLog(self, entry))
+        if entry is not None and entry.node != self.node and self.is_alive(entry.node):
+            raise InvalidRequest(
+                f"node {entry.node} has a session with the id {session_id} of agent {agent}; an agent that "
+                "counts its sessions can be used on one node of a cluster"
+            )
+        additional_folders = tuple(additional_folders)
         log_id = new_log_id()
         stream = self.streams.names.log_stream(shard_of(log_id, self.streams.formats.shards))
         patch = opening_patch(cwd, agent, additional_folders)
         summary = first_summary(log_id, now_micros(), patch)
-        created = IndexEntry(agent, session_id, log_id, stream, self.node, self.incarnation, 1, 0, summary)
+        folders = (cwd, *additional_folders)
+        created = IndexEntry(
+            agent,
+            session_id,
+            log_id,
+            stream,
+            self.node,
+            self.incarnation,
+            1,
+            0,
+            summary,
+            self.placement(agent, folders),
+        )
         log = ClusterLog(self, created)
         self._logs[log_id] = log
         self.index.show(created)
@@ -224,6 +247,15 @@ class ClusterLog:
     @property
     def id(self) -> str:
         return self._entry.log
+
+    @property
+    def stream(self) -> str:
+        """The stream that holds the log."""
+        return self._address.stream
+
+    def place_before(self, number: int) -> tuple[int, int]:
+        """A place in the log not after this record: its number, and the message that it ends with."""
+        return (0, 0) if self._writer is None else self._writer.place_before(number)
 
     @property
     def epoch(self) -> int:

@@ -13,6 +13,7 @@ import msgspec
 from accord import __version__
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.cluster.book import ClusterBook
+from accord.cluster.cluster_router import ClusterRouter
 from accord.cluster.connection import NatsConnection, connect
 from accord.cluster.jetstream import JetStream
 from accord.cluster.nodes import (
@@ -23,6 +24,7 @@ from accord.cluster.nodes import (
     home_id,
     new_incarnation,
 )
+from accord.cluster.placement import placement_of, read_volumes
 from accord.cluster.server import USER, start_server
 from accord.cluster.settings import ClusterSettings, shown_server
 from accord.cluster.streams import ClusterStreams, prepare_streams
@@ -50,13 +52,17 @@ class ClusterNode:
         registry: NodeRegistry,
         lease: NodeLease,
         book: ClusterBook,
+        tasks: OwnedTasks,
     ) -> None:
         self.name: str = name
         self.streams: ClusterStreams = streams
         self.registry: NodeRegistry = registry
         self.fence: NodeLease = lease
         self.book: ClusterBook = book
+        self.router: ClusterRouter | None = None
+        """Set while this node serves clients."""
         self._gateway: Gateway | None = None
+        self._tasks = tasks
         lease.on_fenced = self._on_fenced
         book.listener = self
 
@@ -74,6 +80,35 @@ class ClusterNode:
         """Act on this gateway when the lease ends or a log cannot be written."""
         self._gateway = gateway
 
+    async def serve(self, gateway: Gateway, folders: tuple[str, ...] | None = None) -> ClusterRouter:
+        """Serve the sessions of all nodes to the clients of this one, and its sessions to theirs."""
+        self.attach(gateway)
+        router = ClusterRouter(gateway, self.book, self.registry, self.fence, self._tasks, folders=folders)
+        await router.listen()
+        self.router = router
+        self.fence.count_turns = lambda: router.turns
+        self.fence.on_revived = self._on_revived
+        return router
+
+    async def stop_serving(self) -> None:
+        """End the links to other nodes."""
+        if self.router is not None:
+            await self.router.stop()
+
+    def drain(self) -> None:
+        """Take no new sessions from now on: other nodes are preferred."""
+        self.fence.change(draining=True)
+
+    def _on_revived(self) -> None:
+        if self.router is not None:
+            self._tasks.start(self._listen_again(self.router))
+
+    async def _listen_again(self, router: ClusterRouter) -> None:
+        try:
+            await router.restart()
+        except StoreError as error:
+            LOG.error("other nodes cannot reach the sessions of this node: %s", error)
+
     def _on_fenced(self, reason: str) -> None:
         """Kill all agents and close all connections: another node may have the sessions."""
         LOG.error("this node stops its agents and gives its sessions up: %s", reason)
@@ -85,8 +120,11 @@ class ClusterNode:
             agent.kill()
         for session in gateway.sessions:
             session.needs_claim = True
+        text = "this node lost its lease; connect again"
+        if self.router is not None:
+            self.router.end_all(_SERVICE_RESTART, text)
         for client in tuple(gateway.clients):
-            client.connection.end(_SERVICE_RESTART, "this node lost its lease; connect again")
+            client.connection.end(_SERVICE_RESTART, text)
 
     # -- what the logs report
 
@@ -128,6 +166,7 @@ async def run_node(
     """Join the cluster for the block. Raises UsageError and StoreError with one clear line."""
     async with AsyncExitStack() as stack:
         name = settings.node or _host_name()
+        volumes = read_volumes(settings.volumes)
         folder = _data_folder(stack, name)
         password: str | None = None
         if not settings.servers:
@@ -150,14 +189,37 @@ async def run_node(
         registry = NodeRegistry(streams, tasks)
         await registry.start()
         stack.push_async_callback(registry.stop)
-        entry = NodeEntry(name, new_incarnation(), home_id(folder), agents=tuple(agents), version=__version__)
+        entry = NodeEntry(
+            name,
+            new_incarnation(),
+            home_id(folder),
+            agents=tuple(agents),
+            version=__version__,
+            volumes=volumes,
+            homes=settings.homes,
+            labels=settings.labels,
+        )
         lease = NodeLease(registry, entry, settings.times, tasks, clock=clock)
         await lease.start()
         stack.push_async_callback(lease.release)
-        directory = ClusterDirectory(registry, lease, clock)
+        directory = ClusterDirectory(registry, lease, clock, tasks)
         book = ClusterBook(streams, name, fence=lease, may_claim=directory.may_claim)
+        book.placement = lambda agent, folders: placement_of(volumes, settings.homes, agent, folders)
+        book.is_alive = lambda node: registry.is_alive(node, settings.times.lease)
         await book.start()
-        yield ClusterNode(name, streams, registry, lease, book)
+        streams.notes += _volume_notes(entry, registry)
+        yield ClusterNode(name, streams, registry, lease, book, tasks)
+
+
+def _volume_notes(own: NodeEntry, registry: NodeRegistry) -> list[str]:
+    """Say which volumes are not the same as those of other nodes: sessions there do not move."""
+    return [
+        f"Volume {name} is not the one of node {node.node} ({volume.path}, {other.path}): sessions in it do "
+        "not move between these nodes."
+        for node in registry
+        for name, other in node.volumes.items()
+        if (volume := own.volumes.get(name)) is not None and volume != other and node.node != own.node
+    ]
 
 
 def _host_name() -> str:

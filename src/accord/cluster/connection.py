@@ -51,6 +51,10 @@ class NatsUnavailable(StoreError):
     """No NATS server answered. Whether it carried the request out is unknown."""
 
 
+class NoResponders(NatsUnavailable):
+    """No process serves the subject now."""
+
+
 class NatsRefused(StoreError):
     """A NATS server refused a request; `code` is JetStream's error code."""
 
@@ -231,7 +235,7 @@ class NatsConnection:
                 raise asyncio.CancelledError  # Python 3.11 loses a cancel that comes together with the answer
             return cast(NatsMessage, answer)
         except NoRespondersError:
-            raise NatsUnavailable(f"no NATS server serves {subject} now") from None
+            raise NoResponders(f"no NATS server serves {subject} now") from None
         except MaxPayloadError:
             raise NatsRefused(f"a message of {len(data)} bytes is too large for the NATS server") from None
         except OutboundBufferLimitError:

@@ -21,6 +21,7 @@ from accord.clock import Clock, OwnedTasks
 from accord.cluster.bucket_follower import BucketFollower
 from accord.cluster.connection import NatsRefused, NatsUnavailable
 from accord.cluster.jetstream import WRONG_SEQUENCE, Bucket, BucketEntry, with_retries
+from accord.cluster.placement import Volume
 from accord.cluster.settings import LeaseTimes
 from accord.cluster.streams import ClusterStreams
 from accord.errors import StoreError, UsageError
@@ -58,6 +59,15 @@ class NodeEntry(Struct, frozen=True, omit_defaults=True):
     """Counts the renewals."""
     agents: tuple[str, ...] = ()
     version: str = ""
+    volumes: dict[str, Volume] = {}
+    """The folders that it shares with other nodes, by name."""
+    homes: dict[str, str] = {}
+    """By agent: the name of the agent's own session store."""
+    labels: dict[str, str] = {}
+    turns: int = 0
+    """Running turns when the lease was last renewed."""
+    draining: bool = False
+    """Whether it takes no new sessions, because it is about to stop."""
     broken: bool = False
     """Set by the node that broke its lease: this incarnation may no longer act."""
 
@@ -82,6 +92,7 @@ class NodeRegistry:
         """Called after each change, also after each renewal of a lease."""
         self._entries: dict[str, NodeEntry] = {}
         self._changed: dict[str, float] = {}
+        self._revisions: dict[str, int] = {}
 
     async def start(self) -> None:
         """Read the registry and follow it. Raises StoreError."""
@@ -100,6 +111,11 @@ class NodeRegistry:
         """How many seconds ago this node was seen to renew its lease."""
         return self._now() - self._changed.get(node, float("-inf"))
 
+    def is_alive(self, node: str, seconds: float) -> bool:
+        """Whether a node has a lease and renewed it within so many seconds, as far as is known here."""
+        entry = self._entries.get(node)
+        return entry is not None and entry.lives and self.since_change(node) < seconds
+
     async def is_gone(self, node: str, incarnation: str) -> bool:
         """Whether an incarnation can never act again, by the leader. Raises StoreError."""
         current = await with_retries(lambda: self.bucket.get(node), self._streams.jetstream)
@@ -109,7 +125,8 @@ class NodeRegistry:
     async def break_lease(self, node: str, incarnation: str, lease: float, clock: Clock) -> bool:
         """Break the lease of a node that does not renew it; return whether it may no longer act.
 
-        Watches its key for `lease` seconds. Returns False as soon as it is renewed. Raises StoreError.
+        Watches its key until it has not changed for `lease` seconds by the clock of this node, which saw its
+        last change come in. Returns False as soon as it is renewed. Raises StoreError.
         """
         jetstream = self._streams.jetstream
         seen: int | None = None
@@ -121,6 +138,8 @@ class NodeRegistry:
                 return True
             if seen is None:
                 seen = current.revision
+                if seen == self._revisions.get(node):
+                    since = self._changed[node]
             elif seen != current.revision:
                 return False
             remaining = since + lease - self._now()
@@ -141,6 +160,7 @@ class NodeRegistry:
     def _on_entry(self, entry: BucketEntry) -> None:
         decoded = None if entry.value is None else decoded_node(entry)
         self._changed[entry.key] = self._now()
+        self._revisions[entry.key] = entry.revision
         if decoded is None:
             self._entries.pop(entry.key, None)
         else:
@@ -167,6 +187,8 @@ class NodeLease:
         self.fenced_count: int = 0
         self.on_fenced: Callable[[str], None] = _log_fenced
         """Called at once when this node may no longer act: its agents have to be killed."""
+        self.count_turns: Callable[[], int] = _no_turns
+        """Called at each renewal."""
         self.on_revived: Callable[[], None] = _nothing
         """Called when this node has a lease again, with a new incarnation."""
         self._registry = registry
@@ -263,7 +285,7 @@ class NodeLease:
         self.on_revived()
 
     async def _renew(self) -> None:
-        entry = structs.replace(self.entry, renewal=self.entry.renewal + 1)
+        entry = structs.replace(self.entry, renewal=self.entry.renewal + 1, turns=self.count_turns())
         self.entry = entry
         while not self._fenced and not self._released:
             sent = self._now()
@@ -315,10 +337,13 @@ def decoded_node(entry: BucketEntry) -> NodeEntry | None:
 class ClusterDirectory:
     """Which sessions of other nodes this node may claim: those whose owner can never act again."""
 
-    def __init__(self, registry: NodeRegistry, lease: NodeLease, clock: Clock) -> None:
+    def __init__(self, registry: NodeRegistry, lease: NodeLease, clock: Clock, tasks: OwnedTasks) -> None:
+        self._tasks = tasks
         self._registry = registry
         self._lease = lease
         self._clock = clock
+        self._watches: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        """One for each silent incarnation, however many of its sessions are wanted."""
 
     async def may_claim(self, node: str, incarnation: str) -> bool:
         """Whether the sessions of an incarnation are free. Waits for the end of its lease if it is silent."""
@@ -327,12 +352,16 @@ class ClusterDirectory:
         times = self._lease.times
         if self._registry.since_change(node) < times.renew * _ALIVE_RENEWALS:
             return await self._registry.is_gone(node, incarnation)
-        return await self._registry.break_lease(node, incarnation, times.lease, self._clock)
+        return await self.declare_dead(Owner(node, incarnation, 0))
 
     async def declare_dead(self, owner: Owner) -> bool:
-        return await self._registry.break_lease(
-            owner.node, owner.incarnation, self._lease.times.lease, self._clock
-        )
+        key = owner.node, owner.incarnation
+        watch = self._watches.get(key)
+        if watch is None:
+            watch = self._tasks.start(self._registry.break_lease(*key, self._lease.times.lease, self._clock))
+            self._watches[key] = watch
+            watch.add_done_callback(lambda _: self._watches.pop(key, None))
+        return await asyncio.shield(watch)
 
 
 def home_id(folder: "os.PathLike[str]") -> str:
@@ -355,3 +384,7 @@ def _log_fenced(reason: str) -> None:
 
 def _nothing() -> None:
     return None
+
+
+def _no_turns() -> int:
+    return 0

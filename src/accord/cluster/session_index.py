@@ -16,6 +16,7 @@ from accord.clock import OwnedTasks
 from accord.cluster.bucket_follower import BucketFollower
 from accord.cluster.connection import NatsRefused
 from accord.cluster.jetstream import WRONG_SEQUENCE, BucketEntry, with_retries
+from accord.cluster.placement import Placement
 from accord.cluster.streams import ClusterStreams
 from accord.errors import StoreError
 from accord.frontend.recording import RecordedSession
@@ -41,6 +42,7 @@ class IndexEntry(Struct, frozen=True, omit_defaults=True):
     """The number of the last record when the entry was written."""
     summary: SessionSummary
     """Its `session_id` is the id of the log."""
+    placement: Placement = Placement()
 
     @property
     def recorded(self) -> RecordedSession:
@@ -87,6 +89,10 @@ class SessionIndex:
 
     def find(self, agent: str, session_id: str) -> IndexEntry | None:
         return self._entries.get(index_key(agent, session_id))
+
+    def find_log(self, log: str) -> IndexEntry | None:
+        """The session whose log has this id."""
+        return next((entry for entry in self._entries.values() if entry.log == log), None)
 
     def list(self, agent: str | None, cwd: str | None) -> list[RecordedSession]:
         """The sessions of an agent and a folder, or all; most recently used first."""

@@ -59,6 +59,12 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     insecure: bool = False
     """Allow servers on other machines without TLS."""
     times: LeaseTimes = LeaseTimes()
+    volumes: dict[NodeName, str] = {}
+    """Folders that several nodes have at the same path, by the name of the volume."""
+    homes: dict[str, NodeName] = {}
+    """By agent: the name of its own session store. Nodes that share the store use the same name."""
+    labels: dict[str, str] = {}
+    """Shown with the node, for operators."""
 
     def checked(self) -> "ClusterSettings":
         """Check what the types cannot say. Raises UsageError."""

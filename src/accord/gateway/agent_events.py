@@ -12,7 +12,8 @@ from accord.client.client_events import TerminalPrinted
 from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, StoreError, to_rpc_error
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, LoggedFrame, OutgoingFrame
-from accord.gateway.gateway_client import CAPABILITY_GATED, GatewayClient
+from accord.gateway.client_features import CAPABILITY_GATED
+from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.gateway_workspace import GatewayWorkspace
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession

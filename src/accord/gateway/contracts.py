@@ -12,7 +12,7 @@ The rules of the logs:
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -24,6 +24,9 @@ from accord.store import SessionSummary
 
 OnCommit: TypeAlias = Callable[[StoreError | None], None]
 """Called once: with None when the record is committed, or with the reason why it is not."""
+
+
+HIDDEN_FROM_ALL: Final = "*"
 
 
 class Owner(Struct, frozen=True):
@@ -102,7 +105,8 @@ class SessionLog(Protocol):
     def append(self, *items: Event | SessionUpdate, by: str = "") -> None:
         """Add events. `Book.commit` writes them.
 
-        `by` is the id of the connection that must not get these records back: a client's own prompt.
+        `by` is the id of the connection that must not get these records back: a client's own prompt. With
+        `HIDDEN_FROM_ALL`, no attached client gets them.
         """
         ...
 

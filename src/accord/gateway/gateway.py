@@ -5,7 +5,7 @@ once for all attached clients. Nothing here waits for a client: the HTTP server 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from logging import getLogger
 from typing import Any, Final, TypeVar, cast
@@ -75,6 +75,8 @@ class Gateway:
         self.clients: list[GatewayClient] = []
         self.stopping: bool = False
         """Set while the gateway only waits for running turns to end."""
+        self.on_attachment: Callable[[GatewayClient, LiveSession, bool], None] | None = None
+        """Called when a client was attached to a session or detached from it, in a cluster."""
         self.clock: Clock = clock
         self._idle_seconds = idle
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
@@ -122,12 +124,16 @@ class Gateway:
         if client not in session.clients:
             session.clients = (*session.clients, client)
             self.audit.record(client.rights, "attach", agent=session.agent.name, session=session.id)
+            if self.on_attachment is not None:
+                self.on_attachment(client, session, True)
         for pending in tuple(session.pending_requests.values()):
             self.pending_requests.show(pending, client)
         self.overview.notify_changed(session)
 
     def detach(self, client: GatewayClient, session: LiveSession) -> None:
         client.sessions.pop(session.id, None)
+        if self.on_attachment is not None and client in session.clients:
+            self.on_attachment(client, session, False)
         session.clients = tuple(other for other in session.clients if other is not client)
         self.pending_requests.remove_client(client, session)
         session.last_detach_time = self.clock.now()

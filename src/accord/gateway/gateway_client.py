@@ -29,17 +29,11 @@ from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
 from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.access.resource_limits import LIMIT_REACHED
 from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
+from accord.gateway.client_features import ClientFeatures
 from accord.gateway.contracts import SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import AgentReply, OfficialMessage, OfficialReader, Upstream, read_untyped
-from accord.schema import (
-    ClientCapabilities,
-    CompactionSummaryChunk,
-    CompactionUpdate,
-    Notice,
-    SessionConfigBoolean,
-)
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
@@ -58,8 +52,6 @@ Lane: TypeAlias = str | tuple[str, str] | None
 """Messages with the same lane are handled one after the other: those of one session or one method."""
 MethodHandler: TypeAlias = Callable[["GatewayClient", "ClientCall"], Awaitable[None] | None]
 
-CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
-"""Updates that are sent only to clients with the matching capability."""
 _MAX_STDERR_CHARS: Final = 2000
 
 _MAX_WAITING_MESSAGES: Final = 1024
@@ -148,20 +140,17 @@ class ClientCall:
         return decoded.value
 
 
-class GatewayClient:
+class GatewayClient(ClientFeatures):
     """One client. `Gateway.open` creates it."""
 
     def __init__(
         self, gateway: "Gateway", connection: ClientConnection, rights: TokenRights, agent: HostedAgent
     ) -> None:
+        super().__init__()
         self.gateway: Gateway = gateway
         self.connection: ClientConnection = connection
         self.rights: TokenRights = rights
         self.agent: HostedAgent = agent
-        self.capabilities: ClientCapabilities | None = None
-        """Set by `initialize`."""
-        self.extensions: dict[str, Any] = {}
-        """The client's own announcement about Accord's extensions (`_meta.accord`)."""
         self.sessions: dict[str, LiveSession] = {}
         """The sessions that it is attached to."""
         self.message_reader: MessageReader = MessageReader()
@@ -175,43 +164,6 @@ class GatewayClient:
         """By the client's request id: the agent's connection, the request id there, and the request."""
         self._waiting: dict[Lane, deque[ClientCall]] = {}
         self._tasks = OwnedTasks()
-
-    # -- capabilities
-
-    @property
-    def shows_forms(self) -> bool:
-        """Whether it supports form elicitation."""
-        elicitation = self.capabilities.elicitation if self.capabilities else None
-        return bool(elicitation) and elicitation.form is not UNSET and elicitation.form is not None
-
-    @property
-    def opens_urls(self) -> bool:
-        """Whether it supports URL elicitation."""
-        elicitation = self.capabilities.elicitation if self.capabilities else None
-        return bool(elicitation) and elicitation.url is not UNSET and elicitation.url is not None
-
-    def wants_update(self, update: object) -> bool:
-        """Whether to send this kind of update: some need a capability."""
-        kind = type(update)
-        if kind not in CAPABILITY_GATED:
-            return True
-        session = self.capabilities.session if self.capabilities else None
-        if not session:
-            return False
-        members = session.notices if kind is Notice else session.compaction
-        return members is not UNSET and members is not None
-
-    def adapt(self, value: Any) -> Any:
-        """Return the value without boolean config options if the client does not support them."""
-        options = getattr(value, "config_options", None)
-        if not options or not any(isinstance(option, SessionConfigBoolean) for option in options):
-            return value
-        session = self.capabilities.session if self.capabilities else None
-        config_options = session.config_options if session else None
-        if config_options and config_options.boolean is not UNSET and config_options.boolean is not None:
-            return value
-        options_kept = [option for option in options if not isinstance(option, SessionConfigBoolean)]
-        return msgspec.structs.replace(value, config_options=options_kept)
 
     # -- to the client
 

@@ -17,6 +17,7 @@ from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.request_origin import Origins, Proxies
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
+from accord.gateway.client_connection import ConnectionOpener
 from accord.gateway.contracts import Book, Fence
 from accord.gateway.gateway import IDLE_SECONDS, Gateway
 from accord.gateway.hosted_agent import AgentSource
@@ -82,8 +83,15 @@ class GatewayBackend(Protocol):
     @property
     def fence(self) -> Fence: ...
 
-    def attach(self, gateway: Gateway) -> None:
-        """Act on this gateway, for example when the node may no longer act for its sessions."""
+    async def serve(self, gateway: Gateway, folders: tuple[str, ...] | None) -> ConnectionOpener:
+        """Serve this gateway to other nodes, too. Return what opens the connections of clients.
+
+        `folders` bound every token. Raises StoreError.
+        """
+        ...
+
+    async def stop_serving(self) -> None:
+        """End what `serve` began, before the gateway ends."""
         ...
 
 
@@ -116,15 +124,17 @@ async def run_gateway(
             clock=clock,
             fence=None if backend is None else backend.fence,
         )
-        if backend is not None:
-            backend.attach(gateway)
+        opener: ConnectionOpener = gateway
         stack.push_async_callback(gateway.aclose)
+        if backend is not None:
+            stack.push_async_callback(backend.stop_serving)
+            opener = await backend.serve(gateway, plan.folders)
         base_config = msgspec.structs.replace(plan.server_config, message_size=plan.limits.message_bytes)
         http_server: HttpServer | None = None
         for port in plan.ports:
             config = msgspec.structs.replace(base_config, port=port)
             server = serve_http(
-                opener=gateway,
+                opener=opener,
                 authenticator=authenticator,
                 limit_counter=limit_counter,
                 config=config,

@@ -11,7 +11,7 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import OutgoingFrame
-from accord.gateway.contracts import Book, Owner, SessionLog
+from accord.gateway.contracts import HIDDEN_FROM_ALL, Book, Owner, SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.safe_text import one_line
 from accord.schema import (
@@ -196,8 +196,10 @@ class LiveSession:
         self.settings.apply_opened(event)
         self.log.append(event)
 
-    def record_update(self, notification: SessionNotification, frame: OutgoingFrame) -> bool:
-        """Log an update. Return True, without logging, if it echoes the running prompt."""
+    def record_update(self, notification: SessionNotification, frame: OutgoingFrame, by: str = "") -> bool:
+        """Log an update, caused by the connection `by`. Return True, without logging, if it echoes the
+        running prompt.
+        """
         update = notification.update
         kind = type(update)
         if kind is UserMessageChunk and self._is_echo(cast(UserMessageChunk, update)):
@@ -208,6 +210,8 @@ class LiveSession:
             self._record_tool_call(cast(ToolCall, update))
         if self.replay_buffer is not None:
             self.replay_buffer.append(cast(Event, update))
+        elif by:
+            self.log.append(cast(SessionUpdate, update), by=by)
         elif kind is not Notice:  # a notice is not part of the history
             self.log.append_one(cast(SessionUpdate, update))
         return False
@@ -263,7 +267,7 @@ class LiveSession:
             and (title := one_line(text_of(event.prompt), _MAX_GENERATED_TITLE))
         ):
             self._has_generated_title = True
-            self.log.append(SessionInfoUpdate(title=title))
+            self.log.append(SessionInfoUpdate(title=title), by=HIDDEN_FROM_ALL)
         if not self.running_turns:
             self.log.append(event, by=by)
             self._expected_echo = text_of(event.prompt)

@@ -68,6 +68,7 @@ _accord() {
         'accord serve --stop-wait') return ;;
         'accord serve --limit') return ;;
         'accord serve --cluster') return ;;
+        'accord serve --node') return ;;
         'accord serve --log') _accord_paths -f; return ;;
         'accord serve --log-format') _accord_words 'text json'; return ;;
         'accord serve --log-level') _accord_words 'debug info warning error'; return ;;
@@ -167,7 +168,7 @@ _accord() {
         'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --steer --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --login --logout'; else :; fi ;;
-        'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --cluster --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
+        'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --cluster --node --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord serve token') _accord_words 'new list revoke' ;;
         'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain'; else :; fi ;;
         'accord serve token list') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else :; fi ;;

@@ -93,6 +93,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--stop-wait' = 'how long a stop waits for running turns (default: 30)'
             '--limit' = 'change a limit; docs/gateway.md lists them'
             '--cluster' = 'keep sessions on these NATS servers; without a URL, start one'
+            '--node' = 'name of this node of the cluster (default: the host name)'
             '--log' = 'write the log to this file instead of stderr'
             '--log-format' = 'text (default) or json, one object per line'
             '--log-level' = 'lowest level to log (default: info)'
@@ -477,6 +478,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve --stop-wait' = @('<>')
         'accord serve --limit' = @('<>')
         'accord serve --cluster' = @('<>')
+        'accord serve --node' = @('<>')
         'accord serve --log' = @('<file>')
         'accord serve --log-format' = @('text', 'json')
         'accord serve --log-level' = @('debug', 'info', 'warning', 'error')

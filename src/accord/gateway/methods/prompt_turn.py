@@ -192,7 +192,7 @@ async def steer(client: "GatewayClient", call: "ClientCall") -> None:
         if isinstance(result, dict) and cast(dict[str, object], result).get("outcome") in _STEERED:
             blocks = _message_blocks(body)
             message_id = f"steering-{uuid4().hex}"
-            session.log.append(MessageChanged("user", message_id, blocks))
+            session.log.append(MessageChanged("user", message_id, blocks), by=client.connection.id)
             others = [other for other in session.clients if other is not client]
             for block in blocks:
                 client.gateway.send_update(session, UserMessageChunk(block, message_id), others)
@@ -242,7 +242,7 @@ async def set_config_option(client: "GatewayClient", call: "ClientCall") -> None
 def _send_to_others(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
     others = [other for other in session.clients if other is not client]
     frame = client.gateway.send_update(session, update, others)
-    session.record_update(SessionNotification(session.id, update), frame)
+    session.record_update(SessionNotification(session.id, update), frame, client.connection.id)
 
 
 async def forward(client: "GatewayClient", call: "ClientCall") -> None:

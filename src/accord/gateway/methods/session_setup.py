@@ -42,7 +42,6 @@ from accord.gateway.methods.session_restore import (
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     AgentCapabilities,
-    ClientCapabilities,
     CloseSessionRequest,
     InitializeRequest,
     InitializeResponse,
@@ -82,9 +81,7 @@ async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
         await client.agent.ensure_started()
     except AccordError as error:
         raise _with_agent_names(client, rpc_error(error)) from error
-    client.capabilities = params.client_capabilities or ClientCapabilities()
-    extensions = (client.capabilities.meta or {}).get("accord")
-    client.extensions = extensions if isinstance(extensions, dict) else {}
+    client.set_capabilities(params.client_capabilities or None)
     call.answer(encode(initialize_response(client.agent, client.connection.id, client.rights)))
 
 

@@ -1,0 +1,242 @@
+"""Serves the clients of this node: sends what they ask to the nodes that have their sessions."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from logging import getLogger
+from typing import Any, Final
+
+from accord.clock import OwnedTasks
+from accord.cluster.book import ClusterBook
+from accord.cluster.client_link import ClientLink, ClientLinks
+from accord.cluster.connection import NatsSubscription
+from accord.cluster.link_host import LinkHost
+from accord.cluster.link_message import AttachedLog, LinkSender
+from accord.cluster.nodes import NodeEntry, NodeLease, NodeRegistry
+from accord.cluster.placement import volume_of
+from accord.cluster.routed_client import RoutedClient
+from accord.cluster.session_feed import FeedClient, FeedCursor, SessionFeed
+from accord.cluster.session_index import IndexEntry
+from accord.errors import NotFound, RpcError, StoreError
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.client_connection import ClientConnection
+from accord.gateway.gateway import Gateway
+
+LOG = getLogger("accord.cluster")
+
+_PROBE_SECONDS: Final = 5.0
+_ALIVE_RENEWALS: Final = 2
+
+
+class ClusterRouter:
+    """Opens the connections of this node's clients: `ConnectionOpener` of the HTTP server."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        book: ClusterBook,
+        registry: NodeRegistry,
+        lease: NodeLease,
+        tasks: OwnedTasks,
+        *,
+        folders: tuple[str, ...] | None,
+    ) -> None:
+        self.gateway: Gateway = gateway
+        self.node: str = lease.entry.node
+        self.clients: list[RoutedClient] = []
+        self._book = book
+        self._registry = registry
+        self._lease = lease
+        self._tasks = tasks
+        self._names = book.streams.names
+        connection = book.jetstream.connection
+        self._connection = connection
+        sender = LinkSender(connection, tasks)
+        probe = min(_PROBE_SECONDS, lease.times.renew)
+        self.links: ClientLinks = ClientLinks(connection, sender, tasks, probe=probe)
+        self.host: LinkHost = LinkHost(
+            gateway, sender, lease, connection.clock, folders=folders, silence=probe * 3
+        )
+        self._feeds: dict[str, SessionFeed] = {}
+        self._subscriptions: list[NatsSubscription] = []
+
+    # -- life
+
+    async def listen(self) -> None:
+        """Listen to other nodes. Raises StoreError."""
+        incarnation = self._lease.incarnation
+        own = self._node_subject(self.node, incarnation)
+        self.links.subject = f"{self._names.prefix}.line.{self.node}.{incarnation}."
+        self._subscriptions = [
+            await self._connection.subscribe(own, self.host.on_message),
+            await self._connection.subscribe(self.links.subject + "*", self.links.on_message),
+        ]
+        await self._connection.flush()
+
+    async def restart(self) -> None:
+        """Listen under a new incarnation. Raises StoreError."""
+        await self._unsubscribe()
+        await self.listen()
+
+    async def stop(self) -> None:
+        """End all links."""
+        self.host.close()
+        self.links.end_all("this node stops")
+        await self._unsubscribe()
+
+    async def _unsubscribe(self) -> None:
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for subscription in subscriptions:
+            await self._connection.unsubscribe(subscription)
+
+    def end_all(self, code: int, reason: str) -> None:
+        """End all connections of clients, here and at other nodes."""
+        self.host.end_all(code, reason)
+        for client in tuple(self.clients):
+            client.connection.end(code, reason)
+
+    # -- clients
+
+    def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> RoutedClient:
+        """Add a client. Raise NotFound for an agent that no node has or the token does not cover."""
+        names = dict.fromkeys(
+            (*self.gateway.agents, *(name for node in self._alive() for name in node.agents))
+        )
+        allowed = [name for name in names if rights.may_use(name)]
+        name = agent if agent is not None else next(iter(allowed), None)
+        if name is None or name not in allowed:
+            raise NotFound(
+                f"unknown agent {agent!r}" if agent else "this token covers no agent of this gateway"
+            )
+        client = RoutedClient(self, connection, rights, name)
+        self.clients.append(client)
+        return client
+
+    def forget(self, client: RoutedClient) -> None:
+        if client in self.clients:
+            self.clients.remove(client)
+
+    def open_link(
+        self, node: str, agent: str, connection_id: str, rights: TokenRights, client: RoutedClient
+    ) -> ClientLink:
+        """Open a link to another node. Raises RpcError."""
+        entry = self._registry.find(node)
+        if entry is None:
+            raise _not_running(node)
+        subject = self._node_subject(node, entry.incarnation)
+        return self.links.open(node, subject, agent, connection_id, rights, client)
+
+    def _node_subject(self, node: str, incarnation: str) -> str:
+        return f"{self._names.prefix}.node.{node}.{incarnation}"
+
+    # -- feeds
+
+    def follow(self, session_id: str, attached: AttachedLog, client: FeedClient) -> FeedCursor:
+        """Show a client the records of a session at another node, after those that it has."""
+        feed = self._feeds.get(attached.log)
+        if feed is None:
+            feed = SessionFeed(
+                self._book.jetstream, self._names, session_id, attached, self._tasks, self._forget_feed
+            )
+            self._feeds[attached.log] = feed
+            feed.start()
+        return feed.attach(client, attached)
+
+    def _forget_feed(self, log: str) -> None:
+        self._feeds.pop(log, None)
+
+    @property
+    def feed_gaps(self) -> int:
+        """How often records were missed and read later, by the feeds that are open."""
+        return sum(feed.gaps for feed in self._feeds.values())
+
+    # -- placement
+
+    def knows(self, agent: str, session_id: str) -> bool:
+        """Whether the list of sessions here names it, or no other node could."""
+        if self._book.index.find(agent, session_id) is not None:
+            return True
+        return not any(entry.node != self.node for entry in self._registry)
+
+    async def refresh(self) -> None:
+        """Read what other nodes have written to the list of sessions."""
+        try:
+            await self._book.index.refresh()
+        except StoreError as error:
+            LOG.warning("the list of sessions cannot be read now: %s", error)
+
+    def later(self, then: Callable[[], None]) -> None:
+        """Call back after the time between two probes."""
+        self._connection.clock.call_later(self.links.probe, then)
+
+    def owner_of(self, agent: str, session_id: str) -> str | None:
+        """The node of a session, if it runs."""
+        entry = self._book.index.find(agent, session_id)
+        return entry.node if entry is not None and self._is_alive(entry.node) else None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background."""
+        self._tasks.start(work)
+
+    def node_of_session(self, agent: str, session_id: str, exclude: frozenset[str]) -> str | None:
+        """The node that has a session, or can take it over. None for an unknown session. Raises RpcError."""
+        entry = self._book.index.find(agent, session_id)
+        if entry is None:
+            return None
+        if entry.node not in exclude and (entry.node == self.node or self._is_alive(entry.node)):
+            return entry.node
+        candidates = [node for node in self._alive() if node.node not in exclude and _can_take(node, entry)]
+        if not candidates:
+            raise _not_running(entry.node, session_id)
+        return min(candidates, key=self._rank).node
+
+    def node_for_new(self, agent: str, folders: Sequence[str], exclude: frozenset[str]) -> str:
+        """The node for a new session, or for what concerns no session. Raises RpcError."""
+        nodes = [node for node in self._alive() if node.node not in exclude and agent in node.agents]
+        shared = [node for node in nodes if folders and volume_of(node.volumes, folders)]
+        if not shared and agent in self.gateway.agents and self.node not in exclude:
+            return self.node
+        if not nodes:
+            raise RpcError(f"no node of the cluster that runs now has agent {agent}")
+        return min(shared or nodes, key=self._rank).node
+
+    def node_of_request(self, inbox_id: str, otherwise: str) -> str:
+        """The node whose agent asked a request of the inbox."""
+        entry = self._book.index.find_log(inbox_id.partition(".")[0])
+        return entry.node if entry is not None and self._is_alive(entry.node) else otherwise
+
+    def folder_of(self, agent: str, session_id: str) -> str:
+        """The working directory of a session."""
+        entry = self._book.index.find(agent, session_id)
+        return "" if entry is None else entry.summary.cwd
+
+    def _is_alive(self, node: str) -> bool:
+        return self._registry.is_alive(node, self._lease.times.renew * _ALIVE_RENEWALS + 1)
+
+    def _alive(self) -> list[NodeEntry]:
+        return [entry for entry in self._registry if entry.node == self.node or self._is_alive(entry.node)]
+
+    def _rank(self, node: NodeEntry) -> tuple[bool, int, bool, str]:
+        turns = self.turns if node.node == self.node else node.turns
+        return node.draining, turns, node.node != self.node, node.node
+
+    @property
+    def turns(self) -> int:
+        """The running turns of this node."""
+        return sum(session.running_turns for session in self.gateway.sessions)
+
+
+def _can_take(node: NodeEntry, session: IndexEntry) -> bool:
+    """Whether a node can take a session over: it has the agent, the folder and the agent's store."""
+    placement = session.placement
+    folders = (session.summary.cwd, *session.summary.additional_directories)
+    return (
+        session.agent in node.agents
+        and bool(placement.volume and placement.home)
+        and volume_of(node.volumes, folders) == placement.volume
+        and node.volumes[placement.volume].id == placement.volume_id
+        and node.homes.get(session.agent) == placement.home
+    )
+
+
+def _not_running(node: str, session_id: str | None = None) -> RpcError:
+    what = f"session {session_id} belongs to node {node}, which" if session_id else f"node {node}"
+    return RpcError(f"{what} does not run now; no other node can open it; start the node", {"node": node})

@@ -1,0 +1,216 @@
+"""Several nodes on one NATS server: a client of any node sees a session as its owner does."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.cluster.nats_servers import RunningServer
+from tests.gateway.breakable_proxy import breakable_proxy
+from tests.gateway.gateway_harness import DrivenClient, GatewayHarness, gateway_harness, open_session
+from tests.patience import PATIENCE
+
+from accord.cluster.cluster_node import ClusterNode, run_node
+from accord.cluster.cluster_router import ClusterRouter
+from accord.cluster.connection import NatsMessage, NatsSubscription
+from accord.cluster.placement import MARKER, read_volumes
+from accord.cluster.settings import ClusterSettings, LeaseTimes
+from accord.errors import UsageError
+from accord.gateway.access.audit_log import AuditLog
+
+ASK = {
+    "toolCall": {"toolCallId": "c1", "title": "Touch it"},
+    "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "home"))
+
+
+class RunningNode:
+    """A node with a gateway, its agent and its clients in this process."""
+
+    def __init__(self, node: ClusterNode, harness: GatewayHarness, router: ClusterRouter) -> None:
+        self.node = node
+        self.harness = harness
+        self.router = router
+
+
+@asynccontextmanager
+async def running_node(
+    settings: ClusterSettings, tmp_path: Path, name: str, **changes: Any
+) -> AsyncGenerator[RunningNode]:
+    settings = msgspec.structs.replace(settings, node=name, **changes)
+    audit = AuditLog(tmp_path / f"{name}.jsonl")
+    async with run_node(settings, ["hand"]) as node:
+        async with gateway_harness(book=node.book, fence=node.fence, audit=audit) as harness:
+            router = await node.serve(harness.gateway)
+            harness.opener, harness.name = router, name
+            try:
+                yield RunningNode(node, harness, router)
+            finally:
+                await node.stop_serving()
+        await node.book.aclose()
+
+
+def texts(updates: list[Any]) -> list[str]:
+    return [update["content"]["text"] for update in updates if "content" in update]
+
+
+async def prompt_and_answer(owner: RunningNode, client: DrivenClient, words: list[str]) -> list[str]:
+    """Prompt at any node; return what the client saw before the end of the turn."""
+    prompted = client.prompt("s1")
+    request = await owner.harness.agent.until_method("session/prompt")
+    for word in words:
+        owner.harness.agent.say("s1", word)
+    owner.harness.agent.reply(request, {"stopReason": "end_turn"})
+    updates, _ = await asyncio.wait_for(client.updates_until(prompted), PATIENCE)
+    return texts(updates)
+
+
+async def test_a_client_of_another_node_prompts_answers_and_watches(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner = await a.harness.client()
+        await open_session(a.harness, owner, tmp_path)
+        assert await prompt_and_answer(a, owner, ["one"]) == ["one"]
+
+        client = await b.harness.client()
+        history, _ = await asyncio.wait_for(client.load("s1", str(tmp_path)), PATIENCE)
+        assert texts(history) == ["go", "one"]
+        words = [f"{number} " for number in range(200)]
+        assert await prompt_and_answer(a, client, words) == words
+        seen = [await owner.update() for _ in range(201)]
+        assert texts(seen) == ["go", *words]
+
+        prompted = client.prompt("s1")
+        request = await a.harness.agent.until_method("session/prompt")
+        a.harness.agent.say("s1", "before")
+        asked = a.harness.agent.ask("session/request_permission", {"sessionId": "s1", **ASK})
+        assert texts([await client.update()]) == ["before"]
+        question = await client.until_method("session/request_permission")
+        client.reply(question, {"outcome": {"outcome": "selected", "optionId": "yes"}})
+        answer = await a.harness.agent.answer_to(asked)
+        assert answer["result"]["outcome"]["optionId"] == "yes"
+        a.harness.agent.reply(request, {"stopReason": "end_turn"})
+        await asyncio.wait_for(client.updates_until(prompted), PATIENCE)
+
+        asked = client.ask("session/list", {"cwd": str(tmp_path)})
+        b.harness.agent.reply(await b.harness.agent.until_method("session/list"), {"sessions": []})
+        listed = (await client.answer_to(asked))["result"]["sessions"]
+        assert [info["sessionId"] for info in listed] == ["s1"]
+        assert len(a.router.host) == 1
+        await client.call("session/close", {"sessionId": "s1"})
+
+
+async def test_a_client_that_joins_during_a_turn_sees_everything_once_although_messages_are_lost(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        drop_feed_messages(b)
+        owner, client = await a.harness.client(), await b.harness.client()
+        await open_session(a.harness, owner, tmp_path)
+        owner.prompt("s1")
+        request = await a.harness.agent.until_method("session/prompt")
+        words = [f"{number} " for number in range(60)]
+        for word in words[:20]:
+            a.harness.agent.say("s1", word)
+        history, _ = await asyncio.wait_for(client.load("s1", str(tmp_path)), PATIENCE)
+        for word in words[20:]:
+            a.harness.agent.say("s1", word)
+            await owner.update()  # one commit each, so that some of them are lost
+        asked = a.harness.agent.ask("session/request_permission", {"sessionId": "s1", **ASK})
+        seen = texts(history)
+        while len(seen := [*seen, *texts([await client.update()])]) and seen[-1] != words[-1]:
+            pass
+        assert "".join(seen) == "go" + "".join(words)
+        question = await client.until_method("session/request_permission")
+        client.reply(question, {"outcome": {"outcome": "selected", "optionId": "yes"}})
+        assert "result" in await a.harness.agent.answer_to(asked)
+        a.harness.agent.reply(request, {"stopReason": "end_turn"})
+        assert b.router.feed_gaps > 0
+
+
+def drop_feed_messages(node: RunningNode) -> None:
+    """Lose two of three messages of the feeds of a node."""
+    connection = node.node.connection
+    subscribe = connection.subscribe
+    numbers = count()
+
+    async def lossy(subject: str, receive: Callable[[NatsMessage], None]) -> NatsSubscription:
+        def receive_some(message: NatsMessage) -> None:
+            if ".feed." not in subject or next(numbers) % 3 == 0:
+                receive(message)
+
+        return await subscribe(subject, receive_some)
+
+    connection.subscribe = lossy  # type: ignore[method-assign]
+
+
+async def test_a_broken_connection_between_nodes_loses_nothing(server: RunningServer, tmp_path: Path) -> None:
+    settings = server.settings(times=LeaseTimes(renew=0.2, deadline=PATIENCE, lease=PATIENCE * 2))
+    async with breakable_proxy(server.port) as proxy:
+        through_proxy = (f"nats://127.0.0.1:{proxy.port}",)
+        async with (
+            running_node(settings, tmp_path, "a") as a,
+            running_node(settings, tmp_path, "b", servers=through_proxy) as b,
+        ):
+            owner, client = await a.harness.client(), await b.harness.client()
+            await open_session(a.harness, owner, tmp_path)
+            await client.load("s1", str(tmp_path))
+            owner.prompt("s1")
+            await a.harness.agent.until_method("session/prompt")
+            a.harness.agent.say("s1", "before ")
+            seen = [(await client.update())["content"]["text"] for _ in range(2)]
+            proxy.cut()
+            a.harness.agent.say("s1", "meanwhile ")
+            await owner.update()
+            a.harness.agent.ask("session/request_permission", {"sessionId": "s1", **ASK})
+            seen.append((await client.update())["content"]["text"])
+            assert seen == ["go", "before ", "meanwhile "]
+            question = await client.until_method("session/request_permission")
+            assert question["params"]["toolCall"]["toolCallId"] == "c1"
+
+
+async def test_a_session_of_a_stopped_node_opens_elsewhere_if_its_folder_is_there(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    (project / MARKER).write_text("v1")
+    settings = server.settings(volumes={"team": str(project)}, homes={"hand": "h1"})
+    async with running_node(settings, tmp_path, "b") as b:
+        client = await b.harness.client()
+        async with running_node(settings, tmp_path, "a") as a:
+            owner = await a.harness.client()
+            await open_session(a.harness, owner, project)
+            await open_session(a.harness, owner, elsewhere, "s2")
+            await client.load("s1", str(project))
+        error = await client.error("session/load", {"sessionId": "s2", "cwd": "/", "mcpServers": []})
+        assert error["message"] == (
+            "session s2 belongs to node a, which does not run now; no other node can open it; start the node"
+        )
+        prompted = client.prompt("s1")
+        b.harness.agent.reply(await b.harness.agent.until_method("session/resume"), {})
+        request = await b.harness.agent.until_method("session/prompt")
+        b.harness.agent.say("s1", "here")
+        b.harness.agent.reply(request, {"stopReason": "end_turn"})
+        updates, _ = await asyncio.wait_for(client.updates_until(prompted), PATIENCE)
+        assert texts(updates) == ["here"]
+        entry = b.node.book.index.find("hand", "s1")
+        assert entry is not None
+        assert (entry.node, entry.epoch) == ("b", 2)
+
+
+def test_a_volume_without_its_marker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="volume 'team' has no marker"):
+        read_volumes({"team": str(tmp_path)})

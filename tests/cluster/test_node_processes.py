@@ -1,0 +1,88 @@
+"""Nodes as real processes: `accord serve --cluster` several times on one NATS server."""
+
+import json
+import signal
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
+from tests.cluster.nats_servers import RunningServer
+
+import accord
+from accord.errors import RpcError
+
+AGENT = str(Path(__file__).with_name("stored_agent.py"))
+TIMES = {"renew": 0.2, "deadline": 1.0, "lease": 1.5}
+
+
+@contextmanager
+def node(
+    server: RunningServer, home: Path, prefix: str, name: str, **cluster: Any
+) -> Generator[GatewayProcess]:
+    """One node with the stored agent. All nodes have one home, so one token opens all of them."""
+    settings = {
+        "prefix": prefix,
+        "replicas": 1,
+        "shards": 1,
+        "logBytes": 50_000_000,
+        "monitors": [server.monitor],
+        "times": TIMES,
+        **cluster,
+    }
+    config = home / "config"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "serve.json").write_text(json.dumps({"cluster": settings}))
+    words = (f"--cluster={server.url}", "--node", name, "--", sys.executable, AGENT)
+    with running_gateway(home, *words) as running:
+        yield running
+
+
+@asynccontextmanager
+async def client(node: GatewayProcess, token: str) -> AsyncGenerator[Any]:
+    async with accord.connect(node.websocket, token=token) as agent:
+        yield agent
+
+
+async def test_clients_of_two_nodes_share_a_session(server: RunningServer, tmp_path: Path) -> None:
+    home, prefix = tmp_path / "home", server.settings().prefix
+    with node(server, home, prefix, "a") as a, node(server, home, prefix, "b") as b:
+        assert f"Node a of the cluster at {server.url}." in a.output
+        async with client(a, a.token) as at_a, client(b, a.token) as at_b:
+            first = await at_a.new_session(tmp_path)
+            await first.ask("count 3")
+            second = await at_b.load_session(first.id, tmp_path)
+            answer = await second.ask("count 500")
+            assert answer.text == "".join(f"{number} " for number in range(500))
+            assert (await first.ask("count 1")).text == "0 "  # so it has everything before it
+            await second.ask("count 1")
+            texts = [message.text for message in first.state.messages]
+            assert [message.text for message in second.state.messages][: len(texts)] == texts
+
+
+async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServer, tmp_path: Path) -> None:
+    home, prefix, project = tmp_path / "home", server.settings().prefix, tmp_path / "project"
+    project.mkdir()
+    (project / ".accord-volume").write_text("v1")
+    shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
+    with node(server, home, prefix, "b", **shared) as b, node(server, home, prefix, "a", **shared) as a:
+        async with client(b, a.token) as at_b:
+            async with client(a, a.token) as at_a:
+                first = await at_a.new_session(project)
+                await first.ask("count 3")
+            session = await at_b.load_session(first.id, project)
+
+            async def kill_the_owner_during_a_turn() -> None:
+                async for event in session.prompt("wait"):
+                    if "waiting" in str(event):
+                        a.signal(signal.SIGKILL)
+
+            with pytest.raises(RpcError, match="node a of the session does not answer: it does not run"):
+                await kill_the_owner_during_a_turn()
+            answer = await session.ask("count 3")
+            assert answer.text == "0 1 2 "
+            texts = [message.text for message in session.state.messages]
+            assert texts == ["count 3", "0 1 2 ", "wait", "waiting", "count 3", "0 1 2 "]
