@@ -193,7 +193,7 @@ class _ServeRun:
         notes += [
             f"Another gateway runs at {other.url}; a session is open in one gateway at a time."
             for other in list_running_gateways()
-            if other.pid != os.getpid()
+            if other.pid != os.getpid() and self._node is None
         ]
         if settings.port is None and port != PORT:
             notes.insert(0, f"Port {PORT} is in use; using {port}.")

@@ -31,8 +31,6 @@ from accord.schema.codec import encode
 LOG = getLogger("accord.cluster")
 
 _RETRY_PAUSE: Final = 0.2
-_ALIVE_RENEWALS: Final = 2
-"""A node whose key changed within so many renewals is alive."""
 
 
 def boot_time() -> float:
@@ -346,12 +344,11 @@ class ClusterDirectory:
         """One for each silent incarnation, however many of its sessions are wanted."""
 
     async def may_claim(self, node: str, incarnation: str) -> bool:
-        """Whether the sessions of an incarnation are free. Waits for the end of its lease if it is silent."""
+        """Whether the sessions of an incarnation are free. Waits for its next renewal or the end of its
+        lease.
+        """
         if node == self._lease.entry.node:
             return True  # its key is ours, so its earlier incarnations are gone
-        times = self._lease.times
-        if self._registry.since_change(node) < times.renew * _ALIVE_RENEWALS:
-            return await self._registry.is_gone(node, incarnation)
         return await self.declare_dead(Owner(node, incarnation, 0))
 
     async def declare_dead(self, owner: Owner) -> bool:
