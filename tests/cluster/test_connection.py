@@ -9,7 +9,6 @@ from tests.cluster.nats_servers import RunningServer, connected, nats_server
 from tests.gateway.breakable_proxy import breakable_proxy
 from tests.patience import PATIENCE
 
-from accord.cluster import connection as connection_module
 from accord.cluster.connection import NatsMessage, NatsRefused, NatsUnavailable, connect
 from accord.cluster.settings import ClusterSettings, read_cluster_settings
 from accord.errors import UsageError
@@ -101,12 +100,9 @@ async def test_wrong_credentials_are_one_clear_line(tmp_path: Path) -> None:
             assert connection.is_connected
 
 
-async def test_a_server_that_is_too_old_is_one_clear_line(
-    server: RunningServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection_module, "OLDEST_SERVER", (99, 0))
+async def test_a_server_that_is_too_old_is_one_clear_line(server: RunningServer) -> None:
     with pytest.raises(UsageError, match=r"is too old \(2\.\d+\.\d+\); use 99\.0 or newer"):
-        await connect(server.settings(), "n1")
+        await connect(server.settings(), "n1", oldest_server=(99, 0))
 
 
 async def test_a_small_max_payload_is_one_clear_line(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ async def test_a_lost_answer_is_no_lost_and_no_doubled_record(server: RunningSer
                     await asyncio.sleep(0)
                 proxy.cut()
                 await asyncio.wait_for(writer.written(), PATIENCE)
-            assert writer.retries > 0
+            assert jetstream.append_counts.retries > 0
             values = _values(await _read(direct, address))
     assert values == [(value + 1, "event", value) for value in range(8)]
 

@@ -262,7 +262,7 @@ def test_newer_rules_of_a_project_ask_for_everything(first: Path) -> None:
     assert found.default == "deny"
 
 
-def test_newer_tokens_and_logins_let_no_one_in(first: Path) -> None:
+async def test_newer_tokens_and_logins_let_no_one_in(first: Path) -> None:
     tokens = first / "home" / "data" / "gateway" / "tokens"
     token = tokens / "frozen44.json"
     token.write_text(json.dumps({**json.loads(token.read_text()), "version": 99}))
@@ -272,7 +272,7 @@ def test_newer_tokens_and_logins_let_no_one_in(first: Path) -> None:
     listed = accord("serve", "token", "list", home=first / "home")
     assert str(token) in listed.stderr
     logins = BrowserLogins()
-    cookie = logins.log_in("frozen44")
+    cookie = await logins.log_in("frozen44")
     login = first / "home" / "data" / "gateway" / "browsers" / sha256(cookie)
     assert json.loads(login.read_text()) == {"version": 2, "token": "frozen44"}
     assert logins.token(cookie) == "frozen44"

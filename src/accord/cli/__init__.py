@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, Subcommand]] = {
     "chat": Subcommand("chat with any agent in the terminal", "accord.cli.chat_command"),
     "agent": Subcommand("run the coding agent, ACP on stdio", "accord.cli.agent_command"),
     "serve": Subcommand("serve agents to browsers and the network", "accord.cli.serve_command"),
+    "cluster": Subcommand("show and check the nodes of a cluster", "accord.cli.cluster_command"),
     "check": Subcommand("test an agent or a client against the protocol", "accord.cli.check_command"),
     "trace": Subcommand("record, show and replay protocol messages", "accord.cli.trace_command"),
     "proxy": Subcommand("change messages between a client and an agent", "accord.cli.proxy_command"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,6 +17,9 @@ from accord.file_format import FileFormat
 from accord.gateway.access.resource_limits import GatewayLimits
 from accord.paths import config_dir
 from accord.schema.validation import explain_setting_error
+
+if TYPE_CHECKING:
+    from accord.cluster.settings import ClusterSettings
 
 PORT: Final = 8765
 PORTS_TRIED: Final = 20
@@ -107,6 +110,24 @@ def read_settings(path: Path | None = None) -> ServeSettings:
         raise UsageError(f"invalid {path} ({position.lstrip('.')}: {reason}); see docs/gateway.md") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"invalid {path} ({error}); docs/gateway.md describes the file") from None
+
+
+def cluster_settings(option: str | None) -> "ClusterSettings | None":
+    """The cluster of `--cluster`, else of `serve.json`; None if neither names NATS servers.
+
+    Raises UsageError.
+    """
+    value: dict[str, Any] = dict(read_settings().cluster or {})
+    if option is not None:
+        value["servers"] = [server for server in option.split(",") if server]
+    if not value.get("servers"):
+        return None
+    from accord.extras import require
+
+    require("cluster", "a cluster")
+    from accord.cluster.settings import read_cluster_settings
+
+    return read_cluster_settings(value, str(settings_file()))
 
 
 def with_limits(limits: GatewayLimits, overrides: list[str]) -> GatewayLimits:

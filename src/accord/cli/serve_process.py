@@ -31,7 +31,7 @@ from accord.cli.serve_tokens import describe_rights, print_first_token, print_st
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.frontend.sign_in import withheld_hints
-from accord.gateway.access.access_tokens import TokenStore, without_token
+from accord.gateway.access.access_tokens import TokenStore, new_token, without_token
 from accord.gateway.access.request_origin import Origins, Proxies, is_loopback
 from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gateway
 from accord.gateway.hosted_agent import AgentSource
@@ -114,7 +114,7 @@ class _ServeRun:
                 service = await stack.enter_async_context(run_gateway(self._plan, backend=node))
                 url = self._url(service)
                 with announce(url):
-                    self._print_start(service, url)
+                    await self._print_start(service, url)
                     await self._stop.wait()
                     await self._shut_down(service)
         LOG.info("the gateway has stopped")
@@ -155,7 +155,7 @@ class _ServeRun:
         port = service.http_server.addresses[0][1]
         return public_url(self._arguments.settings, self._plan.server_config.hosts, port)
 
-    def _print_start(self, service: GatewayService, url: str) -> None:
+    async def _print_start(self, service: GatewayService, url: str) -> None:
         arguments = self._arguments
         listening = [
             format_url(self._plan.server_config.tls is not None, *address)
@@ -173,7 +173,8 @@ class _ServeRun:
         elif not is_terminal(sys.stdout):
             print("There is no token yet. This output is no terminal, so run: accord serve token new")
         else:
-            token, text = tokens.new("first")
+            token, text = new_token("first", now=time.time())
+            await tokens.add(token)
             service.audit.record(token.rights(), "token made", by="start", scope=describe_rights(token))
             print_first_token(url, text, qr=arguments.qr)
         print("Press Ctrl-C to stop after the running turns, twice to stop at once.", flush=True)

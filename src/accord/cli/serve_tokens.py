@@ -1,17 +1,18 @@
 """`accord serve token`: creates, lists and revokes tokens; prints links and the start of `accord serve`.
 
-A running gateway sees changes of the tokens at once.
+A running gateway sees changes of the tokens at once, and in a cluster all nodes do.
 
 Imported on first use: it loads accord.gateway.
 """
 
+import asyncio
 import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from accord.cli.command_parser import (
     Parser,
@@ -21,15 +22,25 @@ from accord.cli.command_parser import (
     print_stderr,
     print_table,
 )
-from accord.cli.serve_command import PORT, parse_duration
+from accord.cli.serve_command import PORT, cluster_settings, parse_duration
 from accord.errors import UsageError
 from accord.frontend.agent_config import leave_out, load
-from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenStore, pairing_link, qr_code
+from accord.gateway.access.access_contracts import Browsers, Tokens
+from accord.gateway.access.access_tokens import (
+    TOKEN_PATTERN,
+    Token,
+    TokenStore,
+    new_token,
+    pairing_link,
+    qr_code,
+)
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import split_origin
 from accord.gateway.running_gateways import list_running_gateways
 from accord.safe_text import visible
+
+T = TypeVar("T")
 
 _MAX_NAME_LENGTH: Final = 64
 
@@ -82,6 +93,7 @@ def _new(arguments: Sequence[str]) -> int:
     option("--url URL", "base of the link (default: the running gateway)")
     option("--no-qr", "print the link without a QR code")
     option("--plain", "print only the token, for scripts")
+    _add_cluster_option(parser)
     options = parser.parse_args(arguments)
     name = options.name.strip()
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable():
@@ -89,8 +101,9 @@ def _new(arguments: Sequence[str]) -> int:
     if options.allow_mcp and options.read_only:
         raise UsageError("--allow-mcp and --read-only exclude each other: MCP servers run commands")
     url = _url(options.url)
-    token, text = TokenStore().new(
+    token, text = new_token(
         name,
+        now=time.time(),
         agents=None if options.agent is None else _agent_names(options.agent),
         folders=None
         if options.folder is None
@@ -101,6 +114,7 @@ def _new(arguments: Sequence[str]) -> int:
         if options.expires is None
         else time.time() + parse_duration("--expires", options.expires),
     )
+    _with_access(options.cluster, lambda tokens, _: tokens.add(token))
     record_token(token, "token made")
     if options.plain:
         print(text)
@@ -117,23 +131,27 @@ def _new(arguments: Sequence[str]) -> int:
 def _list(arguments: Sequence[str]) -> int:
     parser = Parser("accord serve token list", _COMMANDS["list"][0])
     parser.option("--json", "print a JSON array with one object per token")
+    _add_cluster_option(parser)
     options = parser.parse_args(arguments)
-    store = TokenStore()
-    tokens = store.all()
-    for reason in store.newer().values():
-        print_stderr(f"a token is not valid here: {reason}", command="serve")
+
+    async def read(store: Tokens, _: Browsers) -> list[tuple[Token, float | None]]:
+        newer = store.newer() if isinstance(store, TokenStore) else {}
+        for reason in newer.values():
+            print_stderr(f"a token is not valid here: {reason}", command="serve")
+        return [(token, store.last_used(token)) for token in store.all()]
+
+    tokens = _with_access(options.cluster, read)
     if options.json:
-        print(json.dumps([_token_json(store, token) for token in tokens], indent=2, ensure_ascii=False))
+        print(json.dumps([_token_json(*token) for token in tokens], indent=2, ensure_ascii=False))
         return 0
     if not tokens:
         print("There are no tokens. To create one run: accord serve token new")
         return 0
     rows = [("ID", "NAME", "CREATED", "LAST USED", "EXPIRES", "RIGHTS")]
-    for token in tokens:
+    for token, used in tokens:
         expires = "never" if token.expires is None else _date(token.expires)
         if token.is_expired(time.time()):
             expires = "expired"
-        used = store.last_used(token)
         last_used = "never" if used is None else _date(used)
         rows.append(
             (
@@ -154,12 +172,37 @@ def _revoke(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "id", nargs="+", metavar="ID", help="id from `accord serve token list`, or a unique name"
     )
-    for text in parser.parse_args(arguments).id:
-        token = TokenStore().revoke(_token_id(text))
-        BrowserLogins().forget(token.id)
-        record_token(token, "token revoked")
-        print(f"Token {token.id}{_name_suffix(token)} is revoked; its connections are being closed.")
+    _add_cluster_option(parser)
+    options = parser.parse_args(arguments)
+
+    async def revoke(tokens: Tokens, browsers: Browsers) -> None:
+        for text in options.id:
+            token = await tokens.remove(_token_id(tokens, text))
+            browsers.forget(token.id)
+            record_token(token, "token revoked")
+            print(f"Token {token.id}{_name_suffix(token)} is revoked; its connections are being closed.")
+
+    _with_access(options.cluster, revoke)
     return 0
+
+
+def _add_cluster_option(parser: Parser) -> None:
+    parser.option("--cluster URL", "NATS servers of the cluster (default: those of serve.json)")
+
+
+def _with_access(option: str | None, work: Callable[[Tokens, Browsers], Coroutine[Any, Any, T]]) -> T:
+    """Run this with the tokens of this machine, or with those of the cluster. Raises UsageError."""
+    settings = cluster_settings(option)
+
+    async def run() -> T:
+        if settings is None:
+            return await work(TokenStore(), BrowserLogins())
+        from accord.cluster.cluster_access import cluster_access
+
+        async with cluster_access(settings) as access:
+            return await work(access.tokens, access.browsers)
+
+    return asyncio.run(run())
 
 
 _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
@@ -188,11 +231,11 @@ def describe_rights(token: Token) -> str:
     return f"{'may watch' if token.read_only else 'may use'} {agents} in {folders}{mcp}"
 
 
-def _token_id(text: str) -> str:
+def _token_id(tokens: Tokens, text: str) -> str:
     """Return the id for an id, a whole token or a unique name."""
     if (match := TOKEN_PATTERN.fullmatch(text)) is not None:
         return match[1]
-    ids = [token.id for token in TokenStore().all() if token.name == text]
+    ids = [token.id for token in tokens.all() if token.name == text]
     return ids[0] if len(ids) == 1 else text
 
 
@@ -231,8 +274,7 @@ def _date(moment: float) -> str:
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
-def _token_json(tokens: TokenStore, token: Token) -> dict[str, object]:
-    used = tokens.last_used(token)
+def _token_json(token: Token, used: float | None) -> dict[str, object]:
     return {
         "id": token.id,
         "name": token.name,

@@ -125,6 +125,11 @@ class ClusterBook:
         self._dirty = {log for log in self._dirty if log.committed < log.noted}
         return bool(self._dirty)
 
+    @property
+    def uncommitted_bytes(self) -> int:
+        """The size of all records that wait for their commit."""
+        return sum(log.unwritten_bytes for log in self._dirty)
+
     def open_log(
         self,
         agent: str,
@@ -268,6 +273,10 @@ class ClusterLog:
     @property
     def committed(self) -> int:
         return 0 if self._writer is None else self._writer.committed
+
+    @property
+    def unwritten_bytes(self) -> int:
+        return 0 if self._writer is None else self._writer.unwritten_bytes
 
     @property
     def summary(self) -> SessionSummary | None:

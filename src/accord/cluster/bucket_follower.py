@@ -10,13 +10,22 @@ from logging import getLogger
 from typing import Final
 
 from accord.clock import OwnedTasks, Timer
-from accord.cluster.connection import NatsMessage, NatsRefused, NatsSubscription
-from accord.cluster.jetstream import Bucket, BucketEntry, JetStream, StoredMessage, read_message
+from accord.cluster.connection import NatsMessage, NatsRefused, NatsSubscription, boot_time
+from accord.cluster.jetstream import (
+    MARKER_SECONDS,
+    Bucket,
+    BucketEntry,
+    JetStream,
+    StoredMessage,
+    read_message,
+)
 from accord.errors import StoreError
 
 LOG = getLogger("accord.cluster")
 
 CHECK_SECONDS: Final = 5.0
+_MARKERS_SEEN_SECONDS: Final = MARKER_SECONDS / 2
+"""A follower that read nothing for longer may have missed deletions: the bucket has forgotten them."""
 
 
 class BucketFollower:
@@ -29,6 +38,7 @@ class BucketFollower:
         feed: str,
         receive: Callable[[BucketEntry], None],
         tasks: OwnedTasks,
+        now: Callable[[], float] = boot_time,
     ) -> None:
         """`feed` is the subject with the changes, a wildcard for the keys."""
         self.bucket: Bucket = bucket
@@ -40,6 +50,10 @@ class BucketFollower:
         self._feed = feed
         self._receive = receive
         self._tasks = tasks
+        self._now = now
+        self._keys: set[str] = set()
+        """The keys that have a value."""
+        self._last_read = now()
         self._early: list[StoredMessage] | None = None
         self._subscription: NatsSubscription | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -90,8 +104,15 @@ class BucketFollower:
             self.gaps += 1
             self._fill()
             return
-        self.sequence = message.sequence
-        self._receive(self.bucket.entry(message))
+        self._pass_on(self.bucket.entry(message))
+
+    def _pass_on(self, entry: BucketEntry) -> None:
+        self.sequence = entry.revision
+        if entry.value is None:
+            self._keys.discard(entry.key)
+        else:
+            self._keys.add(entry.key)
+        self._receive(entry)
 
     def _fill(self) -> None:
         """Read what was missed, unless that is under way."""
@@ -105,10 +126,19 @@ class BucketFollower:
             LOG.debug("cannot read bucket %s now: %s", self.bucket.name, error)
 
     async def _read(self) -> None:
-        async for entry in self.bucket.entries(self.sequence):
+        began = self._now()
+        everything = began - self._last_read > _MARKERS_SEEN_SECONDS
+        missing = set(self._keys) if everything else set[str]()
+        async for entry in self.bucket.entries(0 if everything else self.sequence):
+            missing.discard(entry.key)
             if entry.revision > self.sequence:
-                self.sequence = entry.revision
-                self._receive(entry)
+                self._pass_on(entry)
+        for key in missing:
+            current = await self.bucket.get(key)  # the replica that was read may be behind
+            if current is None or current.value is None:
+                self._keys.discard(key)
+                self._receive(BucketEntry(key, None, self.sequence))
+        self._last_read = began
 
     def _on_connection(self, connected: bool) -> None:
         if connected:

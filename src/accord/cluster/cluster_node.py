@@ -27,10 +27,12 @@ from accord.cluster.nodes import (
 from accord.cluster.placement import placement_of, read_volumes
 from accord.cluster.server import USER, start_server
 from accord.cluster.settings import ClusterSettings, shown_server
+from accord.cluster.shared_access import SharedAccess, shared_access
 from accord.cluster.streams import ClusterStreams, prepare_streams
 from accord.errors import StoreError, UsageError
 from accord.gateway.gateway import Gateway
 from accord.gateway.live_sessions import LiveSession
+from accord.gateway.metrics import Metric
 from accord.paths import data_dir, explain_file_error
 from accord.private_files import private_folder, try_lock
 from accord.schema import Notice
@@ -53,6 +55,7 @@ class ClusterNode:
         lease: NodeLease,
         book: ClusterBook,
         tasks: OwnedTasks,
+        access: SharedAccess | None,
     ) -> None:
         self.name: str = name
         self.streams: ClusterStreams = streams
@@ -61,6 +64,7 @@ class ClusterNode:
         self.book: ClusterBook = book
         self.router: ClusterRouter | None = None
         """Set while this node serves clients."""
+        self.access: SharedAccess | None = access
         self._gateway: Gateway | None = None
         self._tasks = tasks
         lease.on_fenced = self._on_fenced
@@ -75,6 +79,59 @@ class ClusterNode:
         """Lines for the start's output."""
         servers = ", ".join(map(shown_server, self.connection.settings.servers))
         return [f"Node {self.name} of the cluster at {servers}.", *self.streams.notes]
+
+    @property
+    def unready(self) -> str:
+        """Why clients should use another node now; empty if there is no reason."""
+        if self._gateway is not None and self._gateway.stopping:
+            return "draining"
+        if not self.connection.is_connected:
+            return "no NATS server is connected"
+        return "" if self.fence.is_held else "this node has no lease"
+
+    def metrics(self) -> list[Metric]:
+        """The numbers of the cluster for `/metrics`."""
+        counts = self.streams.jetstream.append_counts
+        return [
+            Metric(f"accord_cluster_{name}", kind, help_text, value)
+            for name, kind, help_text, value in (
+                (
+                    "lease_age_seconds",
+                    "gauge",
+                    "Seconds since the last renewal of the lease.",
+                    self._lease_age,
+                ),
+                ("fenced_total", "counter", "How often this node lost its lease.", self.fence.fenced_count),
+                ("nodes", "gauge", "Nodes in the registry.", len(tuple(self.registry))),
+                ("sessions", "gauge", "Sessions of all nodes.", len(self.book.index)),
+                ("appends_total", "counter", "Messages appended to session logs.", counts.appends),
+                ("append_seconds_total", "counter", "Seconds that these appends took.", counts.seconds),
+                ("append_retries_total", "counter", "Appends that were sent again.", counts.retries),
+                (
+                    "uncommitted_bytes",
+                    "gauge",
+                    "Bytes of records not committed.",
+                    self.book.uncommitted_bytes,
+                ),
+                (
+                    "nats_reconnects_total",
+                    "counter",
+                    "Connections to NATS servers after the first.",
+                    self.connection.reconnects,
+                ),
+                (
+                    "slow_consumer_total",
+                    "counter",
+                    "Times that messages were dropped because this node read too slowly.",
+                    self.connection.dropped_messages,
+                ),
+            )
+        ]
+
+    @property
+    def _lease_age(self) -> float:
+        """Not infinite, which a node without any lease has."""
+        return min(self.fence.age, 1e9)
 
     def attach(self, gateway: Gateway) -> None:
         """Act on this gateway when the lease ends or a log cannot be written."""
@@ -208,7 +265,10 @@ async def run_node(
         book.is_alive = lambda node: registry.is_alive(node, settings.times.lease)
         await book.start()
         streams.notes += _volume_notes(entry, registry)
-        yield ClusterNode(name, streams, registry, lease, book, tasks)
+        access: SharedAccess | None = None
+        if password is None:  # a server of its own has no other nodes
+            access = await stack.enter_async_context(shared_access(streams, settings.times.deadline))
+        yield ClusterNode(name, streams, registry, lease, book, tasks, access)
 
 
 def _volume_notes(own: NodeEntry, registry: NodeRegistry) -> list[str]:

@@ -7,6 +7,7 @@ A request that was not answered raises `NatsUnavailable`: whether it was carried
 import asyncio
 import re
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from logging import getLogger
 from pathlib import Path
@@ -45,6 +46,14 @@ _PENDING_BYTES: Final = 64 * 1024 * 1024
 _CLOSE_SECONDS: Final = 2.0
 _AUTHORIZATION: Final = re.compile(r"authorization|authentication|user credentials", re.IGNORECASE)
 _PERMISSION: Final = re.compile(r"permissions violation", re.IGNORECASE)
+
+
+def boot_time() -> float:
+    """Seconds of a clock that never goes back and also counts while the machine sleeps."""
+    clock_id = getattr(time, "CLOCK_BOOTTIME", None)
+    if clock_id is None:
+        clock_id = getattr(time, "CLOCK_MONOTONIC", None)  # counts sleep on macOS, unlike time.monotonic
+    return time.monotonic() if clock_id is None else time.clock_gettime(clock_id)
 
 
 class NatsUnavailable(StoreError):
@@ -88,7 +97,14 @@ class NatsSubscription:
 class NatsConnection:
     """A connection to a NATS cluster; created by `connect`."""
 
-    def __init__(self, settings: ClusterSettings, name: str, password: str | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        name: str,
+        password: str | None,
+        clock: Clock,
+        oldest_server: tuple[int, int] = OLDEST_SERVER,
+    ) -> None:
         self.settings: ClusterSettings = settings
         self.clock: Clock = clock
         self.on_change: list[Callable[[bool], None]] = []
@@ -103,7 +119,9 @@ class NatsConnection:
         self._first_failure: asyncio.Future[Exception] | None = None
         """While the first connection is made: the error after which trying again is useless."""
         self._closing = False
+        self._oldest_server = oldest_server
         self._reported = True
+        self._lost_at: float | None = None
         self._replacing: asyncio.Task[None] | None = None
         self._tasks = OwnedTasks(clock, grace=_CLOSE_SECONDS)
         self._client = Client()
@@ -173,11 +191,11 @@ class NatsConnection:
 
     def _check_server(self, shown: str) -> None:
         version = self._client.connected_server_version
-        if (version.major, version.minor) < OLDEST_SERVER:
+        if (version.major, version.minor) < self._oldest_server:
             self._closing = True
             raise UsageError(
                 f"the NATS server at {shown} is too old ({version.major}.{version.minor}.{version.patch}); "
-                f"use {OLDEST_SERVER[0]}.{OLDEST_SERVER[1]} or newer"
+                f"use {self._oldest_server[0]}.{self._oldest_server[1]} or newer"
             )
         if self._client.max_payload < MIN_PAYLOAD:
             raise UsageError(
@@ -192,6 +210,17 @@ class NatsConnection:
     @property
     def is_connected(self) -> bool:
         return self._client.is_connected
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long no server has been connected; 0 while one is."""
+        return 0.0 if self._lost_at is None else boot_time() - self._lost_at
+
+    @property
+    def server_version(self) -> str:
+        """The version of the connected server."""
+        version = self._client.connected_server_version
+        return f"{version.major}.{version.minor}.{version.patch}"
 
     @property
     def is_encrypted(self) -> bool:
@@ -354,6 +383,7 @@ class NatsConnection:
         if self._reported == connected:
             return
         self._reported = connected
+        self._lost_at = None if connected else boot_time()
         for callback in tuple(self.on_change):
             callback(connected)
 
@@ -365,11 +395,12 @@ async def connect(
     password: str | None = None,
     seconds: float = CONNECT_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
+    oldest_server: tuple[int, int] = OLDEST_SERVER,
 ) -> NatsConnection:
     """Connect to the servers of the settings; `name` is shown by the servers. Raises UsageError."""
     if settings.password_file is not None:
         password = _read_password(settings.password_file)
-    connection = NatsConnection(settings, name, password, clock)
+    connection = NatsConnection(settings, name, password, clock, oldest_server)
     await connection.open(seconds)
     return connection
 

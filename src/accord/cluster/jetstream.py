@@ -40,7 +40,7 @@ SEQUENCE: Final = "Nats-Sequence"
 PREVIOUS: Final = "Nats-Last-Sequence"
 _STATUS: Final = "Status"
 _OPERATION: Final = "KV-Operation"
-_MARKER_TTL: Final = "3600s"
+MARKER_SECONDS: Final = 3600
 """How long a bucket remembers that a key was deleted, for nodes that follow it."""
 
 
@@ -76,11 +76,20 @@ class _Answer(Struct, frozen=True):
     purged: int = 0
 
 
+class AppendCounts(Struct):
+    """Numbers of the appends to session logs, for the metrics."""
+
+    appends: int = 0
+    seconds: float = 0.0
+    retries: int = 0
+
+
 class JetStream:
     """The operations on streams. All raise NatsUnavailable and NatsRefused."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self.connection: NatsConnection = connection
+        self.append_counts: AppendCounts = AppendCounts()
 
     async def api(self, subject: str, request: Any = None) -> bytes:
         """Call `$JS.API.<subject>` and return the answer, as JSON."""
@@ -163,6 +172,8 @@ class BucketEntry(Struct, frozen=True):
     key: str
     value: bytes | None
     revision: int
+    written: str = ""
+    """When it was written, by the clock of a NATS server; empty if it is not known."""
 
 
 class Bucket:
@@ -186,12 +197,12 @@ class Bucket:
         """
         return await self._jetstream.append(self._prefix + key, value, {EXPECTED: str(revision)})
 
-    async def delete(self, key: str, revision: int) -> int:
+    async def delete(self, key: str, revision: int, *, marker_seconds: int = MARKER_SECONDS) -> int:
         """Delete a key whose last revision is `revision`; return the revision of the deletion."""
         return await self._jetstream.append(
             self._prefix + key,
             b"",
-            {EXPECTED: str(revision), _OPERATION: "DEL", "Nats-TTL": _MARKER_TTL},
+            {EXPECTED: str(revision), _OPERATION: "DEL", "Nats-TTL": f"{marker_seconds}s"},
         )
 
     async def entries(self, after: int = 0, keys: str = ">") -> AsyncGenerator[BucketEntry]:
@@ -203,7 +214,8 @@ class Bucket:
         """The entry that a message of the bucket's stream holds."""
         deleted = _OPERATION in message.headers
         key = message.subject.removeprefix(self._prefix)
-        return BucketEntry(key, None if deleted else message.data, message.sequence)
+        written = message.headers.get("Nats-Time-Stamp", "")
+        return BucketEntry(key, None if deleted else message.data, message.sequence, written)
 
 
 def read_message(message: NatsMessage) -> StoredMessage:

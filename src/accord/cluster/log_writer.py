@@ -112,7 +112,6 @@ class LogWriter:
         """The number of the last record that a majority of the servers has."""
         self.sequence: int = position.sequence
         self.failure: StoreError | None = None
-        self.retries: int = 0
         self.ready: asyncio.Future[None] | None = None
         """What the first commit waits for. If it fails with a StoreError, nothing is written."""
         self._jetstream = jetstream
@@ -197,6 +196,11 @@ class LogWriter:
         first = self.noted - len(records) + 1
         return [(number, *record) for number, record in enumerate(records, first)]
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """The size of the records that are not committed yet."""
+        return self._unwritten
+
     def place_before(self, number: int) -> tuple[int, int]:
         """A place in the log not after this record: the number of a record and the message it ends with."""
         return max((place for place in self._places if place[0] <= number), default=(0, 0))
@@ -276,17 +280,21 @@ class LogWriter:
         pause = _FIRST_PAUSE
         while True:
             self._check_lease()
+            counts, began = self._jetstream.append_counts, self._clock.now()
             try:
-                return await self._jetstream.append(
+                sequence = await self._jetstream.append(
                     self.address.subject, body, headers, seconds=_APPEND_SECONDS
                 )
+                counts.appends += 1
+                counts.seconds += self._clock.now() - began
+                return sequence
             except NatsUnavailable:
-                self.retries += 1
+                counts.retries += 1
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except NatsRefused as error:
                 if error.code == APPEND_IN_PROGRESS:
-                    self.retries += 1
+                    counts.retries += 1
                     await self._clock.sleep(_FIRST_PAUSE)
                     continue
                 if error.code == WRONG_SEQUENCE:

@@ -9,7 +9,6 @@ changed for `lease` seconds, which is longer, and only after they changed the ke
 import asyncio
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from logging import getLogger
 from typing import Final
@@ -19,7 +18,7 @@ from msgspec import Struct, structs
 
 from accord.clock import Clock, OwnedTasks
 from accord.cluster.bucket_follower import BucketFollower
-from accord.cluster.connection import NatsRefused, NatsUnavailable
+from accord.cluster.connection import NatsRefused, NatsUnavailable, boot_time
 from accord.cluster.jetstream import WRONG_SEQUENCE, Bucket, BucketEntry, with_retries
 from accord.cluster.placement import Volume
 from accord.cluster.settings import LeaseTimes
@@ -31,14 +30,6 @@ from accord.schema.codec import encode
 LOG = getLogger("accord.cluster")
 
 _RETRY_PAUSE: Final = 0.2
-
-
-def boot_time() -> float:
-    """Seconds of a clock that never goes back and also counts while the machine sleeps."""
-    clock_id = getattr(time, "CLOCK_BOOTTIME", None)
-    if clock_id is None:
-        clock_id = getattr(time, "CLOCK_MONOTONIC", None)  # counts sleep on macOS, unlike time.monotonic
-    return time.monotonic() if clock_id is None else time.clock_gettime(clock_id)
 
 
 def new_incarnation() -> str:
@@ -208,6 +199,11 @@ class NodeLease:
     def age(self) -> float:
         """Seconds since the last acknowledged renewal was sent."""
         return self._now() - self._renewed
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lease lasts."""
+        return not self._fenced and self.age <= self.times.deadline
 
     def check(self) -> None:
         """Raise Fenced if the lease has ended by this node's own clock, also right after a pause."""

@@ -84,6 +84,9 @@ class SessionIndex:
         """Read what other nodes have written until now. Raises StoreError."""
         await self._follower.refresh()
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def __iter__(self) -> Iterator[IndexEntry]:
         return iter(tuple(self._entries.values()))
 

@@ -23,6 +23,7 @@ LOG = getLogger("accord.cluster")
 LOG_FORMAT: Final = 1
 LINK_FORMAT: Final = 1
 INDEX_FORMAT: Final = 1
+DEFAULT_REPLICAS: Final = 3
 _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
 _DUPLICATE_WINDOW: Final = 120 * _SECOND
@@ -55,6 +56,14 @@ class ClusterFormats(Struct, frozen=True):
     link: int = LINK_FORMAT
     index: int = INDEX_FORMAT
     shards: int = 16
+
+
+class StreamFinding(NamedTuple):
+    """Something of a stream that is not as it should be."""
+
+    text: str
+    refused: bool
+    """Whether a node must not use the stream."""
 
 
 class StreamNames(NamedTuple):
@@ -111,16 +120,14 @@ class ClusterStreams:
 
 async def prepare_streams(jetstream: JetStream, settings: ClusterSettings) -> ClusterStreams:
     """Create what is missing and check the rest. Raises UsageError with one clear line."""
-    replicas = settings.replicas or 3
+    replicas = settings.replicas or DEFAULT_REPLICAS
     names = StreamNames(settings.prefix)
     notes: list[str] = []
     try:
-        for name, differences in BUCKETS.items():
-            notes += await _prepare(jetstream, _bucket_config(names, name, replicas, differences))
+        notes += await _prepare(jetstream, _bucket_config(names, "meta", replicas, BUCKETS["meta"]))
         formats = await _agree_on_formats(Bucket(jetstream, names.bucket("meta")), settings)
-        configs = [_log_config(names, shard, replicas, settings.log_bytes) for shard in range(formats.shards)]
-        configs.append(_audit_config(names, replicas))
-        for found in await asyncio.gather(*(_prepare(jetstream, config) for config in configs)):
+        configs = wanted_streams(settings, formats)
+        for found in await asyncio.gather(*(_prepare(jetstream, config) for config in configs[1:])):
             notes += found
     except (NatsUnavailable, NatsRefused) as error:
         raise UsageError(
@@ -132,6 +139,16 @@ async def prepare_streams(jetstream: JetStream, settings: ClusterSettings) -> Cl
         notes.append("One NATS server keeps each record: a lost disk loses sessions.")
     streams.notes = [*notes, *await asyncio.to_thread(check_sync, settings.monitors)]
     return streams
+
+
+def wanted_streams(settings: ClusterSettings, formats: ClusterFormats) -> list[dict[str, Any]]:
+    """The configs of all streams of a cluster, beginning with that of the bucket `meta`."""
+    names, replicas = StreamNames(settings.prefix), settings.replicas or DEFAULT_REPLICAS
+    return [
+        *(_bucket_config(names, name, replicas, differences) for name, differences in BUCKETS.items()),
+        *(_log_config(names, shard, replicas, settings.log_bytes) for shard in range(formats.shards)),
+        _audit_config(names, replicas),
+    ]
 
 
 def _common(name: str, subject: str, replicas: int) -> dict[str, Any]:
@@ -190,7 +207,11 @@ async def _prepare(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
         if error.code != STREAM_NOT_FOUND:
             raise
         return await _create(jetstream, wanted)
-    return _check(wanted, msgspec.json.decode(answer)["config"])
+    findings = check_stream(wanted, msgspec.json.decode(answer)["config"])
+    for finding in findings:
+        if finding.refused:
+            raise UsageError(finding.text)
+    return [finding.text for finding in findings]
 
 
 async def _create(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
@@ -212,23 +233,29 @@ async def _create(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
     return []
 
 
-def _check(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def check_stream(wanted: dict[str, Any], found: dict[str, Any]) -> list[StreamFinding]:
+    """Compare the config of an existing stream with the wanted one."""
     name = wanted["name"]
-    for key, harm in LOSING.items():
-        if key in wanted and found.get(key, False if wanted[key] is False else None) != wanted[key]:
-            raise UsageError(
-                f"stream {name} {harm} ({key} is {_shown(found.get(key))}, not {_shown(wanted[key])}); "
-                f"change it with `nats stream edit {name}`, or use another prefix"
-            )
+    findings = [
+        StreamFinding(
+            f"stream {name} {harm} ({key} is {_shown(found.get(key))}, not {_shown(wanted[key])}); "
+            f"change it with `nats stream edit {name}`, or use another prefix",
+            refused=True,
+        )
+        for key, harm in LOSING.items()
+        if key in wanted and found.get(key, False if wanted[key] is False else None) != wanted[key]
+    ]
     replicas = found.get("num_replicas", 1)
     if replicas < wanted["num_replicas"]:
-        raise UsageError(
+        text = (
             f"stream {name} has {replicas} replicas, not {wanted['num_replicas']}; run `nats stream edit "
             f'{name} --replicas {wanted["num_replicas"]}`, or set "replicas": {replicas} in the settings'
         )
+        findings.append(StreamFinding(text, refused=True))
     if wanted["max_bytes"] != -1 and found.get("max_bytes", -1) == -1:
-        return [f"Stream {name} has no limit (max_bytes): it can fill the disk of the NATS servers."]
-    return []
+        text = f"Stream {name} has no limit (max_bytes): it can fill the disk of the NATS servers."
+        findings.append(StreamFinding(text, refused=False))
+    return findings
 
 
 def _shown(value: Any) -> str:
@@ -245,8 +272,14 @@ async def _agree_on_formats(meta: Bucket, settings: ClusterSettings) -> ClusterF
             return ours
         except NatsRefused as error:
             if error.code != WRONG_SEQUENCE:
-                raise
-            entry = await meta.get("format")  # another node was faster
+                raise  # else another node was faster
+    return await read_formats(meta)
+
+
+async def read_formats(meta: Bucket) -> ClusterFormats:
+    """Read the formats of the cluster. Raises UsageError if this version does not know them."""
+    ours = ClusterFormats()
+    entry = await meta.get("format")
     try:
         theirs = msgspec.json.decode(entry.value if entry and entry.value else b"", type=ClusterFormats)
     except msgspec.MsgspecError as error:

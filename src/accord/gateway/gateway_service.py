@@ -12,7 +12,7 @@ import msgspec
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
-from accord.gateway.access.access_contracts import AuditSink
+from accord.gateway.access.access_contracts import AccessState, AuditSink
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.request_origin import Origins, Proxies
@@ -22,7 +22,7 @@ from accord.gateway.contracts import Book, Fence
 from accord.gateway.gateway import IDLE_SECONDS, Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import HttpServer, ServerConfig, serve_http
-from accord.gateway.metrics import Metrics
+from accord.gateway.metrics import Metric, Metrics
 from accord.gateway.session_log import FileBook
 
 LOG = getLogger("accord.gateway")
@@ -83,6 +83,20 @@ class GatewayBackend(Protocol):
     @property
     def fence(self) -> Fence: ...
 
+    @property
+    def access(self) -> AccessState | None:
+        """Tokens, logins and tickets that several gateways share; None for those of this machine."""
+        ...
+
+    @property
+    def unready(self) -> str:
+        """Why clients should use another gateway now; empty if there is no reason."""
+        ...
+
+    def metrics(self) -> list[Metric]:
+        """Its numbers for `/metrics`."""
+        ...
+
     async def serve(self, gateway: Gateway, folders: tuple[str, ...] | None) -> ConnectionOpener:
         """Serve this gateway to other nodes, too. Return what opens the connections of clients.
 
@@ -109,10 +123,20 @@ async def run_gateway(
         stack.push_async_callback(book.aclose)
         audit = AuditLog(on_error=LOG.error)
         audit.check()
+        access = None if backend is None else backend.access
         authenticator = Authenticator(
-            plan.origins, audit=audit, clock=clock, proxies=plan.proxies, folders=plan.folders
+            plan.origins,
+            tokens=None if access is None else access.tokens,
+            browsers=None if access is None else access.browsers,
+            tickets=None if access is None else access.tickets,
+            audit=audit,
+            clock=clock,
+            proxies=plan.proxies,
+            folders=plan.folders,
         )
         stack.callback(authenticator.token_watcher.close)
+        if access is not None:
+            access.on_token_change(authenticator.token_watcher.check_now)
         limit_counter, metrics = LimitCounter(plan.limits, clock), Metrics()
         gateway = Gateway(
             plan.sources,
@@ -125,6 +149,9 @@ async def run_gateway(
             fence=None if backend is None else backend.fence,
         )
         opener: ConnectionOpener = gateway
+        if backend is not None:
+            metrics.more = backend.metrics
+            metrics.unready = lambda: backend.unready
         stack.push_async_callback(gateway.aclose)
         if backend is not None:
             stack.push_async_callback(backend.stop_serving)

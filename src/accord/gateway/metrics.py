@@ -1,7 +1,19 @@
 """The gateway's counters, and their Prometheus text. Counting is adding to an attribute, so it is cheap."""
 
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+
+class Metric(NamedTuple):
+    """One number of another part of the gateway."""
+
+    name: str
+    """With its prefix, and its labels if it has some."""
+    kind: str
+    help: str
+    value: float
+
 
 _METRICS: Final = (
     ("connections", "gauge", "Open client connections, including those waiting for their client to resume."),
@@ -46,6 +58,10 @@ class Metrics:
         """By status code."""
         self.refused: Counter[str] = Counter()
         """By reason: a few fixed words, never text from a peer."""
+        self.more: Callable[[], list[Metric]] = list
+        """More numbers, of a cluster."""
+        self.unready: Callable[[], str] = str
+        """Why clients should use another gateway now; empty if there is no reason."""
 
     def text(self) -> str:
         """Return the Prometheus text format."""
@@ -61,6 +77,11 @@ class Metrics:
             lines += [
                 f'{metric}{{{label}="{_escape_label(value)}"}} {counts[value]}' for value in sorted(counts)
             ]
+        for metric in self.more():
+            name = metric.name.partition("{")[0]
+            if not any(line.startswith(f"# HELP {name} ") for line in lines):
+                lines += _header_lines(name, metric.kind, metric.help)
+            lines.append(f"{metric.name} {metric.value:.12g}")
         return "\n".join(lines) + "\n"
 
 

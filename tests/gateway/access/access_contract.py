@@ -10,6 +10,7 @@ import pytest
 
 from accord.errors import UsageError
 from accord.gateway.access.access_contracts import Browsers, Tickets, Tokens
+from accord.gateway.access.access_tokens import new_token
 
 
 class AccessNode(NamedTuple):
@@ -31,7 +32,7 @@ class AccessBackend(Protocol):
         """Wait until every gateway has seen all changes."""
         ...
 
-    def advance(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         """Let time pass."""
         ...
 
@@ -52,7 +53,8 @@ def check(function: Check) -> Check:
 @check
 async def a_token_is_valid_on_every_gateway_until_it_is_revoked(backend: AccessBackend) -> None:
     one, two = await backend.open(), await backend.open()
-    token, text = one.tokens.new("phone", agents=["a", "a"], read_only=True)
+    token, text = new_token("phone", now=backend.now(), agents=["a", "a"], read_only=True)
+    await one.tokens.add(token)
     await backend.settle()
     found = two.tokens.find(text)
     assert found == token
@@ -60,22 +62,23 @@ async def a_token_is_valid_on_every_gateway_until_it_is_revoked(backend: AccessB
     assert text not in repr(found)
     assert two.tokens.is_valid(token.id)
     assert two.tokens.find(text[:-1] + ("A" if text[-1] != "A" else "B")) is None
-    two.tokens.revoke(token.id)
+    await two.tokens.remove(token.id)
     await backend.settle()
     assert one.tokens.find(text) is None
     assert one.tokens.get(token.id) is None
     assert not one.tokens.is_valid(token.id)
     with pytest.raises(UsageError, match="unknown token"):
-        one.tokens.revoke(token.id)
+        await one.tokens.remove(token.id)
 
 
 @check
 async def an_expired_token_is_listed_but_not_valid(backend: AccessBackend) -> None:
     node = await backend.open()
-    token, text = node.tokens.new(expires=backend.now() + 10)
+    token, text = new_token(now=backend.now(), expires=backend.now() + 10)
+    await node.tokens.add(token)
     await backend.settle()
     assert node.tokens.find(text) == token
-    backend.advance(10)
+    await backend.advance(10)
     assert node.tokens.find(text) is None
     assert node.tokens.get(token.id) == token
     assert node.tokens.all() == [token]
@@ -84,15 +87,16 @@ async def an_expired_token_is_listed_but_not_valid(backend: AccessBackend) -> No
 @check
 async def a_use_is_recorded_and_does_not_revive_a_revoked_token(backend: AccessBackend) -> None:
     one, two = await backend.open(), await backend.open()
-    token, _ = one.tokens.new()
+    token, _ = new_token(now=backend.now())
+    await one.tokens.add(token)
     await backend.settle()
     assert two.tokens.last_used(token) is None
     one.tokens.mark_used(token)
     await backend.settle()
     assert two.tokens.last_used(token) == backend.now()
-    two.tokens.revoke(token.id)
+    await two.tokens.remove(token.id)
     await backend.settle()
-    backend.advance(120)
+    await backend.advance(120)
     one.tokens.mark_used(token)
     await backend.settle()
     assert two.tokens.get(token.id) is None
@@ -101,30 +105,32 @@ async def a_use_is_recorded_and_does_not_revive_a_revoked_token(backend: AccessB
 @check
 async def a_login_holds_until_it_ends(backend: AccessBackend) -> None:
     one, two = await backend.open(), await backend.open()
-    first, second, other = one.browsers.log_in("t1"), one.browsers.log_in("t1"), one.browsers.log_in("t2")
+    first, second, other = [await one.browsers.log_in(token) for token in ("t1", "t1", "t2")]
     await backend.settle()
     assert [two.browsers.token(cookie) for cookie in (first, second, other)] == ["t1", "t1", "t2"]
     assert two.browsers.token("unknown") is None
-    two.browsers.log_out(first)
+    assert await two.browsers.find(other) == "t2"
+    assert await two.browsers.find("unknown") is None
+    await two.browsers.log_out(first)
     await backend.settle()
     assert [one.browsers.token(cookie) for cookie in (first, second)] == [None, "t1"]
     one.browsers.forget("t1")
     await backend.settle()
     assert [two.browsers.token(cookie) for cookie in (second, other)] == [None, "t2"]
-    backend.advance(31 * 24 * 3600)
+    await backend.advance(31 * 24 * 3600)
     assert two.browsers.token(other) is None
 
 
 @check
 async def a_ticket_is_good_for_one_socket(backend: AccessBackend) -> None:
     node = await backend.open()
-    ticket = node.tickets.issue("t1", "https://page")
+    ticket = await node.tickets.issue("t1", "https://page")
     await backend.settle()
-    assert node.tickets.redeem("unknown", "https://page") is None
-    assert node.tickets.redeem(ticket, "https://page") == "t1"
-    assert node.tickets.redeem(ticket, "https://page") is None
-    stolen = node.tickets.issue("t1", "https://page")
-    assert node.tickets.redeem(stolen, "https://elsewhere") is None
-    late = node.tickets.issue("t1")
-    backend.advance(31)
-    assert node.tickets.redeem(late) is None
+    assert await node.tickets.redeem("unknown", "https://page") is None
+    assert await node.tickets.redeem(ticket, "https://page") == "t1"
+    assert await node.tickets.redeem(ticket, "https://page") is None
+    stolen = await node.tickets.issue("t1", "https://page")
+    assert await node.tickets.redeem(stolen, "https://elsewhere") is None
+    late = await node.tickets.issue("t1")
+    await backend.advance(31)
+    assert await node.tickets.redeem(late) is None

@@ -28,7 +28,7 @@ class FileBackend:
     async def settle(self) -> None:
         pass
 
-    def advance(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         self._time += seconds
 
     def now(self) -> float:

@@ -22,15 +22,16 @@ class AuthHarness:
         self.time = 1_800_000_000.0
         self.audit = AuditLog(folder / "audit.jsonl")
         origins = Origins(bound, names=options.pop("names", ()), allowed=options.pop("allowed", ()))
+        self.tokens = TokenStore(folder / "tokens", self.now)
         self.auth = Authenticator(
             origins,
-            tokens=TokenStore(folder / "tokens", self.now),
+            tokens=self.tokens,
             browsers=BrowserLogins(folder / "browsers", self.now),
             audit=self.audit,
             clock=self.clock,
             **options,
         )
-        self.token, self.text = self.auth.tokens.new("mine")
+        self.token, self.text = self.tokens.new("mine")
 
     def now(self) -> float:
         return self.time
@@ -162,8 +163,8 @@ def test_an_origin_with_a_custom_scheme_can_be_allowed(tmp_path: Path) -> None:
     assert harness.status(harness.bearer(origin="file://")) == 403
 
 
-def test_a_valid_cookie_does_not_make_up_for_a_wrong_token(harness: AuthHarness) -> None:
-    _, cookie = harness.auth.log_in(harness.bearer(path="/api/login", origin=OWN))
+async def test_a_valid_cookie_does_not_make_up_for_a_wrong_token(harness: AuthHarness) -> None:
+    _, cookie = await harness.auth.log_in(harness.bearer(path="/api/login", origin=OWN))
     shown = cookie.partition(";")[0]
     assert harness.status(harness.request(cookie=shown, origin=OWN)) == 200
     assert harness.status(harness.request(cookie=shown, origin=OWN, authorization="Bearer acc_no")) == 401
@@ -182,8 +183,10 @@ def test_a_valid_cookie_does_not_make_up_for_a_wrong_token(harness: AuthHarness)
         ({"origin": "http://127.0.0.1:3000", "sec_fetch_site": "same-origin"}, 403),
     ],
 )
-def test_a_cookie_is_accepted_only_from_our_own_page(harness: AuthHarness, headers, status: int) -> None:
-    _, cookie = harness.auth.log_in(harness.bearer(path="/api/login", origin=OWN))
+async def test_a_cookie_is_accepted_only_from_our_own_page(
+    harness: AuthHarness, headers, status: int
+) -> None:
+    _, cookie = await harness.auth.log_in(harness.bearer(path="/api/login", origin=OWN))
     shown = "other=1; " + cookie.partition(";")[0]
     assert harness.status(harness.request(cookie=shown, **headers)) == status
     assert harness.status(harness.request(cookie=shown, kind="websocket", method="GET", **headers)) in (
@@ -192,18 +195,20 @@ def test_a_cookie_is_accepted_only_from_our_own_page(harness: AuthHarness, heade
     )
 
 
-def test_the_cookie_is_http_only_same_site_and_secure_over_tls(tmp_path: Path) -> None:
+async def test_the_cookie_is_http_only_same_site_and_secure_over_tls(tmp_path: Path) -> None:
     harness = AuthHarness(tmp_path, names=["home.example"])
-    _, cookie = harness.auth.log_in(harness.bearer(origin=OWN))
+    _, cookie = await harness.auth.log_in(harness.bearer(origin=OWN))
     assert cookie.endswith("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict")
-    _, cookie = harness.auth.log_in(harness.bearer(tls=True))
+    _, cookie = await harness.auth.log_in(harness.bearer(tls=True))
     assert cookie.endswith("; Secure")
-    _, cookie = harness.auth.log_in(harness.bearer(host="home.example", origin="https://home.example"))
+    _, cookie = await harness.auth.log_in(harness.bearer(host="home.example", origin="https://home.example"))
     assert cookie.endswith("; Secure")
 
 
-def test_a_cookie_survives_a_restart_and_ends_with_its_token(harness: AuthHarness, tmp_path: Path) -> None:
-    _, cookie = harness.auth.log_in(harness.bearer(origin=OWN))
+async def test_a_cookie_survives_a_restart_and_ends_with_its_token(
+    harness: AuthHarness, tmp_path: Path
+) -> None:
+    _, cookie = await harness.auth.log_in(harness.bearer(origin=OWN))
     shown = cookie.partition(";")[0]
     again = AuthHarness(tmp_path)
     again.token = harness.token
@@ -213,10 +218,10 @@ def test_a_cookie_survives_a_restart_and_ends_with_its_token(harness: AuthHarnes
     assert shown.partition("=")[2] not in "".join(map(str, tmp_path.rglob("*")))
 
 
-def test_logout_and_inactivity_end_a_cookie(harness: AuthHarness) -> None:
-    shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
-    other = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
-    assert "Max-Age=0" in harness.auth.log_out(harness.request(cookie=shown, origin=OWN))
+async def test_logout_and_inactivity_end_a_cookie(harness: AuthHarness) -> None:
+    shown = (await harness.auth.log_in(harness.bearer(origin=OWN)))[1].partition(";")[0]
+    other = (await harness.auth.log_in(harness.bearer(origin=OWN)))[1].partition(";")[0]
+    assert "Max-Age=0" in await harness.auth.log_out(harness.request(cookie=shown, origin=OWN))
     assert harness.status(harness.request(cookie=shown, origin=OWN)) == 401
     harness.time += 29 * 86400
     assert harness.status(harness.request(cookie=other, origin=OWN)) == 200
@@ -226,33 +231,38 @@ def test_logout_and_inactivity_end_a_cookie(harness: AuthHarness) -> None:
     assert harness.status(harness.request(cookie=other, origin=OWN)) == 401
 
 
-def test_login_accepts_only_a_token(harness: AuthHarness) -> None:
-    shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
+async def test_login_accepts_only_a_token(harness: AuthHarness) -> None:
+    shown = (await harness.auth.log_in(harness.bearer(origin=OWN)))[1].partition(";")[0]
     with pytest.raises(RequestRefused):
-        harness.auth.log_in(harness.request(cookie=shown, origin=OWN))
+        await harness.auth.log_in(harness.request(cookie=shown, origin=OWN))
 
 
 async def test_a_ticket_opens_one_websocket_before_it_expires(harness: AuthHarness) -> None:
-    def opens(ticket: str, **more) -> int:
-        return harness.status(harness.request("GET", kind="websocket", query=f"ticket={ticket}", **more))
+    async def opens(ticket: str, **more) -> int:
+        request = harness.request("GET", kind="websocket", query=f"ticket={ticket}", **more)
+        try:
+            await harness.auth.authenticate_socket(request)
+        except RequestRefused as refusal:
+            return refusal.status
+        return 200
 
-    ticket = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
-    assert opens(ticket) == 200
-    assert opens(ticket) == 401
-    late = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
+    ticket = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
+    assert await opens(ticket) == 200
+    assert await opens(ticket) == 401
+    late = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     await harness.clock.advance(30)
-    assert opens(late) == 401
-    twice = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
-    assert opens(f"{twice}&ticket={twice}") == 401
-    http = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
+    assert await opens(late) == 401
+    twice = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
+    assert await opens(f"{twice}&ticket={twice}") == 401
+    http = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
     assert harness.status(harness.request(query=f"ticket={http}")) == 401
-    foreign = harness.auth.issue_ticket(harness.bearer(path="/api/ticket", origin=OWN))
-    assert opens(foreign) == 401
-    same = harness.auth.issue_ticket(harness.bearer(path="/api/ticket", origin=OWN))
-    assert opens(same, origin=OWN) == 200
-    revoked = harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
-    harness.auth.tokens.revoke(harness.token.id)
-    assert opens(revoked) == 401
+    foreign = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket", origin=OWN))
+    assert await opens(foreign) == 401
+    same = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket", origin=OWN))
+    assert await opens(same, origin=OWN) == 200
+    revoked = await harness.auth.issue_ticket(harness.bearer(path="/api/ticket"))
+    harness.tokens.revoke(harness.token.id)
+    assert await opens(revoked) == 401
 
 
 def test_any_ip_address_is_ours_when_listening_on_all_interfaces(tmp_path: Path) -> None:
@@ -263,7 +273,7 @@ def test_any_ip_address_is_ours_when_listening_on_all_interfaces(tmp_path: Path)
     assert harness.status(harness.bearer(host="nas.local:8765")) == 421
 
 
-def test_configured_names_and_origins_are_accepted(tmp_path: Path) -> None:
+async def test_configured_names_and_origins_are_accepted(tmp_path: Path) -> None:
     harness = AuthHarness(tmp_path, names=["home.example"], allowed=["https://app.example/"])
     at_home = {"host": "home.example"}
     assert harness.status(harness.bearer(**at_home)) == 200
@@ -271,7 +281,7 @@ def test_configured_names_and_origins_are_accepted(tmp_path: Path) -> None:
     assert harness.status(harness.bearer(**at_home, origin="https://home.example:8443")) == 403
     assert harness.status(harness.bearer(origin="https://app.example", sec_fetch_site="cross-site")) == 200
     assert harness.status(harness.bearer(origin="http://app.example")) == 403
-    shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
+    shown = (await harness.auth.log_in(harness.bearer(origin=OWN)))[1].partition(";")[0]
     assert harness.status(harness.request(cookie=shown, origin="https://app.example")) == 403
     assert "Access-Control-Allow-Origin" in harness.auth.cors_headers(
         harness.request(origin="https://app.example")
@@ -368,7 +378,7 @@ def test_rejections_are_logged_without_the_credentials(harness: AuthHarness) -> 
 async def test_connections_end_when_their_token_is_revoked(harness: AuthHarness) -> None:
     ended: list[str] = []
     rights = harness.auth.authenticate(harness.bearer())
-    shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
+    shown = (await harness.auth.log_in(harness.bearer(origin=OWN)))[1].partition(";")[0]
     harness.auth.watch_token(rights, ended.append)
     harness.auth.watch_token(rights, ended.append)
     left = harness.auth.watch_token(rights, ended.append)
@@ -385,7 +395,7 @@ async def test_connections_end_when_their_token_is_revoked(harness: AuthHarness)
 
 async def test_connections_end_when_their_token_expires(harness: AuthHarness) -> None:
     ended: list[str] = []
-    token, _ = harness.auth.tokens.new(expires=harness.time + 60)
+    token, _ = harness.tokens.new(expires=harness.time + 60)
     harness.auth.watch_token(token.rights(), ended.append)
     await harness.clock.advance(5)
     assert ended == []

@@ -119,8 +119,10 @@ class HttpHarness:
         self.limit_counter = limit_counter
         self.clock = clock
         self.sockets: list[asyncio.StreamWriter] = []
-        self.token, self.secret = auth.tokens.new("test")
-        _, self.other = auth.tokens.new("other")
+        assert isinstance(auth.tokens, TokenStore)
+        self.tokens = auth.tokens
+        self.token, self.secret = self.tokens.new("test")
+        _, self.other = self.tokens.new("other")
         self.host, self.port = server.addresses[0]
         self.url = server.url
         self.headers = {"Authorization": f"Bearer {self.secret}"}

@@ -197,7 +197,7 @@ async def test_a_revoked_token_ends_its_connections(version: int) -> None:
     clock = FakeClock()
     async with http_harness(clock=clock) as harness, http_client(harness, version) as client:
         connection = await open_connection(client)
-        harness.auth.tokens.revoke(harness.token.id)
+        harness.tokens.revoke(harness.token.id)
         await clock.advance(1)
         await harness.echo.until(lambda: harness.echo.clients[0].reasons == ["the token was revoked"])
         assert (await client.delete("/acp", headers=connection)).status_code == 401

@@ -116,7 +116,7 @@ async def test_an_unknown_agent_is_rejected_in_the_handshake() -> None:
 
 async def test_a_ticket_opens_one_socket_for_the_page() -> None:
     async with http_harness() as harness:
-        _, cookie = harness.auth.browsers, harness.auth.browsers.log_in(harness.token.id)
+        cookie = await harness.auth.browsers.log_in(harness.token.id)
         reader, writer = await harness.raw()
         page = {"authorization": "", "cookie": f"accord={cookie}", "origin": harness.url}
         writer.write(harness.head("POST", "/api/ticket", content_length="0", **page))
@@ -333,6 +333,6 @@ async def test_a_revoked_token_closes_its_sockets() -> None:
     clock = FakeClock()
     async with http_harness(clock=clock) as harness:
         socket = await RawSocket.open(harness)
-        harness.auth.tokens.revoke(harness.token.id)
+        harness.tokens.revoke(harness.token.id)
         await clock.advance(1)
         assert await socket.wait_closed() == (1008, "the token was revoked")

@@ -5,7 +5,7 @@ test that every implementation passes (tests/gateway/access/access_contract.py).
 local copy and never waits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from accord.gateway.access.access_tokens import Token, TokenRights
@@ -15,21 +15,16 @@ from accord.gateway.access.audit_log import AuditValue
 class Tokens(Protocol):
     """The access tokens. Any process or node may create and revoke them; running gateways notice."""
 
-    def new(
-        self,
-        name: str = "",
-        *,
-        agents: Iterable[str] | None = None,
-        folders: Iterable[str] | None = None,
-        read_only: bool = False,
-        allow_mcp: bool | None = None,
-        expires: float | None = None,
-    ) -> tuple[Token, str]:
-        """Create a token. Return it with its full text, which is not stored. Raises UsageError."""
+    async def add(self, token: Token) -> None:
+        """Store a token of `new_token`. Raises UsageError."""
         ...
 
-    def revoke(self, id: str) -> Token:
+    async def remove(self, id: str) -> Token:
         """Delete the token. Running gateways disconnect its clients. Raises UsageError."""
+        ...
+
+    def require_current(self) -> None:
+        """Raise RequestRefused if it is not known here which tokens are valid."""
         ...
 
     def all(self) -> list[Token]:
@@ -60,35 +55,59 @@ class Tokens(Protocol):
 class Browsers(Protocol):
     """The browsers that are logged in. Only hashes of cookies are kept."""
 
-    def log_in(self, token: str) -> str:
-        """Return a new cookie for the token with this id. Raises OSError."""
+    async def log_in(self, token: str) -> str:
+        """Return a new cookie for the token with this id. Raises OSError, StoreError."""
         ...
 
     def token(self, cookie: str) -> str | None:
-        """Return the id of the cookie's token; None if the cookie is unknown or too old."""
+        """Return the id of the cookie's token; None if the cookie is unknown or too old. Never waits."""
         ...
 
-    def log_out(self, cookie: str) -> None:
-        """Delete the cookie."""
+    async def find(self, cookie: str) -> str | None:
+        """Like `token`; also finds a cookie that was created elsewhere a moment ago. Raises StoreError."""
+        ...
+
+    async def log_out(self, cookie: str) -> None:
+        """Delete the cookie. Raises StoreError."""
         ...
 
     def forget(self, token: str) -> None:
-        """Delete all cookies of the token with this id."""
+        """Delete all cookies of the token with this id; in a cluster, soon."""
         ...
 
 
 class Tickets(Protocol):
     """One-time tickets that open a WebSocket. Only hashes are kept."""
 
-    def issue(self, token: str, origin: str | None = None) -> str:
-        """Return a new ticket for the token with this id, bound to the origin of the page."""
+    async def issue(self, token: str, origin: str | None = None) -> str:
+        """Return a new ticket for the token with this id, bound to the origin of the page.
+
+        Raises StoreError.
+        """
         ...
 
-    def redeem(self, text: str, origin: str | None = None) -> str | None:
-        """Use up the ticket and return the id of its token.
+    async def redeem(self, text: str, origin: str | None = None) -> str | None:
+        """Use up the ticket and return the id of its token. Of several callers at once, one gets it.
 
         None if the ticket is unknown, used, too old or from another origin.
         """
+        ...
+
+
+class AccessState(Protocol):
+    """What several gateways know together about their users."""
+
+    @property
+    def tokens(self) -> Tokens: ...
+
+    @property
+    def browsers(self) -> Browsers: ...
+
+    @property
+    def tickets(self) -> Tickets: ...
+
+    def on_token_change(self, callback: Callable[[], None]) -> None:
+        """Call back when another gateway creates or revokes a token."""
         ...
 
 

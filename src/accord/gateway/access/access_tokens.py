@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from os.path import commonpath, isabs, normpath, realpath
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -97,11 +97,11 @@ TOKEN_PATTERN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: the id, which is not secret, and the secret."""
 _ID_PATTERN: Final = re.compile("[a-z0-9]{8}")
 _ID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
-_USE_RECORD_SECONDS: Final = 60.0
+USE_RECORD_SECONDS: Final = 60.0
 NEVER_USED: Final = 0.0
 """The modification time of a token file that was never used."""
 _NO_HASH: Final = "0" * 64
-_FORMAT: Final = FileFormat()
+TOKEN_FORMAT: Final = FileFormat()
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,84 +136,46 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class TokenStore:
-    """All tokens of this user."""
+def new_token(
+    name: str = "",
+    *,
+    now: float,
+    agents: Iterable[str] | None = None,
+    folders: Iterable[str] | None = None,
+    read_only: bool = False,
+    allow_mcp: bool | None = None,
+    expires: float | None = None,
+) -> tuple[Token, str]:
+    """Create a token, which is not stored yet. Return it with its full text, which never is."""
+    secret = secrets.token_urlsafe(32)
+    token = Token(
+        id="".join(secrets.choice(_ID_LETTERS) for _ in range(8)),
+        sha256=_hash(secret),
+        created=now,
+        name=name,
+        expires=expires,
+        agents=None if agents is None else tuple(dict.fromkeys(agents)),
+        folders=None if folders is None else tuple(dict.fromkeys(map(os.path.realpath, folders))),
+        read_only=read_only,
+        allow_mcp=allow_mcp,
+    )
+    return token, f"{_PREFIX}{token.id}_{secret}"
 
-    def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
-        self.folder: Path = data_dir() / "gateway" / "tokens" if folder is None else folder
-        self._folder_text = str(self.folder)
+
+def unknown_token(id: str) -> UsageError:
+    """The error for an id that no token has."""
+    return UsageError(f"unknown token id {id!r}; `accord serve token list` shows all tokens")
+
+
+class TokenLookup:
+    """Finds the valid token of a text, wherever tokens are kept."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._cache: dict[str, tuple[tuple[int, int, int], Token]] = {}
-        self._use_recorded: dict[str, float] = {}
-
-    def new(
-        self,
-        name: str = "",
-        *,
-        agents: Iterable[str] | None = None,
-        folders: Iterable[str] | None = None,
-        read_only: bool = False,
-        allow_mcp: bool | None = None,
-        expires: float | None = None,
-    ) -> tuple[Token, str]:
-        """Create a token. Return it with its full text, which is not stored. Raises UsageError."""
-        secret = secrets.token_urlsafe(32)
-        token = Token(
-            id="".join(secrets.choice(_ID_LETTERS) for _ in range(8)),
-            sha256=_hash(secret),
-            created=self._now(),
-            name=name,
-            expires=expires,
-            agents=None if agents is None else tuple(dict.fromkeys(agents)),
-            folders=None if folders is None else tuple(dict.fromkeys(map(os.path.realpath, folders))),
-            read_only=read_only,
-            allow_mcp=allow_mcp,
-        )
-        try:
-            private_folder(self.folder)
-            create_file(Path(self._path(token.id)), _FORMAT.encode(token), NEVER_USED)
-        except OSError as error:
-            raise UsageError(f"cannot store a token in {self.folder}: {error.strerror}") from None
-        return token, f"{_PREFIX}{token.id}_{secret}"
-
-    def all(self) -> list[Token]:
-        """List all tokens, oldest first, including expired ones."""
-        try:
-            ids = [path.stem for path in self.folder.glob("????????.json")]
-        except OSError:
-            return []
-        found = [token for token in map(self.get, ids) if token is not None]
-        return sorted(found, key=lambda token: (token.created, token.id))
-
-    def newer(self) -> dict[str, str]:
-        """Return the tokens that a newer Accord created, by id, with the reason why they are not valid."""
-        found: dict[str, str] = {}
-        for path in sorted(self.folder.glob("????????.json")):
-            try:
-                _FORMAT.decode(path.read_bytes(), Token, path)
-            except NewerFormat as error:
-                found[path.stem] = str(error)
-            except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
-                continue
-        return found
 
     def get(self, id: str) -> Token | None:
         """Return the token with this id, expired or not; None if it does not exist."""
-        path = self._path(id)
-        try:
-            status = os.stat(path)
-            version = (status.st_ino, status.st_size, status.st_mtime_ns)
-            cached = self._cache.get(id)
-            if cached is not None and cached[0] == version:
-                return cached[1]
-            token = _FORMAT.decode(Path(path).read_bytes(), Token, path)
-        except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
-            self._cache.pop(id, None)
-            return None
-        if token.id != id:
-            return None
-        self._cache[id] = (version, token)
-        return token
+        raise NotImplementedError
 
     def find(self, text: str) -> Token | None:
         """Return the valid token with this text; None otherwise. Takes constant time."""
@@ -230,10 +192,83 @@ class TokenStore:
         token = self.get(id)
         return token is not None and not token.is_expired(self._now())
 
+    def require_current(self) -> None:
+        """Raise RequestRefused if it is not known here which tokens are valid."""
+
+
+class TokenStore(TokenLookup):
+    """All tokens of this user."""
+
+    def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now)
+        self.folder: Path = data_dir() / "gateway" / "tokens" if folder is None else folder
+        self._folder_text = str(self.folder)
+        self._cache: dict[str, tuple[tuple[int, int, int], Token]] = {}
+        self._use_recorded: dict[str, float] = {}
+
+    def new(self, name: str = "", **rights: Any) -> tuple[Token, str]:
+        """Create and store a token with the rights of `new_token`. Return it with its full text.
+
+        Raises UsageError.
+        """
+        token, text = new_token(name, now=self._now(), **rights)
+        self._write(token)
+        return token, text
+
+    async def add(self, token: Token) -> None:
+        """Store a new token. Raises UsageError."""
+        self._write(token)
+
+    def _write(self, token: Token) -> None:
+        try:
+            private_folder(self.folder)
+            create_file(Path(self._path(token.id)), TOKEN_FORMAT.encode(token), NEVER_USED)
+        except OSError as error:
+            raise UsageError(f"cannot store a token in {self.folder}: {error.strerror}") from None
+
+    def all(self) -> list[Token]:
+        """List all tokens, oldest first, including expired ones."""
+        try:
+            ids = [path.stem for path in self.folder.glob("????????.json")]
+        except OSError:
+            return []
+        found = [token for token in map(self.get, ids) if token is not None]
+        return sorted(found, key=lambda token: (token.created, token.id))
+
+    def newer(self) -> dict[str, str]:
+        """Return the tokens that a newer Accord created, by id, with the reason why they are not valid."""
+        found: dict[str, str] = {}
+        for path in sorted(self.folder.glob("????????.json")):
+            try:
+                TOKEN_FORMAT.decode(path.read_bytes(), Token, path)
+            except NewerFormat as error:
+                found[path.stem] = str(error)
+            except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+        return found
+
+    def get(self, id: str) -> Token | None:
+        """Return the token with this id, expired or not; None if it does not exist."""
+        path = self._path(id)
+        try:
+            status = os.stat(path)
+            version = (status.st_ino, status.st_size, status.st_mtime_ns)
+            cached = self._cache.get(id)
+            if cached is not None and cached[0] == version:
+                return cached[1]
+            token = TOKEN_FORMAT.decode(Path(path).read_bytes(), Token, path)
+        except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
+            self._cache.pop(id, None)
+            return None
+        if token.id != id:
+            return None
+        self._cache[id] = (version, token)
+        return token
+
     def mark_used(self, token: Token) -> None:
         """Record the use, at most about once a minute."""
         now = self._now()
-        if now - self._use_recorded.get(token.id, -_USE_RECORD_SECONDS) < _USE_RECORD_SECONDS:
+        if now - self._use_recorded.get(token.id, -USE_RECORD_SECONDS) < USE_RECORD_SECONDS:
             return
         self._use_recorded[token.id] = now
         with suppress(OSError):
@@ -251,11 +286,15 @@ class TokenStore:
         """Delete the token. Running gateways disconnect its clients. Raises UsageError."""
         token = self.get(id)
         if token is None:
-            unknown = f"unknown token id {id!r}; `accord serve token list` shows all tokens"
-            raise UsageError(self.newer().get(id, unknown))
+            newer = self.newer().get(id)
+            raise unknown_token(id) if newer is None else UsageError(newer)
         Path(self._path(id)).unlink(missing_ok=True)
         self._cache.pop(id, None)
         return token
+
+    async def remove(self, id: str) -> Token:
+        """Like `revoke`: the files of one machine need no waiting."""
+        return self.revoke(id)
 
     def _path(self, id: str) -> str:
         """As text, because it is needed for every request."""

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
+from accord.errors import StoreError
 from accord.gateway.access.access_contracts import AuditSink, Browsers, Tickets, Tokens
 from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenRights, TokenStore, without_token
 from accord.gateway.access.browser_logins import COOKIE, LOGIN_LIFETIME, BrowserLogins, MemoryTickets
@@ -188,9 +189,32 @@ class Authenticator:
     def authenticate(self, request: AuthRequest) -> TokenRights:
         """Return the rights of the client. Raises RequestRefused.
 
-        Every request needs this, except the page and the health check.
+        Every request needs this, except the page and the health check. For a WebSocket that may have a
+        ticket, use `authenticate_socket`.
         """
         return self._rights(self._find_token(request), request)
+
+    async def authenticate_socket(self, request: AuthRequest) -> TokenRights:
+        """Return the rights of the client of a WebSocket, which may have a ticket in its URL.
+
+        Raises RequestRefused.
+        """
+        tickets = [] if "authorization" in request.headers else _tickets(request.query)
+        if not tickets:
+            return self.authenticate(request)
+        try:
+            self._check_source(request)
+            self.tokens.require_current()
+            id = (
+                await self.tickets.redeem(tickets[0], request.header("origin")) if len(tickets) == 1 else None
+            )
+            token = self._valid_token(
+                id, "Unknown ticket, or one that was used or is older than 30 seconds; request a new one."
+            )
+        except RequestRefused as refusal:
+            raise self._count_refusal(request, refusal) from None
+        self.tokens.mark_used(token)
+        return self._rights(token, request)
 
     def check_origin(self, request: AuthRequest) -> None:
         """Check Host and Origin only, for requests that need no token. Raises RequestRefused."""
@@ -205,7 +229,7 @@ class Authenticator:
         """
         return self.token_watcher.watch_token(rights, on_end)
 
-    def log_in(self, request: AuthRequest) -> tuple[TokenRights, str]:
+    async def log_in(self, request: AuthRequest) -> tuple[TokenRights, str]:
         """Serve `POST /api/login` with a bearer token. Return the rights and the `Set-Cookie` value.
 
         Raises RequestRefused.
@@ -213,31 +237,41 @@ class Authenticator:
         token = self._find_token(request, methods=("bearer",))
         rights = self._rights(token, request)
         try:
-            cookie = self.browsers.log_in(token.id)
+            cookie = await self.browsers.log_in(token.id)
         except OSError as error:
             raise RequestRefused(507, f"Cannot store the login: {error.strerror}.") from None
+        except StoreError as error:
+            raise _not_stored("login", error) from None
         self._record(rights, "login")
         return rights, self._cookie(request, cookie, LOGIN_LIFETIME)
 
-    def log_out(self, request: AuthRequest) -> str:
+    async def log_out(self, request: AuthRequest) -> str:
         """Serve `POST /api/logout`. Return the `Set-Cookie` value that removes the cookie.
 
-        Raises RequestRefused only for a foreign page.
+        Raises RequestRefused only for a foreign page, and if a cluster cannot delete the login.
         """
         try:
             self._check_source(request)
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
         for cookie in self._cookies(request):
-            id = self.browsers.token(cookie)
-            self.browsers.log_out(cookie)
+            try:
+                id = await self.browsers.find(cookie)
+                await self.browsers.log_out(cookie)
+            except StoreError as error:
+                raise _not_stored("logout", error) from None
             if id is not None and (token := self.tokens.get(id)) is not None:
                 self._record(self._rights(token, request), "logout")
         return self._cookie(request, "", 0)
 
-    def issue_ticket(self, request: AuthRequest) -> str:
+    async def issue_ticket(self, request: AuthRequest) -> str:
         """Serve `POST /api/ticket`. Return a ticket that opens one WebSocket. Raises RequestRefused."""
-        return self.tickets.issue(self._find_token(request).id, request.header("origin"))
+        try:
+            for cookie in self._cookies(request):
+                await self.browsers.find(cookie)  # another node may have created it a moment ago
+            return await self.tickets.issue(self._find_token(request).id, request.header("origin"))
+        except StoreError as error:
+            raise _not_stored("ticket", error) from None
 
     def cors_headers(self, request: AuthRequest) -> dict[str, str]:
         """Return the headers that let a page of `--allow-origin` read the response."""
@@ -277,6 +311,7 @@ class Authenticator:
     ) -> Token:
         try:
             from_own_page = self._check_source(request)
+            self.tokens.require_current()
             token = self._token_of(request, from_own_page, methods)
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
@@ -325,13 +360,8 @@ class Authenticator:
                     "Unknown, revoked or expired token; `accord serve token new` creates one."
                 )
             return token
-        if "ticket" in methods and (tickets := _tickets(request.query)):
-            if request.kind != "websocket":
-                raise _invalid_token("A ticket is only valid for a WebSocket; send a token or a cookie.")
-            id = self.tickets.redeem(tickets[0], request.header("origin")) if len(tickets) == 1 else None
-            return self._valid_token(
-                id, "Unknown ticket, or one that was used or is older than 30 seconds; request a new one."
-            )
+        if "ticket" in methods and _tickets(request.query):
+            raise _invalid_token("A ticket is only valid for a WebSocket; send a token or a cookie.")
         cookies = self._cookies(request)
         if "cookie" in methods and cookies:
             if request.kind == "websocket":
@@ -412,6 +442,10 @@ def _has_token_in_url(request: AuthRequest) -> bool:
 
 def _tickets(query: str) -> list[str]:
     return [value for name, value in parse_qsl(query, errors="replace") if name == "ticket"]
+
+
+def _not_stored(what: str, error: StoreError) -> RequestRefused:
+    return RequestRefused(503, f"Cannot store the {what}: {error}.", {"Retry-After": "5"})
 
 
 def _invalid_token(reason: str) -> RequestRefused:

@@ -20,9 +20,10 @@ from accord.private_files import create_file, private_folder
 COOKIE: Final = "accord"
 LOGIN_LIFETIME: Final = 30 * 24 * 3600
 """Seconds without a request after which a browser must log in again."""
-_MAX_PER_TOKEN: Final = 64
-_USE_INTERVAL: Final = 3600.0
-
+MAX_LOGINS: Final = 64
+"""How many browsers one token can log in."""
+USE_INTERVAL: Final = 3600.0
+"""Seconds between two records of a browser's use."""
 
 _FORMAT: Final = FileFormat(2)
 """A file of version 1 contains only the id of the token."""
@@ -55,7 +56,7 @@ class BrowserLogins:
         self.folder: Path = data_dir() / "gateway" / "browsers" if folder is None else folder
         self._now = now
 
-    def log_in(self, token: str) -> str:
+    async def log_in(self, token: str) -> str:
         """Return a new cookie for the token with this id. Raises OSError."""
         private_folder(self.folder)
         self._remove_old(token)
@@ -73,15 +74,22 @@ class BrowserLogins:
         token = _read_token(path)
         now = self._now()
         if now - last_seen >= LOGIN_LIFETIME:
-            self.log_out(cookie)
+            self._remove(cookie)
             return None
-        if now - last_seen >= _USE_INTERVAL:
+        if now - last_seen >= USE_INTERVAL:
             with suppress(OSError):
                 os.utime(path, (now, now))
         return token
 
-    def log_out(self, cookie: str) -> None:
+    async def find(self, cookie: str) -> str | None:
+        """Like `token`: the files of one machine need no waiting."""
+        return self.token(cookie)
+
+    async def log_out(self, cookie: str) -> None:
         """Delete the cookie."""
+        self._remove(cookie)
+
+    def _remove(self, cookie: str) -> None:
         with suppress(OSError):
             self._path(cookie).unlink(missing_ok=True)
 
@@ -98,7 +106,7 @@ class BrowserLogins:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
         same_token = sorted(self._files_of(token), key=lambda file: file[1])
-        for path, _ in same_token[: max(0, len(same_token) - _MAX_PER_TOKEN + 1)]:
+        for path, _ in same_token[: max(0, len(same_token) - MAX_LOGINS + 1)]:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
@@ -145,7 +153,7 @@ class MemoryTickets:
     def __len__(self) -> int:
         return len(self._issued)
 
-    def issue(self, token: str, origin: str | None = None) -> str:
+    async def issue(self, token: str, origin: str | None = None) -> str:
         """Return a new ticket for the token with this id."""
         now = self._clock.now()
         for key in [key for key, ticket in self._issued.items() if ticket.expires <= now]:
@@ -156,7 +164,7 @@ class MemoryTickets:
         self._issued[_ticket_hash(text)] = _Ticket(token, origin, now + TICKET_LIFETIME)
         return text
 
-    def redeem(self, text: str, origin: str | None = None) -> str | None:
+    async def redeem(self, text: str, origin: str | None = None) -> str | None:
         """Return the id of the ticket's token.
 
         None if the ticket is unknown, used, too old or from another origin.

@@ -17,8 +17,9 @@ from accord.gateway.client_connection import IncomingFrame, OutgoingFrame
 from accord.gateway.http.http_exchange import (
     Headers,
     HttpExchange,
+    answer_later,
     common_headers,
-    refusal_for_limit,
+    send_error,
     send_refusal,
     send_response,
 )
@@ -68,7 +69,15 @@ class AcpEndpoint:
             raise RequestRefused(
                 405, f"{exchange.request.method[:16]} is not served here.", {"Allow": _ALLOWED_VERBS}
             )
-        verb(exchange, self._server_state.authenticator.authenticate(exchange.request), agent)
+        if exchange.upgrade is not None and exchange.request.query:
+            answer_later(self._server_state, exchange, self._websocket_with_query(exchange, agent))
+        else:
+            verb(exchange, self._server_state.authenticator.authenticate(exchange.request), agent)
+
+    async def _websocket_with_query(self, exchange: HttpExchange, agent: str | None) -> None:
+        """Open a WebSocket whose URL may have a ticket: all nodes share these."""
+        rights = await self._server_state.authenticator.authenticate_socket(exchange.request)
+        self._get(exchange, rights, agent)
 
     # GET
 
@@ -147,10 +156,8 @@ class AcpEndpoint:
                 return
             try:
                 self._handle_message(exchange, rights, agent, body)
-            except RequestRefused as refusal:
-                send_refusal(self._server_state, exchange, refusal)
-            except GatewayLimitReached as error:
-                send_refusal(self._server_state, exchange, refusal_for_limit(error))
+            except (RequestRefused, GatewayLimitReached) as error:
+                send_error(self._server_state, exchange, error)
 
         exchange.read_body(limit, on_body)
 

@@ -200,6 +200,8 @@ class Http1(asyncio.Protocol):
         transport, self.transport, self._exchange = self.transport, None, None
         assert transport is not None
         self.server_state.sockets.discard(self)  # the WebSocket takes its place
+        if self._pipelined_bytes and not self.paused:
+            transport.resume_reading()
         unread_data, _ = self.h11.trailing_data
         headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), *extra]
         reply = h11.InformationalResponse(status_code=101, reason=b"Switching Protocols", headers=headers)

@@ -1,13 +1,15 @@
 """One request and its response, the same over both HTTP versions; common headers and refusals.
 
 A handler is a plain function. It is called when the request head was received. It may respond at once, read
-the body first, or start a streaming response.
+the body first, start a streaming response, or answer later in a task.
 """
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from math import ceil
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from accord.gateway.access.authentication import AuthRequest
@@ -15,6 +17,7 @@ from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.http.server_state import HttpServerState
 
+LOG = logging.getLogger("accord.gateway.http")
 Headers = list[tuple[str, str]]
 
 
@@ -181,6 +184,39 @@ def send_refusal(server_state: HttpServerState, exchange: HttpExchange, refusal:
         "text/plain; charset=utf-8",
         list(refusal.headers.items()),
     )
+
+
+def send_error(server_state: HttpServerState, exchange: HttpExchange, error: Exception) -> None:
+    """Answer a request whose handler raised this error."""
+    if isinstance(error, GatewayLimitReached):
+        error = refusal_for_limit(error)
+    if not isinstance(error, RequestRefused):
+        LOG.error(
+            "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
+        )
+        error = RequestRefused(500, "Internal error; see the gateway's log.")
+    send_refusal(server_state, exchange, error)
+
+
+def answer_later(
+    server_state: HttpServerState, exchange: HttpExchange, work: Coroutine[Any, Any, None]
+) -> None:
+    """Run a handler that waits, as a task that ends when the client disconnects."""
+
+    async def run() -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - request boundary: other requests share the socket
+            send_error(server_state, exchange, error)
+        finally:
+            if exchange.on_disconnect is cancel:
+                exchange.on_disconnect = None
+
+    def cancel() -> None:
+        task.cancel()
+
+    task = server_state.tasks.start(run())
+    exchange.on_disconnect = cancel
 
 
 def refusal_for_limit(error: GatewayLimitReached) -> RequestRefused:

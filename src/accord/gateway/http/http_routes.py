@@ -1,28 +1,25 @@
 """Request routing, and the small endpoints: login, tickets, health, metrics, files of the page."""
 
-import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from accord.gateway.access.request_origin import RequestRefused
-from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.http.acp_endpoint import AcpEndpoint
 from accord.gateway.http.http_exchange import (
     Headers,
     HttpExchange,
-    refusal_for_limit,
-    send_refusal,
+    answer_later,
+    send_error,
     send_response,
 )
 from accord.gateway.http.server_state import HttpServerState
 from accord.schema.codec import encode
 
-LOG = logging.getLogger("accord.gateway.http")
 PAGE_FOLDER: Final = Path(__file__).parent.parent / "page"
 
 CONTENT_SECURITY_POLICY: Final = (
@@ -76,17 +73,8 @@ class HttpRoutes:
         server_state = self._server_state
         try:
             self._route(exchange)
-        except RequestRefused as refusal:
-            send_refusal(server_state, exchange, refusal)
-        except GatewayLimitReached as error:
-            send_refusal(server_state, exchange, refusal_for_limit(error))
         except Exception as error:  # noqa: BLE001 - request boundary: other requests share the socket
-            LOG.error(
-                "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
-            )
-            send_refusal(
-                server_state, exchange, RequestRefused(500, "Internal error; see the gateway's log.")
-            )
+            send_error(server_state, exchange, error)
 
     def _route(self, exchange: HttpExchange) -> None:
         path = exchange.request.path
@@ -111,10 +99,11 @@ class ApiEndpoints:
         self.paths: dict[str, tuple[str, Callable[[HttpExchange], None]]] = {
             "/healthz": ("GET", self._health),
             "/health": ("GET", self._health),
+            "/readyz": ("GET", self._ready),
             "/metrics": ("GET", self._metrics),
-            "/api/login": ("POST", self._log_in),
-            "/api/logout": ("POST", self._log_out),
-            "/api/ticket": ("POST", self._ticket),
+            "/api/login": ("POST", self._later(self._log_in)),
+            "/api/logout": ("POST", self._later(self._log_out)),
+            "/api/ticket": ("POST", self._later(self._ticket)),
         }
 
     def handle(self, exchange: HttpExchange) -> None:
@@ -125,12 +114,26 @@ class ApiEndpoints:
             raise RequestRefused(405, f"Use {verb} here.", {"Allow": ", ".join((*allowed, "OPTIONS"))})
         handler(exchange)
 
+    def _later(
+        self, handler: Callable[[HttpExchange], Coroutine[Any, Any, None]]
+    ) -> Callable[[HttpExchange], None]:
+        """Run a handler that changes shared state in a task."""
+        return lambda exchange: answer_later(self._server_state, exchange, handler(exchange))
+
     def _health(self, exchange: HttpExchange) -> None:
         """Needs no token and checks no host: a probe has neither, and learns nothing."""
-        if self._server_state.stopping:
-            send_response(self._server_state, exchange, 503, b"stopping\n", "text/plain; charset=utf-8")
-        else:
-            send_response(self._server_state, exchange, 200, b"ok\n", "text/plain; charset=utf-8")
+        self._send_health(exchange, "stopping" if self._server_state.stopping else "")
+
+    def _ready(self, exchange: HttpExchange) -> None:
+        """Whether a balancer should send clients here. Like `_health`, it needs no token."""
+        stopping = "stopping" if self._server_state.stopping else ""
+        self._send_health(exchange, stopping or self._server_state.metrics.unready())
+
+    def _send_health(self, exchange: HttpExchange, trouble: str) -> None:
+        body = f"{trouble or 'ok'}\n".encode()
+        send_response(
+            self._server_state, exchange, 503 if trouble else 200, body, "text/plain; charset=utf-8"
+        )
 
     def _metrics(self, exchange: HttpExchange) -> None:
         self._server_state.authenticator.authenticate(exchange.request)
@@ -138,16 +141,16 @@ class ApiEndpoints:
             self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS
         )
 
-    def _log_in(self, exchange: HttpExchange) -> None:
-        _, cookie = self._server_state.authenticator.log_in(exchange.request)
+    async def _log_in(self, exchange: HttpExchange) -> None:
+        _, cookie = await self._server_state.authenticator.log_in(exchange.request)
         send_response(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
-    def _log_out(self, exchange: HttpExchange) -> None:
-        cookie = self._server_state.authenticator.log_out(exchange.request)
+    async def _log_out(self, exchange: HttpExchange) -> None:
+        cookie = await self._server_state.authenticator.log_out(exchange.request)
         send_response(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
-    def _ticket(self, exchange: HttpExchange) -> None:
-        ticket = self._server_state.authenticator.issue_ticket(exchange.request)
+    async def _ticket(self, exchange: HttpExchange) -> None:
+        ticket = await self._server_state.authenticator.issue_ticket(exchange.request)
         send_response(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
 
 

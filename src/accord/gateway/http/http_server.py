@@ -107,6 +107,7 @@ class HttpServer:
                 open_socket.abort()
             if server_state.sockets:
                 await within(SYSTEM_CLOCK, 1.0, all_closed)
+        await server_state.tasks.end()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

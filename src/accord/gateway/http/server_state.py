@@ -7,7 +7,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from accord.clock import Clock
+from accord.clock import Clock, OwnedTasks
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter
@@ -161,6 +161,8 @@ class HttpServerState:
         self.authenticator: Authenticator = authenticator
         self.connections: ClientConnections = connections
         self.metrics: Metrics = metrics
+        self.tasks: OwnedTasks = OwnedTasks(clock, grace=1.0)
+        """Requests that wait for something."""
         self.sockets: set[ServerSocket] = set()
         self.event_streams: set[TimedConnection] = set()
         """Open event streams, which have time limits of their own."""
