@@ -32,15 +32,24 @@ def new_account() -> NatsAccount:
     """Create an operator with one account, which may use JetStream, and one user."""
     pairs: list[Any] = [
         nkeys.from_seed(nkeys.encode_seed(os.urandom(32), prefix))
-        for prefix in (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_USER)
+        for prefix in (
+            nkeys.PREFIX_BYTE_OPERATOR,
+            nkeys.PREFIX_BYTE_ACCOUNT,
+            nkeys.PREFIX_BYTE_USER,
+            nkeys.PREFIX_BYTE_ACCOUNT,
+        )
     ]
-    operator, account, user = pairs
+    operator, account, user, system = pairs
     account_id = account.public_key.decode()
     operator_text = _signed(operator, operator, {"type": "operator"})
     limits = {**_UNLIMITED, "wildcards": True}
     account_text = _signed(operator, account, {"type": "account", "limits": limits})
+    system_id = system.public_key.decode()
+    system_text = _signed(operator, system, {"type": "account"})
+    accounts = f"{account_id}: {account_text}, {system_id}: {system_text}"
     config = (
-        f"operator: {operator_text}\nresolver: MEMORY\nresolver_preload: {{ {account_id}: {account_text} }}"
+        f"operator: {operator_text}\nsystem_account: {system_id}\n"
+        f"resolver: MEMORY\nresolver_preload: {{ {accounts} }}"
     )
     claims = {"type": "user", "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1}
     return NatsAccount(config, _CREDS % (_signed(account, user, claims), user.seed.decode()))

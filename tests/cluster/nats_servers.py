@@ -1,9 +1,10 @@
 """Real `nats-server` processes for tests."""
 
 import re
+import socket
 import subprocess
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -74,6 +75,74 @@ def nats_server(folder: Path, *, more: str = "", sync: str = "2m") -> Generator[
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+class NatsCluster:
+    """Three servers that can be stopped and started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names = ("s1", "s2", "s3")
+        ports = _free_ports(6)
+        self._ports = dict(zip(self._names, ports[:3], strict=True))
+        self._routes = dict(zip(self._names, ports[3:], strict=True))
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def settings(self) -> ClusterSettings:
+        servers = tuple(f"nats://127.0.0.1:{port}" for port in self._ports.values())
+        return ClusterSettings(servers=servers, shards=1, log_bytes=10_000_000, monitors=())
+
+    def start_all(self) -> None:
+        for name in self._names:
+            if name not in self._processes:
+                self._start(name)
+
+    def _start(self, name: str) -> None:
+        folder = self._folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._routes.values())
+        (folder / "test.conf").write_text(
+            f'server_name: {name}\nlisten: "127.0.0.1:{self._ports[name]}"\nmax_payload: 1MB\n'
+            f'jetstream {{ store_dir: "{folder}" }}\n'
+            f'cluster {{ name: c, listen: "127.0.0.1:{self._routes[name]}", routes: [{routes}] }}\n'
+        )
+        self._processes[name] = subprocess.Popen(
+            [find_program(), "-c", str(folder / "test.conf")],
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def stop(self, name: str) -> None:
+        """Kill a server."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def stop_one_more(self) -> None:
+        self.stop(next(iter(self._processes)))
+
+    def stop_all(self) -> None:
+        for name in tuple(self._processes):
+            self.stop(name)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@contextmanager
+def nats_cluster(folder: Path) -> Generator[NatsCluster]:
+    """Run three servers that know each other, with their data in this folder."""
+    cluster = NatsCluster(folder)
+    try:
+        cluster.start_all()
+        yield cluster
+    finally:
+        cluster.stop_all()
 
 
 @asynccontextmanager

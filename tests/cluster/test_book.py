@@ -80,7 +80,7 @@ def _text(text: str) -> AgentMessageChunk:
 
 
 def _new(book: ClusterBook, session_id: str = "s1", agent: str = "a") -> ClusterLog:
-    return book.open_log(agent, session_id, "/work", new=True)
+    return book.open_log(agent, session_id, "/project", new=True)
 
 
 async def _committed(book: ClusterBook, log: ClusterLog) -> None:
@@ -136,7 +136,7 @@ async def test_records_are_read_back_by_every_node(cluster: Cluster) -> None:
 
     # Another node finds it in the index and reads the same. It cannot write while the owner lives.
     await _until(other, lambda: other.find("a", "s1") is not None)
-    theirs = other.open_log("a", "s1", "/work")
+    theirs = other.open_log("a", "s1", "/project")
     assert theirs.id == log.id
     assert _texts(await _read(theirs)) == expected
     with pytest.raises(SessionInUse, match="session s1 is open at node n1"):
@@ -173,7 +173,7 @@ async def test_a_successor_closes_what_a_killed_owner_left_open(cluster: Cluster
     cluster.dead.add("aa")
 
     second = await cluster.book("n2", "bb")
-    taken = second.open_log("a", "s1", "/work")
+    taken = second.open_log("a", "s1", "/project")
     closing = await taken.claim()
     assert [type(event) for event in closing] == [TurnEnded]
     await _committed(second, taken)
@@ -196,7 +196,7 @@ async def test_a_stopped_node_releases_its_sessions(cluster: Cluster) -> None:
     await first.aclose()
     assert log.committed == log.noted
     second = await cluster.book("n2", "bb")
-    taken = second.open_log("a", "s1", "/work")
+    taken = second.open_log("a", "s1", "/project")
     assert await taken.claim() == []
     assert taken.epoch == 2
     assert _texts(await _read(taken)) == "mine"
@@ -208,10 +208,10 @@ async def test_the_list_shows_titles_and_the_latest_first(cluster: Cluster) -> N
         log = _new(book, name)
         log.append(SessionInfoUpdate(title=f"Title {name}"))
         await _committed(book, log)
-    one = book.open_log("a", "one", "/work")
+    one = book.open_log("a", "one", "/project")
     one.append(TurnStarted([TextContent(text="again")]))
     await _committed(book, one)
-    assert [recorded.session_id for recorded in book.list("a", "/work/")] == ["one", "two"]
+    assert [recorded.session_id for recorded in book.list("a", "/project/")] == ["one", "two"]
     assert book.list("b") == []
     assert book.list(cwd="/elsewhere") == []
     titles = [("one", "Title one"), ("two", "Title two")]
@@ -232,8 +232,8 @@ async def test_a_session_with_a_used_id_sets_the_earlier_one_aside(cluster: Clus
     await _committed(book, late)
     created = early.summary.created if early.summary else 0
     assert {found.session_id for found in book.list()} == {"1", f"1~{created}"}
-    assert _texts(await _read(book.open_log("a", "1", "/work"))) == "late"
-    aside = book.open_log("a", f"1~{created}", "/work")
+    assert _texts(await _read(book.open_log("a", "1", "/project"))) == "late"
+    aside = book.open_log("a", f"1~{created}", "/project")
     assert _texts(await _read(aside)) == "early"
 
 
@@ -302,7 +302,7 @@ async def test_a_closed_log_can_be_opened_again(cluster: Cluster) -> None:
     log = _new(book)
     log.append(_text("a"))
     log.close()
-    again = book.open_log("a", "s1", "/work")
+    again = book.open_log("a", "s1", "/project")
     await again.claim()
     again.append(_text("b"))
     await _committed(book, again)

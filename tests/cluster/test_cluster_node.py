@@ -38,14 +38,14 @@ async def test_a_name_is_used_once_on_a_machine(server: RunningServer) -> None:
 async def test_the_child_server_keeps_sessions_over_a_restart() -> None:
     settings = ClusterSettings(node="b1", shards=1)
     async with run_node(settings, ["hand"]) as node:
-        log = node.book.open_log("hand", "s1", "/work", new=True)
+        log = node.book.open_log("hand", "s1", "/project", new=True)
         node.book.commit()
         await node.book.aclose()
         assert log.committed == log.noted
         assert any("One NATS server keeps each record" in note for note in node.notes)
     async with run_node(settings, ["hand"]) as again:
         assert [found.session_id for found in again.book.list()] == ["s1"]
-        assert await again.book.open_log("hand", "s1", "/work").claim() == []
+        assert await again.book.open_log("hand", "s1", "/project").claim() == []
         await again.book.aclose()
 
 

@@ -57,7 +57,11 @@ async def test_a_cancel_that_comes_together_with_the_answer_is_not_lost(server: 
         await other.subscribe("t.question", requests.put_nowait)
         await other.flush()
         asking: list[asyncio.Task[NatsMessage]] = []
-        await connection.subscribe("t.cancel", lambda _: asking[-1].cancel())
+
+        def cancel(_: NatsMessage) -> None:
+            asking[-1].cancel()
+
+        await connection.subscribe("t.cancel", cancel)
         for _ in range(20):
             asking.append(asyncio.create_task(connection.request("t.question")))
             request = await asyncio.wait_for(requests.get(), PATIENCE)

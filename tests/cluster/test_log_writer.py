@@ -194,8 +194,6 @@ async def test_records_are_committed_in_groups_with_one_commit_in_flight(server:
             number = writer.add("event", str(value).encode())
             writer.when(number, lambda error, number=number: order.append(number))
             writer.commit()
-            if value % 50 == 0:
-                await asyncio.sleep(0)
         assert writer.committed == 0
         await writer.written()
         commits = await _read(jetstream, address)
@@ -216,7 +214,7 @@ async def test_only_text_waits_for_the_pace(server: RunningServer, monkeypatch: 
         for _ in range(3):
             writer.add("event", b'"text"', text=True)
             writer.commit()
-        await asyncio.sleep(0)
+        await jetstream.connection.flush()  # the writer waits for its pace meanwhile
         writer.add("event", b'"the end"')
         await writer.written()  # would wait very long for the pace
         assert [commit.head.count for commit in await _read(jetstream, address)] == [1, 4]
@@ -256,8 +254,8 @@ async def test_a_lost_answer_is_no_lost_and_no_doubled_record(server: RunningSer
             for value in range(8):
                 writer.add("event", str(value).encode())
                 writer.commit()
-                for _ in range(value):
-                    await asyncio.sleep(0)
+                if value % 2:
+                    await jetstream.connection.flush()  # what is sent has reached the server
                 proxy.cut()
                 await asyncio.wait_for(writer.written(), PATIENCE)
             assert jetstream.append_counts.retries > 0

@@ -94,6 +94,28 @@ class NatsSubscription:
         self.receive(cast(NatsMessage, message))
 
 
+class _NotEncrypted(Error):
+    """The server does not use TLS, and the settings require it."""
+
+
+class _NatsClient(Client):
+    """A client that sends no credentials over an unencrypted connection if it must use TLS."""
+
+    def __init__(self, requires_tls: bool) -> None:
+        super().__init__()
+        self._requires_tls = requires_tls
+
+    @property
+    def is_encrypted(self) -> bool:
+        scheme = "" if self._current_server is None else self._current_server.uri.scheme
+        return scheme == "wss" or (bool(self._server_info.get("tls_required")) and scheme != "ws")
+
+    def _connect_command(self) -> bytes:
+        if self._requires_tls and not self.is_encrypted:
+            raise _NotEncrypted("the server does not use TLS")
+        return super()._connect_command()
+
+
 class NatsConnection:
     """A connection to a NATS cluster; created by `connect`."""
 
@@ -124,7 +146,7 @@ class NatsConnection:
         self._lost_at: float | None = None
         self._replacing: asyncio.Task[None] | None = None
         self._tasks = OwnedTasks(clock, grace=_CLOSE_SECONDS)
-        self._client = Client()
+        self._client = _NatsClient(settings.uses_tls)
 
     # -- connecting
 
@@ -161,7 +183,7 @@ class NatsConnection:
         settings = self.settings
         options: dict[str, Any] = {}
         if settings.credentials is not None:
-            options["user_credentials"] = _readable(settings.credentials, "credentials")
+            options["user_credentials"] = _credentials(settings.credentials)
         if settings.user is not None:
             options["user"] = settings.user
             options["password"] = self._password
@@ -201,11 +223,6 @@ class NatsConnection:
             raise UsageError(
                 f"the NATS server at {shown} has max_payload {self._client.max_payload}; set it to 1MB"
             )
-        if self.settings.uses_tls and not self.is_encrypted:
-            raise UsageError(
-                f"the NATS server at {shown} does not use TLS; set it up there, or set insecure in a network "
-                "that you trust"
-            )
 
     @property
     def is_connected(self) -> bool:
@@ -225,9 +242,7 @@ class NatsConnection:
     @property
     def is_encrypted(self) -> bool:
         """Whether the connection uses TLS."""
-        url = self._client.connected_url
-        info = cast("dict[str, Any]", getattr(self._client, "_server_info", {}))
-        return (url is not None and url.scheme in ("tls", "wss")) or bool(info.get("tls_required"))
+        return self._client.is_connected and self._client.is_encrypted
 
     async def aclose(self) -> None:
         """Close the connection, in bounded time."""
@@ -372,7 +387,7 @@ class NatsConnection:
 
     async def _replace_client(self) -> None:
         _close_transport(self._client)
-        self._client = Client()
+        self._client = _NatsClient(self.settings.uses_tls)
         await self._connect()
         self._replacing = None
         for subscription in tuple(self._subscriptions):
@@ -419,8 +434,20 @@ def _readable(path: str, name: str) -> str:
     return str(file)
 
 
+def _credentials(path: str) -> str:
+    """The path of a `.creds` file. Raises UsageError."""
+    file = _readable(path, "credentials")
+    try:
+        text = Path(file).read_text()
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"cluster: cannot read credentials {path!r} ({error})") from None
+    if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
+        raise UsageError(f"cluster: {path!r} is not a .creds file; `nsc generate creds` makes one")
+    return file
+
+
 def _tls_context(settings: ClusterSettings) -> ssl.SSLContext | None:
-    if settings.tls_ca is None and settings.tls_cert is None and not settings.uses_tls:
+    if not settings.uses_tls:
         return None
     try:
         context = ssl.create_default_context(
@@ -444,7 +471,9 @@ def _close_transport(client: Client) -> None:
 
 def _is_final(error: Exception) -> bool:
     """Whether trying again at the start is useless."""
-    return isinstance(error, AuthorizationError | ssl.SSLError) or bool(_AUTHORIZATION.search(str(error)))
+    return isinstance(error, AuthorizationError | ssl.SSLError | _NotEncrypted) or bool(
+        _AUTHORIZATION.search(str(error))
+    )
 
 
 def _explain(error: BaseException | None, shown: str, in_time: bool) -> str:
@@ -453,8 +482,16 @@ def _explain(error: BaseException | None, shown: str, in_time: bool) -> str:
             f"the NATS server at {shown} rejects this node; check user and passwordFile, credentials or "
             "tlsCert in the cluster settings"
         )
+    if isinstance(error, _NotEncrypted):
+        return (
+            f"the NATS server at {shown} does not use TLS; set it up there, or use nats:// addresses and "
+            "insecure in a network that you trust"
+        )
     if isinstance(error, ssl.SSLError):
-        return f"no encrypted connection to the NATS server at {shown} ({_text(error)}); check tlsCa"
+        return (
+            f"no encrypted connection to the NATS server at {shown} ({_text(error)}); check tlsCa, tlsCert "
+            "and tlsKey in the cluster settings"
+        )
     if error is None or isinstance(error, NoServersError | OSError) or not in_time:
         reason = f" ({_text(error)})" if error is not None else ""
         return f"no NATS server answers at {shown}{reason}; start one, or check the address"

@@ -22,7 +22,8 @@ from accord.cluster.connection import (
 from accord.schema.codec import encode
 
 WRONG_SEQUENCE: Final = 10071
-APPEND_IN_PROGRESS: Final = 10164
+APPENDS_IN_PROGRESS: Final = frozenset({10158, 10164})
+"""An append to the subject, perhaps the same one, is not decided yet."""
 STREAM_NOT_FOUND: Final = 10059
 NO_MESSAGE: Final = 10037
 RESOURCE_CODES: Final = frozenset({10002, 10023, 10028, 10047, 10054, 10077})

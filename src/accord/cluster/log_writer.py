@@ -16,7 +16,7 @@ from msgspec import Struct
 from accord.clock import Clock, OwnedTasks, Timer, within
 from accord.cluster.connection import NatsRefused, NatsUnavailable
 from accord.cluster.jetstream import (
-    APPEND_IN_PROGRESS,
+    APPENDS_IN_PROGRESS,
     EXPECTED,
     MESSAGE_ID,
     RESOURCE_CODES,
@@ -293,7 +293,7 @@ class LogWriter:
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except NatsRefused as error:
-                if error.code == APPEND_IN_PROGRESS:
+                if error.code in APPENDS_IN_PROGRESS:
                     counts.retries += 1
                     await self._clock.sleep(_FIRST_PAUSE)
                     continue

@@ -84,7 +84,14 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     @property
     def uses_tls(self) -> bool:
-        """Whether the connection must be encrypted: always, but on this machine or with `insecure`."""
+        """Whether the connection must be encrypted.
+
+        Always, but on this machine or with `insecure`; and also there if an address or a file says so.
+        """
+        if self.tls_ca is not None or self.tls_cert is not None:
+            return True
+        if any(urlsplit(server).scheme in ("tls", "wss") for server in self.servers):
+            return True
         return not self.insecure and not all(is_local(server) for server in self.servers)
 
 

@@ -24,6 +24,7 @@ LOG_FORMAT: Final = 1
 LINK_FORMAT: Final = 1
 INDEX_FORMAT: Final = 1
 DEFAULT_REPLICAS: Final = 3
+WAIT_SECONDS: Final = 10.0
 _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
 _DUPLICATE_WINDOW: Final = 120 * _SECOND
@@ -118,16 +119,22 @@ class ClusterStreams:
         return Bucket(self.jetstream, self.names.bucket(name))
 
 
-async def prepare_streams(jetstream: JetStream, settings: ClusterSettings) -> ClusterStreams:
-    """Create what is missing and check the rest. Raises UsageError with one clear line."""
+async def prepare_streams(
+    jetstream: JetStream, settings: ClusterSettings, *, seconds: float = WAIT_SECONDS
+) -> ClusterStreams:
+    """Create what is missing and check the rest. Raises UsageError with one clear line.
+
+    Waits for so many seconds while the servers elect a leader.
+    """
     replicas = settings.replicas or DEFAULT_REPLICAS
     names = StreamNames(settings.prefix)
     notes: list[str] = []
     try:
-        notes += await _prepare(jetstream, _bucket_config(names, "meta", replicas, BUCKETS["meta"]))
-        formats = await _agree_on_formats(Bucket(jetstream, names.bucket("meta")), settings)
+        notes += await _prepare(jetstream, _bucket_config(names, "meta", replicas, BUCKETS["meta"]), seconds)
+        meta = Bucket(jetstream, names.bucket("meta"))
+        formats = await with_retries(lambda: _agree_on_formats(meta, settings), jetstream, seconds=seconds)
         configs = wanted_streams(settings, formats)
-        for found in await asyncio.gather(*(_prepare(jetstream, config) for config in configs[1:])):
+        for found in await asyncio.gather(*(_prepare(jetstream, config, seconds) for config in configs[1:])):
             notes += found
     except (NatsUnavailable, NatsRefused) as error:
         raise UsageError(
@@ -198,15 +205,15 @@ def _audit_config(names: StreamNames, replicas: int) -> dict[str, Any]:
     return {**config, "discard": "old", "max_age": 400 * _DAY}
 
 
-async def _prepare(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
+async def _prepare(jetstream: JetStream, wanted: dict[str, Any], seconds: float) -> list[str]:
     """Create a stream, or check the existing one; return what to report."""
     name = wanted["name"]
     try:
-        answer = await with_retries(lambda: jetstream.api(f"STREAM.INFO.{name}"), jetstream)
+        answer = await with_retries(lambda: jetstream.api(f"STREAM.INFO.{name}"), jetstream, seconds=seconds)
     except NatsRefused as error:
         if error.code != STREAM_NOT_FOUND:
             raise
-        return await _create(jetstream, wanted)
+        return await _create(jetstream, wanted, seconds)
     findings = check_stream(wanted, msgspec.json.decode(answer)["config"])
     for finding in findings:
         if finding.refused:
@@ -214,10 +221,10 @@ async def _prepare(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
     return [finding.text for finding in findings]
 
 
-async def _create(jetstream: JetStream, wanted: dict[str, Any]) -> list[str]:
+async def _create(jetstream: JetStream, wanted: dict[str, Any], seconds: float) -> list[str]:
     name, replicas = wanted["name"], wanted["num_replicas"]
     try:
-        await with_retries(lambda: jetstream.api(f"STREAM.CREATE.{name}", wanted), jetstream)
+        await with_retries(lambda: jetstream.api(f"STREAM.CREATE.{name}", wanted), jetstream, seconds=seconds)
     except NatsRefused as error:
         if error.code in (_NOT_CLUSTERED, _NO_PEERS):
             raise UsageError(

@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -77,8 +77,13 @@ _accord() {
         'accord serve token new --folder') _accord_paths -d; return ;;
         'accord serve token new --expires') return ;;
         'accord serve token new --url') return ;;
+        'accord serve token new --cluster') return ;;
+        'accord serve token list --cluster') return ;;
+        'accord serve token revoke --cluster') return ;;
         'accord serve audit verify --expect') return ;;
         'accord serve audit verify --file') _accord_paths -f; return ;;
+        'accord cluster status --cluster') return ;;
+        'accord cluster check --cluster') return ;;
         'accord check agent --only') return ;;
         'accord check agent --skip') return ;;
         'accord check agent --need') return ;;
@@ -164,17 +169,20 @@ _accord() {
         'accord sessions delete --env') return ;;
     esac
     case $at in
-        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve check trace proxy agents sessions tour doctor completion'; fi ;;
+        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve cluster check trace proxy agents sessions tour doctor completion'; fi ;;
         'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --steer --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --login --logout'; else :; fi ;;
         'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --cluster --node --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord serve token') _accord_words 'new list revoke' ;;
-        'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain'; else :; fi ;;
-        'accord serve token list') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else :; fi ;;
-        'accord serve token revoke') if [[ $cur == -* ]]; then _accord_words '-h --help'; else :; fi ;;
+        'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain --cluster'; else :; fi ;;
+        'accord serve token list') if [[ $cur == -* ]]; then _accord_words '-h --help --json --cluster'; else :; fi ;;
+        'accord serve token revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
         'accord serve audit') _accord_words 'verify' ;;
         'accord serve audit verify') if [[ $cur == -* ]]; then _accord_words '-h --help --expect --file'; else :; fi ;;
+        'accord cluster') _accord_words 'status check' ;;
+        'accord cluster status') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --json'; else :; fi ;;
+        'accord cluster check') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
         'accord check') _accord_words 'agent client rules' ;;
         'accord check agent') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
         'accord check client') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;

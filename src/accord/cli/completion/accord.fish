@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -16,6 +16,7 @@ complete -c accord -n '__accord_at \'accord\'' -a run -d 'run one turn of any ag
 complete -c accord -n '__accord_at \'accord\'' -a chat -d 'chat with any agent in the terminal'
 complete -c accord -n '__accord_at \'accord\'' -a agent -d 'run the coding agent, ACP on stdio'
 complete -c accord -n '__accord_at \'accord\'' -a serve -d 'serve agents to browsers and the network'
+complete -c accord -n '__accord_at \'accord\'' -a cluster -d 'show and check the nodes of a cluster'
 complete -c accord -n '__accord_at \'accord\'' -a check -d 'test an agent or a client against the protocol'
 complete -c accord -n '__accord_at \'accord\'' -a trace -d 'record, show and replay protocol messages'
 complete -c accord -n '__accord_at \'accord\'' -a proxy -d 'change messages between a client and an agent'
@@ -107,13 +108,23 @@ complete -c accord -n '__accord_at \'accord serve token new\'' -l expires -x -d 
 complete -c accord -n '__accord_at \'accord serve token new\'' -l url -x -d 'base of the link (default: the running gateway)'
 complete -c accord -n '__accord_at \'accord serve token new\'' -l no-qr -d 'print the link without a QR code'
 complete -c accord -n '__accord_at \'accord serve token new\'' -l plain -d 'print only the token, for scripts'
+complete -c accord -n '__accord_at \'accord serve token new\'' -l cluster -x -d 'NATS servers of the cluster (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord serve token list\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord serve token list\'' -l json -d 'print a JSON array with one object per token'
+complete -c accord -n '__accord_at \'accord serve token list\'' -l cluster -x -d 'NATS servers of the cluster (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord serve token revoke\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord serve token revoke\'' -l cluster -x -d 'NATS servers of the cluster (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord serve audit\'' -a verify -d 'check the hashes of the audit log and name the first broken line'
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -l expect -x -d 'hash that an earlier check printed; must be in the log'
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -l file -r -F -d 'log to check (default: the audit log of the gateway)'
+complete -c accord -n '__accord_at \'accord cluster\'' -a status -d 'show the nodes, their leases and the streams'
+complete -c accord -n '__accord_at \'accord cluster\'' -a check -d 'check replicas, limits and sync_interval; exit code 1 if something is wrong'
+complete -c accord -n '__accord_at \'accord cluster status\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster status\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster status\'' -l json -d 'print one JSON object'
+complete -c accord -n '__accord_at \'accord cluster check\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster check\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord check\'' -a agent -d 'test an agent on stdio; COMMAND starts it'
 complete -c accord -n '__accord_at \'accord check\'' -a client -d 'test a client; COMMAND starts it, {agent} becomes an agent\'s command, {prompt} the prompt'
 complete -c accord -n '__accord_at \'accord check\'' -a rules -d 'list the rules and how each is tested'

@@ -7,6 +7,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'chat' = 'chat with any agent in the terminal'
             'agent' = 'run the coding agent, ACP on stdio'
             'serve' = 'serve agents to browsers and the network'
+            'cluster' = 'show and check the nodes of a cluster'
             'check' = 'test an agent or a client against the protocol'
             'trace' = 'record, show and replay protocol messages'
             'proxy' = 'change messages between a client and an agent'
@@ -116,15 +117,18 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--url' = 'base of the link (default: the running gateway)'
             '--no-qr' = 'print the link without a QR code'
             '--plain' = 'print only the token, for scripts'
+            '--cluster' = 'NATS servers of the cluster (default: those of serve.json)'
         }
         'accord serve token list' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--json' = 'print a JSON array with one object per token'
+            '--cluster' = 'NATS servers of the cluster (default: those of serve.json)'
         }
         'accord serve token revoke' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers of the cluster (default: those of serve.json)'
         }
         'accord serve audit' = @{
             'verify' = 'check the hashes of the audit log and name the first broken line'
@@ -134,6 +138,21 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--help' = 'show this help message and exit'
             '--expect' = 'hash that an earlier check printed; must be in the log'
             '--file' = 'log to check (default: the audit log of the gateway)'
+        }
+        'accord cluster' = @{
+            'status' = 'show the nodes, their leases and the streams'
+            'check' = 'check replicas, limits and sync_interval; exit code 1 if something is wrong'
+        }
+        'accord cluster status' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
+            '--json' = 'print one JSON object'
+        }
+        'accord cluster check' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
         }
         'accord check' = @{
             'agent' = 'test an agent on stdio; COMMAND starts it'
@@ -488,8 +507,13 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve token new --folder' = @('<dir>')
         'accord serve token new --expires' = @('<>')
         'accord serve token new --url' = @('<>')
+        'accord serve token new --cluster' = @('<>')
+        'accord serve token list --cluster' = @('<>')
+        'accord serve token revoke --cluster' = @('<>')
         'accord serve audit verify --expect' = @('<>')
         'accord serve audit verify --file' = @('<file>')
+        'accord cluster status --cluster' = @('<>')
+        'accord cluster check --cluster' = @('<>')
         'accord check agent --only' = @('<>')
         'accord check agent --skip' = @('<>')
         'accord check agent --need' = @('<>')

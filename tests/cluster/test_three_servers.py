@@ -1,0 +1,66 @@
+"""Three servers with three replicas: what a node says and keeps while servers are lost."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.cluster.nats_servers import jetstream_of, nats_cluster
+from tests.patience import PATIENCE
+
+from accord.cluster.book import ClusterBook
+from accord.cluster.cluster_report import read_report
+from accord.cluster.streams import prepare_streams
+from accord.errors import UsageError
+from accord.schema import AgentMessageChunk, TextContent
+
+
+class Lease:
+    """A lease that never ends."""
+
+    incarnation = "aa"
+
+    def check(self) -> None: ...
+
+
+async def _nobody_is_gone(node: str, incarnation: str) -> bool:
+    return False
+
+
+async def test_nothing_is_lost_while_servers_are_lost(tmp_path: Path) -> None:
+    with nats_cluster(tmp_path) as cluster:
+        settings = cluster.settings()
+        async with asyncio.timeout(PATIENCE * 3), jetstream_of(settings) as jetstream:
+            streams = await prepare_streams(jetstream, settings, seconds=PATIENCE)
+            report = await read_report(jetstream, settings)
+            assert {stream.replicas for stream in report.streams} == {3}
+            leader = next(stream.leader for stream in report.streams if "_LOG_" in stream.name)
+            book = ClusterBook(streams, "n1", fence=Lease(), may_claim=_nobody_is_gone)
+            await book.start()
+            log = book.open_log("a", "s1", "/project", new=True)
+            written = asyncio.Event()
+
+            def say(text: str) -> None:
+                written.clear()
+                log.append(AgentMessageChunk(TextContent(text=text)))
+                book.commit()
+                log.when(log.noted, lambda error: written.set())
+
+            say("one ")
+            await written.wait()
+            cluster.stop(leader)
+            say("two ")
+            await written.wait()  # the others have elected a leader
+            cluster.stop_one_more()
+            say("three")
+            with pytest.raises(UsageError, match="a majority of them must run"):
+                await prepare_streams(jetstream, settings, seconds=0.5)
+            assert not written.is_set()
+            cluster.start_all()
+            await written.wait()
+            assert log.committed == log.noted
+            reader = log.reader()
+            text = ""
+            while page := await reader.page():
+                text += "".join(update.content.text for update in page)  # type: ignore[union-attr]
+            assert text == "one two three"
+            await book.aclose()
