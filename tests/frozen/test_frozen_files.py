@@ -42,7 +42,13 @@ LINE_VERSION = "version: int"
 
 STEERING: dict[str, Any] = {"steering": {"supported": True}}
 """Announced by newer versions, beside what the files hold."""
-ADDED_OPTIONS = {"run": ["--steer"], "serve": ["--cluster", "--node"]}
+ADDED_OPTIONS = {
+    "run": ["--steer"],
+    "serve": ["--cluster", "--node"],
+    "serve token new": ["--cluster"],
+    "serve token list": ["--cluster"],
+    "serve token revoke": ["--cluster"],
+}
 ADDED_VARIABLES = ["ACCORD_NATS_PASSWORD"]
 
 

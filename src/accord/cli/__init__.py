@@ -119,8 +119,7 @@ def _help() -> str:
     lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
-            "accord: the Agent Client Protocol for Python",
-            "",
+            "accord: the Agent Client Protocol for Python\n",
             "usage: accord COMMAND [ARGUMENTS]   (accord COMMAND --help shows the options)",
             "",
             *lines,

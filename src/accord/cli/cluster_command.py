@@ -56,7 +56,8 @@ def _status(arguments: Sequence[str]) -> int:
 
 def _streams_line(report: "ClusterReport") -> str:
     leaders = sorted({stream.leader for stream in report.streams if stream.leader})
-    fullest = max(report.streams, key=lambda stream: stream.percent, default=None)
+    limited = [stream for stream in report.streams if stream.max_bytes is not None]
+    fullest = max(limited, key=lambda stream: stream.percent, default=None)
     line = count_text(len(report.streams), "stream")
     if leaders:
         line += f", led by {', '.join(map(visible, leaders))}"

@@ -12,6 +12,7 @@ import msgspec
 
 from accord import __version__
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
+from accord.cluster.audit_stream import ClusterAudit
 from accord.cluster.book import ClusterBook
 from accord.cluster.cluster_router import ClusterRouter
 from accord.cluster.connection import NatsConnection, connect
@@ -30,6 +31,8 @@ from accord.cluster.settings import ClusterSettings, shown_server
 from accord.cluster.shared_access import SharedAccess, shared_access
 from accord.cluster.streams import ClusterStreams, prepare_streams
 from accord.errors import StoreError, UsageError
+from accord.gateway.access.access_contracts import AuditSink
+from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.gateway import Gateway
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.metrics import Metric
@@ -65,6 +68,7 @@ class ClusterNode:
         self.router: ClusterRouter | None = None
         """Set while this node serves clients."""
         self.access: SharedAccess | None = access
+        self._audit: ClusterAudit | None = None
         self._gateway: Gateway | None = None
         self._tasks = tasks
         lease.on_fenced = self._on_fenced
@@ -79,6 +83,19 @@ class ClusterNode:
         """Lines for the start's output."""
         servers = ", ".join(map(shown_server, self.connection.settings.servers))
         return [f"Node {self.name} of the cluster at {servers}.", *self.streams.notes]
+
+    def audit_sink(self, log: AuditLog) -> AuditSink:
+        """Where the gateway records what was done: the log of this machine, copied to the cluster."""
+        if self.access is None:
+            return log
+        self._audit = ClusterAudit(log, self.streams, self.name, self._tasks)
+        self._audit.start()
+        return self._audit
+
+    async def stop_audit(self) -> None:
+        """Stop copying the audit log."""
+        if self._audit is not None:
+            await self._audit.stop()
 
     @property
     def unready(self) -> str:
@@ -268,7 +285,9 @@ async def run_node(
         access: SharedAccess | None = None
         if password is None:  # a server of its own has no other nodes
             access = await stack.enter_async_context(shared_access(streams, settings.times.deadline))
-        yield ClusterNode(name, streams, registry, lease, book, tasks, access)
+        node = ClusterNode(name, streams, registry, lease, book, tasks, access)
+        stack.push_async_callback(node.stop_audit)
+        yield node
 
 
 def _volume_notes(own: NodeEntry, registry: NodeRegistry) -> list[str]:

@@ -15,6 +15,7 @@ from accord.cluster.jetstream import STREAM_NOT_FOUND, Bucket, BucketEntry, JetS
 from accord.cluster.nodes import decoded_node
 from accord.cluster.settings import ClusterSettings, shown_server
 from accord.cluster.streams import (
+    ONE_REPLICA,
     StreamNames,
     check_stream,
     check_sync,
@@ -118,6 +119,8 @@ async def read_report(jetstream: JetStream, settings: ClusterSettings) -> Cluste
         if info is not None:
             streams.append(_stream_report(info, findings))
             findings += [finding.text for finding in check_stream(config, info.config)]
+    if any(stream.replicas == 1 for stream in streams):
+        findings.append(ONE_REPLICA)
     sessions = await _owned_sessions(Bucket(jetstream, names.bucket("index")), findings)
     nodes = await _nodes(jetstream, names, settings, sessions, findings)
     findings += await asyncio.to_thread(check_sync, settings.monitors)

@@ -25,6 +25,7 @@ LINK_FORMAT: Final = 1
 INDEX_FORMAT: Final = 1
 DEFAULT_REPLICAS: Final = 3
 WAIT_SECONDS: Final = 10.0
+ONE_REPLICA: Final = "One NATS server keeps each record: a lost disk loses sessions."
 _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
 _DUPLICATE_WINDOW: Final = 120 * _SECOND
@@ -143,7 +144,7 @@ async def prepare_streams(
         ) from None
     streams = ClusterStreams(jetstream, settings, formats)
     if replicas == 1:
-        notes.append("One NATS server keeps each record: a lost disk loses sessions.")
+        notes.append(ONE_REPLICA)
     streams.notes = [*notes, *await asyncio.to_thread(check_sync, settings.monitors)]
     return streams
 

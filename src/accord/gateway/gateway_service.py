@@ -88,6 +88,10 @@ class GatewayBackend(Protocol):
         """Tokens, logins and tickets that several gateways share; None for those of this machine."""
         ...
 
+    def audit_sink(self, log: AuditLog) -> AuditSink:
+        """Where to record what was done; it writes to this log first."""
+        ...
+
     @property
     def unready(self) -> str:
         """Why clients should use another gateway now; empty if there is no reason."""
@@ -121,8 +125,9 @@ async def run_gateway(
     async with AsyncExitStack() as stack:
         book = FileBook.open() if backend is None else backend.book
         stack.push_async_callback(book.aclose)
-        audit = AuditLog(on_error=LOG.error)
-        audit.check()
+        audit_log = AuditLog(on_error=LOG.error)
+        audit_log.check()
+        audit = audit_log if backend is None else backend.audit_sink(audit_log)
         access = None if backend is None else backend.access
         authenticator = Authenticator(
             plan.origins,

@@ -246,6 +246,69 @@ def _read_head(lock: int, path: Path) -> _Head | None:
         return None
 
 
+class AuditReader:
+    """Reads the lines of the log after a number, in order, also while it is written and rotated."""
+
+    def __init__(self, path: Path, after: int, *, rotated_files: int = ROTATED_FILES) -> None:
+        self._path = path
+        self._rotated_files = rotated_files
+        self._last = after
+        self._file: BinaryIO | None = None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def read(self, limit: int) -> list[tuple[ChainLink, bytes]]:
+        """Return the next lines, at most `limit`; empty if there are no more now. Raises OSError."""
+        while True:
+            if self._file is None and not self._open():
+                return []
+            assert self._file is not None
+            lines = self._read_lines(self._file, limit)
+            if lines or not self._is_rotated(self._file):
+                return lines
+            self.close()
+
+    def _read_lines(self, file: BinaryIO, limit: int) -> list[tuple[ChainLink, bytes]]:
+        lines: list[tuple[ChainLink, bytes]] = []
+        while len(lines) < limit:
+            place = file.tell()
+            text = file.readline(_MAX_LINE)
+            if not text.endswith(b"\n"):  # the end, or a line that is being written
+                file.seek(place)
+                break
+            try:
+                line = _read_line(text[:-1], self._path)
+            except NewerFormat:
+                continue
+            if line is not None and line.seq > self._last:
+                self._last = line.seq
+                lines.append((ChainLink(line.seq, line.hash), text[:-1]))
+        return lines
+
+    def _is_rotated(self, file: BinaryIO) -> bool:
+        try:
+            return not os.path.samestat(os.fstat(file.fileno()), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+    def _open(self) -> bool:
+        """Open the oldest file that has a line after the last one; return whether there is one."""
+        for number in range(self._rotated_files, -1, -1):
+            with suppress(FileNotFoundError):
+                file = _numbered(self._path, number).open("rb")
+                last = self._last
+                if number == 0 or self._read_lines(file, 1):
+                    self._last = last
+                    file.seek(0)
+                    self._file = file
+                    return True
+                file.close()
+        return False
+
+
 class AuditBroken(AccordError):
     """The audit log was changed. The message names the first broken line."""
 
