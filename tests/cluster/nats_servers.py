@@ -82,7 +82,7 @@ class NatsCluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._names = ("s1", "s2", "s3")
+        self._names: tuple[str, ...] = ("s1", "s2", "s3")
         ports = _free_ports(6)
         self._ports = dict(zip(self._names, ports[:3], strict=True))
         self._routes = dict(zip(self._names, ports[3:], strict=True))

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,7 +14,9 @@ from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.cluster.nats_servers import RunningServer
 
 import accord
+from accord.cluster.cluster_access import cluster_access
 from accord.errors import RpcError
+from accord.gateway.access.access_tokens import new_token
 
 AGENT = str(Path(__file__).with_name("stored_agent.py"))
 TIMES = {"renew": 0.2, "deadline": 1.0, "lease": 1.5}
@@ -23,7 +26,7 @@ TIMES = {"renew": 0.2, "deadline": 1.0, "lease": 1.5}
 def node(
     server: RunningServer, home: Path, prefix: str, name: str, **cluster: Any
 ) -> Generator[GatewayProcess]:
-    """One node with the stored agent. All nodes have one home, so one token opens all of them."""
+    """One node with the stored agent."""
     settings = {
         "prefix": prefix,
         "replicas": 1,
@@ -41,6 +44,14 @@ def node(
         yield running
 
 
+async def new_shared_token(server: RunningServer, prefix: str) -> str:
+    """The text of a token that all nodes accept."""
+    token, text = new_token("test", now=time.time())
+    async with cluster_access(server.settings(prefix=prefix)) as access:
+        await access.tokens.add(token)
+    return text
+
+
 @asynccontextmanager
 async def client(node: GatewayProcess, token: str) -> AsyncGenerator[Any]:
     async with accord.connect(node.websocket, token=token) as agent:
@@ -49,9 +60,10 @@ async def client(node: GatewayProcess, token: str) -> AsyncGenerator[Any]:
 
 async def test_clients_of_two_nodes_share_a_session(server: RunningServer, tmp_path: Path) -> None:
     home, prefix = tmp_path / "home", server.settings().prefix
+    token = await new_shared_token(server, prefix)
     with node(server, home, prefix, "a") as a, node(server, home, prefix, "b") as b:
         assert f"Node a of the cluster at {server.url}." in a.output
-        async with client(a, a.token) as at_a, client(b, a.token) as at_b:
+        async with client(a, token) as at_a, client(b, token) as at_b:
             first = await at_a.new_session(tmp_path)
             await first.ask("count 3")
             second = await at_b.load_session(first.id, tmp_path)
@@ -68,9 +80,10 @@ async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServ
     project.mkdir()
     (project / ".accord-volume").write_text("v1")
     shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
+    token = await new_shared_token(server, prefix)
     with node(server, home, prefix, "b", **shared) as b, node(server, home, prefix, "a", **shared) as a:
-        async with client(b, a.token) as at_b:
-            async with client(a, a.token) as at_a:
+        async with client(b, token) as at_b:
+            async with client(a, token) as at_a:
                 first = await at_a.new_session(project)
                 await first.ask("count 3")
             session = await at_b.load_session(first.id, project)
