@@ -84,8 +84,8 @@ class NatsCluster:
         self._folder = folder
         self._names: tuple[str, ...] = ("s1", "s2", "s3")
         ports = _free_ports(6)
-        self._ports = dict(zip(self._names, ports[:3], strict=True))
-        self._routes = dict(zip(self._names, ports[3:], strict=True))
+        self._ports: dict[str, int] = dict(zip(self._names, ports[:3], strict=True))
+        self._routes: dict[str, int] = dict(zip(self._names, ports[3:], strict=True))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def settings(self) -> ClusterSettings:
