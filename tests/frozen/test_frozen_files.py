@@ -43,7 +43,7 @@ LINE_VERSION = "version: int"
 STEERING: dict[str, Any] = {"steering": {"supported": True}}
 """Announced by newer versions, beside what the files hold."""
 ADDED_OPTIONS = {
-    "run": ["--steer"],
+    "run": ["--output-schema", "--steer"],
     "serve": ["--cluster", "--node"],
     "serve token new": ["--cluster"],
     "serve token list": ["--cluster"],

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from accord.cli.command_parser import (
     Parser,
@@ -23,6 +23,9 @@ from accord.cli.command_parser import (
 )
 from accord.errors import AccordError, UsageError
 from accord.policy.rules import PERMISSION_DEFAULTS
+
+if TYPE_CHECKING:
+    from accord.cli.output_schema import OutputSchema
 
 _MAX_PROMPT_BYTES: Final = 16 * 1024 * 1024
 _STDIN: Final = "-"
@@ -38,12 +41,13 @@ def main(arguments: Sequence[str]) -> int:
     terminal = is_terminal(sys.stdout)
     output = output_for(run_arguments.format, stdout=sys.stdout, stderr=sys.stderr, terminal=terminal)
     try:
+        schema = answer_schema(run_arguments.output_schema)
         prompt, agent = prompt_text(run_arguments), run_agent(run_arguments)
     except AccordError as error:
         output.finished(None, error, exit_code(error))
         return exit_code(error)
 
-    return asyncio.run(RunJob(run_arguments, prompt, agent, output).run())
+    return asyncio.run(RunJob(run_arguments, prompt, agent, output, schema).run())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,8 @@ class RunArguments(SessionArguments):
     attach: tuple[str, ...]
     """Absolute paths of existing files."""
     format: str
+    output_schema: str | None
+    """The file with the JSON Schema of the answer."""
     settings: tuple[tuple[str, str], ...]
     timeout: float | None
     deadline: float | None
@@ -63,6 +69,15 @@ class RunArguments(SessionArguments):
     steer: bool
     """Whether the lines of stdin go to the running turn."""
     strict: bool
+
+
+def answer_schema(path: str | None) -> "OutputSchema | None":
+    """Return the schema of `--output-schema`. Raises UsageError."""
+    if path is None:
+        return None
+    from accord.cli.output_schema import OutputSchema
+
+    return OutputSchema(path)
 
 
 def read_arguments(words: Sequence[str]) -> RunArguments:
@@ -75,15 +90,18 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
     if options.url is not None and (command or options.agent is not None):
         other = f"-- {command[0]}" if command else f"-a {options.agent}"
         raise UsageError(f"--url and {other} both name an agent; use one of them")
-    for name in ("agent", "file", "model", "mode", "session"):
+    for name in ("agent", "file", "model", "mode", "session", "output_schema"):
         value = getattr(options, name)
         if value is not None and not value.strip():
-            raise UsageError(f"--{name} has an empty value; omit the option or pass a value")
+            raise UsageError(
+                f"--{name.replace('_', '-')} has an empty value; omit the option or pass a value"
+            )
     return RunArguments(
         words=tuple(options.prompt),
         file=options.file,
         attach=tuple(_existing_file("--attach", path) for path in options.attach),
         format=options.format,
+        output_schema=options.output_schema,
         settings=tuple(map(_parse_setting, options.set)),
         timeout=_parse_seconds("--timeout", options.timeout),
         deadline=_parse_seconds("--deadline", options.deadline),
@@ -103,7 +121,8 @@ def parser() -> Parser:
     )
     parser.usage = "accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]"
     parser.epilog = (
-        "Exit codes: 0 done; 1 the turn failed, was refused or reached a limit of the agent; "
+        "Exit codes: 0 done; 1 the turn failed, was refused, reached a limit of the agent, or its answer "
+        "does not match --output-schema; "
         "2 wrong usage or configuration; 3 the agent could not be started, died or broke the protocol; "
         "4 timeout; 5 a permission was needed and not given; 6 sign in first; 130 interrupted."
     )
@@ -132,6 +151,7 @@ def parser() -> Parser:
         choices=FORMATS,
         default="text",
     )
+    option("--output-schema F", "ask for an answer in JSON that matches the JSON Schema in a file")
     option("--set K=V", "set another option that the agent lists", repeat=True)
     option("--timeout S", "give up after S seconds without a message (default: 600)")
     option("--deadline S", "stop the turn S seconds after the prompt (default: no limit)")

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import UNSET
+
 from accord.cli.agent_choice import choose_agent, configured_remote_agent
 from accord.cli.command_parser import can_ask, signal_handlers
 from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
@@ -56,6 +58,7 @@ from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import ModeChanged, PermissionAsked, TurnCancelling, TurnEnded, TurnStarted
 
 if TYPE_CHECKING:
+    from accord.cli.output_schema import OutputSchema
     from accord.cli.steer_lines import SteeringLines
     from accord.cli.terminal_user import TerminalForms
     from accord.client import ElicitationForm, ElicitationUrl, PermissionRequest
@@ -92,6 +95,8 @@ class RunResult:
 
     ended: TurnEnded | None = None
     error: AccordError | None = None
+    value: Any = UNSET
+    """The value in the answer, for `--output-schema`."""
 
 
 @dataclass(slots=True)
@@ -379,11 +384,19 @@ class RequestAnswers:
 class RunJob:
     """Runs one turn with an agent and prints the result."""
 
-    def __init__(self, arguments: RunArguments, prompt: str, agent: ConfiguredAgent, output: Output) -> None:
+    def __init__(
+        self,
+        arguments: RunArguments,
+        prompt: str,
+        agent: ConfiguredAgent,
+        output: Output,
+        schema: "OutputSchema | None" = None,
+    ) -> None:
         self._arguments = arguments
         self._prompt = prompt
         self._agent = agent
         self._output = output
+        self._schema = schema
         interactive = can_ask()
         default = _permission_default(arguments, agent, interactive=interactive)
         self._answers = RequestAnswers(lambda: agent.policy(default), output, interactive=interactive)
@@ -427,7 +440,11 @@ class RunJob:
                 raise
             gc.enable()
             with self._steering(session):
-                self._finish(await self._turn(choice, session, recorder).run(self._blocks(agent)))
+                turn = self._turn(choice, session, recorder)
+                result = await turn.run(self._blocks(agent))
+                if self._schema is not None:
+                    result = await self._schema.check(turn, result, self._output.note)
+                self._finish(result)
 
     def _steering(self, session: ClientSession) -> AbstractContextManager[None]:
         """Send the lines of stdin to the turn while the block runs (`--steer`)."""
@@ -508,6 +525,8 @@ class RunJob:
         blocks: list[ContentBlock] = [TextContent(self._prompt)]
         blocks += [attachments.for_mention(path) for path in mentions.paths]
         blocks += [attachments.for_attachment(path) for path in arguments.attach]
+        if self._schema is not None:
+            blocks.append(TextContent(self._schema.instruction))
         return blocks
 
     def _finish(self, result: RunResult) -> None:
@@ -526,7 +545,7 @@ class RunJob:
             if hints and isinstance(result.error, AuthRequired):
                 result.error.methods = ()  # the notes name them, with what to do
         self._code = self._exit_code(result)
-        self._output.finished(result.ended, result.error, self._code)
+        self._output.finished(result.ended, result.error, self._code, result.value)
 
     def _hints(self, error: AccordError) -> Iterable[str]:
         from accord.frontend.sign_in import failure_hints

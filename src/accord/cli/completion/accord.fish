@@ -42,6 +42,7 @@ complete -c accord -n '__accord_at \'accord run\'' -l model -x -d 'model to use,
 complete -c accord -n '__accord_at \'accord run\'' -l mode -x -d 'mode to use, one that the agent lists'
 complete -c accord -n '__accord_at \'accord run\'' -l permissions -xa 'ask reads all none' -d 'what the agent may do: ask (default on a terminal), reads (default without one), all, none'
 complete -c accord -n '__accord_at \'accord run\'' -l format -xa 'text json quiet' -d 'text (default), json (one event per line) or quiet (only the answer)'
+complete -c accord -n '__accord_at \'accord run\'' -l output-schema -r -F -d 'ask for an answer in JSON that matches the JSON Schema in a file'
 complete -c accord -n '__accord_at \'accord run\'' -l set -x -d 'set another option that the agent lists'
 complete -c accord -n '__accord_at \'accord run\'' -l timeout -x -d 'give up after S seconds without a message (default: 600)'
 complete -c accord -n '__accord_at \'accord run\'' -l deadline -x -d 'stop the turn S seconds after the prompt (default: no limit)'

@@ -39,6 +39,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--mode' = 'mode to use, one that the agent lists'
             '--permissions' = 'what the agent may do: ask (default on a terminal), reads (default without one), all, none'
             '--format' = 'text (default), json (one event per line) or quiet (only the answer)'
+            '--output-schema' = 'ask for an answer in JSON that matches the JSON Schema in a file'
             '--set' = 'set another option that the agent lists'
             '--timeout' = 'give up after S seconds without a message (default: 600)'
             '--deadline' = 'stop the turn S seconds after the prompt (default: no limit)'
@@ -464,6 +465,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord run --mode' = @('<>')
         'accord run --permissions' = @('ask', 'reads', 'all', 'none')
         'accord run --format' = @('text', 'json', 'quiet')
+        'accord run --output-schema' = @('<file>')
         'accord run --set' = @('<>')
         'accord run --timeout' = @('<>')
         'accord run --deadline' = @('<>')

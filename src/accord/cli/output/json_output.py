@@ -14,8 +14,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.cli.command_parser import json_escape
+from msgspec import UNSET
+
+from accord.cli.command_parser import json_escape, json_text
 from accord.cli.output.output_sink import OutputStream, error_text, note_line
+from accord.cli.output_schema import OutputMismatch
 from accord.client.client_events import (
     AgentEnded,
     AgentRestarted,
@@ -98,7 +101,9 @@ class JsonOutput:
     def question(self) -> Generator[None]:
         yield
 
-    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
+    def finished(
+        self, ended: TurnEnded | None, error: AccordError | None, exit_code: int, value: Any = UNSET
+    ) -> None:
         session = self._session
         usage = None if session is None else session.state.usage
         self._finished = True
@@ -109,6 +114,7 @@ class JsonOutput:
                     "stopReason": None if ended is None else ended.stop_reason,
                     "rawReason": "" if ended is None else ended.raw_reason,
                     "text": final_answer(session),
+                    **({} if value is UNSET else {"output": value}),
                     "usage": None if ended is None or ended.usage is None else to_builtins(ended.usage),
                     "context": None if usage is None else _without_tag(to_builtins(usage)),
                     "error": None if error is None else _error_members(error),
@@ -214,8 +220,14 @@ class QuietOutput:
     def question(self) -> Generator[None]:
         yield
 
-    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
+    def finished(
+        self, ended: TurnEnded | None, error: AccordError | None, exit_code: int, value: Any = UNSET
+    ) -> None:
         answer = clean_text(final_answer(self._session)).strip("\n")
+        if value is not UNSET:
+            answer = json_text(value)
+        elif isinstance(error, OutputMismatch):
+            answer = ""  # a program reads it
         if answer and ended is not None:
             self._stdout.try_write(f"{answer}\n")
         if error is not None:

@@ -4,7 +4,9 @@ import io
 import os
 import select
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
+
+from msgspec import UNSET
 
 from accord.errors import AccordError
 from accord.safe_text import clean_line, clean_text
@@ -37,8 +39,13 @@ class Output(Protocol):
         """Leave the terminal to a question while the block runs: no live lines, no unfinished line."""
         ...
 
-    def finished(self, ended: "TurnEnded | None", error: "AccordError | None", exit_code: int) -> None:
-        """Show the end of the turn, and the error. Also called if the turn never started."""
+    def finished(
+        self, ended: "TurnEnded | None", error: "AccordError | None", exit_code: int, value: Any = UNSET
+    ) -> None:
+        """Show the end of the turn, and the error. Also called if the turn never started.
+
+        `value` is the answer, if it was asked for in JSON and matches its schema.
+        """
         ...
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from msgspec import UNSET
+
 from accord.cli.output import event_lines, tool_lines
 from accord.cli.output.event_lines import closing_lines, plan_lines
 from accord.cli.output.output_sink import OutputStream, error_text, note_line
@@ -252,7 +254,9 @@ class TextOutput:
             yield
         self._progress.reset()
 
-    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
+    def finished(
+        self, ended: TurnEnded | None, error: AccordError | None, exit_code: int, value: Any = UNSET
+    ) -> None:
         self._progress.stop()
         try:
             self._end_message()

@@ -213,12 +213,13 @@ _VERBS: Final = (
     _verb(r"ask\s*:\s*(?P<what>\S.*?)", "ask_user", _one_argument("question", _without_quotes)),
     _verb(r"think\s*:\s*(?P<what>\S.*?)", None, _one_argument("text", _without_quotes)),
     _verb(r"delegate\s*:\s*(?P<what>\S.*?)", "agent", _one_argument("prompt", _without_quotes)),
+    _verb(r"say\s*:\s*(?P<what>\S.*?)", None, _one_argument("answer", _without_quotes)),
 )
 _COMBINABLE: Final = ("read_file", "list_files", "glob", "grep", "web_fetch")
 
 _COMMAND_START: Final = re.compile(
     r"\s*(?:please\s+)?(?:(?:read|find|search|write|replace|run|fetch)\s|list\b|"
-    r"(?:plan|ask|think|delegate)\s*:)",
+    r"(?:plan|ask|think|delegate|say)\s*:)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`')
@@ -292,7 +293,8 @@ _HELP: Final = (
     "`accord agent --login PROVIDER`, and choose one with `--model provider:name`. "
     "Until then I run plain commands: `read README.md`, `list src`, `find *.py`, `search TODO`, "
     "`write notes.txt: hello`, `replace a with b in f.py`, `run pytest -q`, `fetch URL`, "
-    "`plan: a; b; c`, `ask: which color?`, `think: ...`, `delegate: ...`; join several with `then`."
+    "`plan: a; b; c`, `ask: which color?`, `think: ...`, `delegate: ...`, `say: ...`; "
+    "join several with `then`."
 )
 
 _LOOK_AROUND: Final = RehearsalCommand("look around", "list_files", {"path": "."})
@@ -315,7 +317,7 @@ def next_parts(request: ModelRequest) -> Parts:
         yield TextPart(" and ".join(_first_line(command.text) for command in progress.next_step) + ".\n")
         yield from _calls(request, progress.next_step)
     else:
-        yield TextPart(progress.summary())
+        yield TextPart(steps[-1][-1].arguments.get("answer") or progress.summary())
 
 
 class _Progress:
@@ -343,7 +345,9 @@ class _Progress:
             if possible:
                 self._check(possible, "read_file" in tools)
             elif not self._finished_results:
-                self.thoughts += [command.arguments["text"] for command in step if not command.tool]
+                self.thoughts += [
+                    one.arguments["text"] for one in step if "text" in one.arguments and not one.tool
+                ]
             if self.next_step:
                 return
 

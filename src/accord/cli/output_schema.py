@@ -1,0 +1,136 @@
+"""`accord run --output-schema FILE`: asks for an answer in JSON and checks it against a JSON Schema.
+
+Imported on first use: it loads jsonschema.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from accord.errors import AccordError, MissingExtra, UsageError
+from accord.schema.content import TextContent
+
+if TYPE_CHECKING:
+    from accord.cli.run_job import RunResult, TurnRun
+
+_MAX_SCHEMA_BYTES: Final = 1024 * 1024
+_MAX_PROBLEM_CHARS: Final = 500
+_CODE_BLOCK: Final = re.compile(r"^```[^\n]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+
+
+_RETRY_PROMPT: Final = (
+    "Your answer does not match the JSON Schema: {}. Answer again, with the JSON value alone."
+)
+
+
+class OutputMismatch(AccordError):
+    """The answer does not match the schema of `--output-schema`."""
+
+
+class OutputSchema:
+    """The schema of an answer."""
+
+    def __init__(self, path: str) -> None:
+        """Read the schema. Raises UsageError, or MissingExtra without jsonschema."""
+        try:
+            from jsonschema import SchemaError
+            from jsonschema.validators import validator_for
+            from referencing import Registry
+        except ImportError:
+            raise MissingExtra("agent", "--output-schema") from None
+        schema = _read_json(path)
+        validator = validator_for(schema) if isinstance(schema, dict | bool) else None
+        if validator is None:
+            raise UsageError(f"--output-schema {path!r} is not a JSON Schema: it must be an object")
+        try:
+            validator.check_schema(schema)
+        except SchemaError as error:
+            raise UsageError(
+                f"--output-schema {path!r} is not a JSON Schema: {_one_line(error.message)}"
+            ) from None
+        # An empty registry: references to other addresses are never fetched.
+        self._validator = validator(schema, registry=Registry())
+        self._text = json.dumps(schema, ensure_ascii=False)
+        self._path = path
+
+    @property
+    def instruction(self) -> str:
+        """What is added to the prompt."""
+        return (
+            "When you are done, answer with one JSON value and nothing else: no explanation, no code block. "
+            f"It must match this JSON Schema:\n{self._text}"
+        )
+
+    async def check(self, turn: "TurnRun", result: "RunResult", note: Callable[[str], None]) -> "RunResult":
+        """Add the value in the answer to the result. Asks once more if the answer does not match."""
+        from accord.cli.output.json_output import final_answer
+
+        problem = f"the answer does not match --output-schema {self._path}: "
+        for is_last in (False, True):
+            if result.error is not None or result.ended is None or result.ended.stop_reason != "end_turn":
+                return result
+            try:
+                result.value = self.read(final_answer(turn.session))
+                return result
+            except UsageError as error:
+                result.error = error
+            except OutputMismatch as mismatch:
+                if is_last:
+                    result.error = OutputMismatch(f"{problem}{mismatch}")
+                else:
+                    note(f"{problem}{mismatch}; asking once more")
+                    result = await turn.run([TextContent(_RETRY_PROMPT.format(mismatch))])
+        return result
+
+    def read(self, answer: str) -> Any:
+        """Return the value in an answer. Raises OutputMismatch."""
+        value = _value_in(answer)
+        from jsonschema.exceptions import best_match
+        from referencing.exceptions import Unresolvable
+
+        try:
+            error = best_match(self._validator.iter_errors(value))
+        except Unresolvable as unresolvable:
+            raise UsageError(
+                f"--output-schema {self._path!r} refers to {unresolvable.ref!r}, which is not in the file"
+            ) from None
+        if error is not None:
+            raise OutputMismatch(f"at {error.json_path}: {_one_line(error.message)}")
+        return value
+
+
+def _read_json(path: str) -> Any:
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            data = file.read(_MAX_SCHEMA_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read --output-schema {path!r} ({error.strerror})") from None
+    if len(data) > _MAX_SCHEMA_BYTES:
+        raise UsageError(f"--output-schema {path!r} is larger than 1 MiB")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--output-schema {path!r} is not JSON ({_one_line(str(error))})") from None
+
+
+def _value_in(answer: str) -> Any:
+    """Return the JSON value that is the answer, or that is in its last code block."""
+    texts = [answer, *reversed(_CODE_BLOCK.findall(answer))]
+    problem = "it is empty"
+    for text in texts[:2]:
+        try:
+            return json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            problem = _one_line(str(error)) if text.strip() else problem
+    raise OutputMismatch(f"it is not JSON ({problem})")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_PROBLEM_CHARS else f"{line[:_MAX_PROBLEM_CHARS]}…"

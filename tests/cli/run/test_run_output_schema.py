@@ -1,0 +1,75 @@
+"""`accord run --output-schema`: an answer in JSON, checked and asked for once more."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.run.run_harness import RunHarness, odd_agent
+from tests.coder.models.harness import KINDS, NAMES
+
+from accord.coder.user_config import Kind
+from accord.testing.model_script import ModelAnswer
+from accord.testing.model_server import ModelServer
+
+SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+
+
+@pytest.fixture
+def schema(harness: RunHarness) -> str:
+    (harness.cwd / "schema.json").write_text(json.dumps(SCHEMA))
+    return "schema.json"
+
+
+def configure(harness: RunHarness, server: ModelServer, kind: Kind) -> None:
+    file = harness.home / "config" / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    endpoint = f'[endpoints.scripted]\nkind = "{kind}"\nbase_url = "{server.base_url(kind)}"\n'
+    file.write_text(f"[sandbox]\nenabled = false\n{endpoint}needs_key = false\n")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_wrong_answer_is_asked_for_once_more(harness: RunHarness, schema: str, kind: Kind) -> None:
+    script = [ModelAnswer("It is fine."), ModelAnswer('Here it is:\n```json\n{"ok": true}\n```\n')]
+    async with ModelServer(script) as server:
+        configure(harness, server, kind)
+        words = ["look", "--model", f"scripted:{NAMES[kind]}", "--format", "json", "--output-schema", schema]
+        ran = await asyncio.to_thread(harness.run, *words)
+    assert (ran.code, ran.result["output"]) == (0, {"ok": True}), ran.err
+    assert "does not match --output-schema schema.json: it is not JSON" in ran.err
+    assert json.dumps(SCHEMA) in json.dumps(server.requests[0].body).replace('\\"', '"')
+    assert "Answer again, with the JSON value alone" in json.dumps(server.requests[1].body)
+
+
+def test_an_answer_that_never_matches_exits_with_1_and_prints_nothing(
+    harness: RunHarness, schema: str
+) -> None:
+    ran = harness.run("hello", "--format", "quiet", "--output-schema", schema, *odd_agent("polite"))
+    assert (ran.code, ran.out) == (1, "")
+    first, last = ran.err.splitlines()
+    assert first.endswith("asking once more")
+    assert last.startswith(
+        "accord run: the answer does not match --output-schema schema.json: it is not JSON"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "is not a JSON Schema: it must be an object"),
+        ('{"type": "text"}', "is not a JSON Schema: 'text' is not valid"),
+        (None, "cannot read --output-schema"),
+    ],
+)
+def test_an_unusable_schema_exits_with_2_before_the_agent_starts(
+    harness: RunHarness, content: Any, problem: str
+) -> None:
+    file = Path(harness.cwd, "schema.json")
+    if content is not None:
+        file.write_text(content)
+    ran = harness.run("hello", "--output-schema", str(file), *odd_agent("polite"))
+    assert (ran.code, ran.out) == (2, "")
+    assert problem in ran.err
+    assert len(ran.err.splitlines()) == 1
