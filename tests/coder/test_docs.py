@@ -59,7 +59,7 @@ def test_documented_agent_config_is_accepted(tmp_path: Path) -> None:
 
 
 def test_documented_options_match_the_parser() -> None:
-    described = set(re.findall(r"^\| `(--[a-z]+)", AGENT_PAGE, re.MULTILINE))
+    described = set(re.findall(r"^\| `(--[a-z-]+)", AGENT_PAGE, re.MULTILINE))
     options = {
         name for action in _parser()._actions for name in action.option_strings if name.startswith("--")
     }

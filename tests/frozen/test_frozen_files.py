@@ -42,8 +42,10 @@ LINE_VERSION = "version: int"
 
 STEERING: dict[str, Any] = {"steering": {"supported": True}}
 """Announced by newer versions, beside what the files hold."""
+BUDGETS = [f"--max-{scope}{unit}" for scope in ("", "session-") for unit in ("cost", "tokens", "requests")]
 ADDED_OPTIONS = {
-    "run": ["--output-schema", "--steer"],
+    "agent": BUDGETS,
+    "run": [*BUDGETS, "--output-schema", "--steer"],
     "serve": ["--cluster", "--node"],
     "serve token new": ["--cluster"],
     "serve token list": ["--cluster"],

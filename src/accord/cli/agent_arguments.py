@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accord.cli.budget_options import add_budget_options, read_budgets
 from accord.cli.command_parser import Parser
 from accord.errors import UsageError
 from accord.policy.mode_names import MODES
@@ -33,6 +34,7 @@ def start_options(parsed: Namespace) -> "CoderOptions":
     _check_mode(parsed.mode)
     return CoderOptions(
         model=parsed.model,
+        budgets=read_budgets(parsed),
         mode=parsed.mode,
         resume=True if parsed.resume == _NO_VALUE else parsed.resume,
         store=_store_path(parsed.store),
@@ -70,6 +72,7 @@ def _parser() -> Parser:
     option("--store PATH", "session store to use instead of the default file")
     option("--log FILE", "record all protocol messages in this file")
     option("--strict", "reject nonstandard messages instead of repairing them")
+    add_budget_options(parser)
     option(
         "--login PROVIDER",
         "store the key of a model provider and exit, or add a server as NAME=URL; "

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.errors import AccordError, MissingExtra, UsageError
 from accord.schema.content import TextContent
@@ -40,10 +40,10 @@ class OutputSchema:
             from referencing import Registry
         except ImportError:
             raise MissingExtra("agent", "--output-schema") from None
-        schema = _read_json(path)
-        validator = validator_for(schema) if isinstance(schema, dict | bool) else None
-        if validator is None:
+        schema: Any = _read_json(path)
+        if not isinstance(schema, dict | bool):
             raise UsageError(f"--output-schema {path!r} is not a JSON Schema: it must be an object")
+        validator: Any = cast(Any, validator_for)(schema)
         try:
             validator.check_schema(schema)
         except SchemaError as error:
@@ -51,7 +51,7 @@ class OutputSchema:
                 f"--output-schema {path!r} is not a JSON Schema: {_one_line(error.message)}"
             ) from None
         # An empty registry: references to other addresses are never fetched.
-        self._validator = validator(schema, registry=Registry())
+        self._validator: Any = validator(schema, registry=cast(Any, Registry)())
         self._text = json.dumps(schema, ensure_ascii=False)
         self._path = path
 
@@ -87,11 +87,11 @@ class OutputSchema:
     def read(self, answer: str) -> Any:
         """Return the value in an answer. Raises OutputMismatch."""
         value = _value_in(answer)
-        from jsonschema.exceptions import best_match
+        from jsonschema import exceptions
         from referencing.exceptions import Unresolvable
 
         try:
-            error = best_match(self._validator.iter_errors(value))
+            error: Any = cast(Any, exceptions).best_match(self._validator.iter_errors(value))
         except Unresolvable as unresolvable:
             raise UsageError(
                 f"--output-schema {self._path!r} refers to {unresolvable.ref!r}, which is not in the file"

@@ -7,10 +7,11 @@ import asyncio
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from accord.cli.budget_options import add_budget_options, read_budgets
 from accord.cli.command_parser import (
     Parser,
     SessionArguments,
@@ -60,6 +61,8 @@ class RunArguments(SessionArguments):
     attach: tuple[str, ...]
     """Absolute paths of existing files."""
     format: str
+    budgets: Mapping[str, float]
+    """The limits of `--max-cost` and similar options, by name."""
     output_schema: str | None
     """The file with the JSON Schema of the answer."""
     settings: tuple[tuple[str, str], ...]
@@ -101,6 +104,7 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
         file=options.file,
         attach=tuple(_existing_file("--attach", path) for path in options.attach),
         format=options.format,
+        budgets=read_budgets(options),
         output_schema=options.output_schema,
         settings=tuple(map(_parse_setting, options.set)),
         timeout=_parse_seconds("--timeout", options.timeout),
@@ -155,6 +159,7 @@ def parser() -> Parser:
     option("--set K=V", "set another option that the agent lists", repeat=True)
     option("--timeout S", "give up after S seconds without a message (default: 600)")
     option("--deadline S", "stop the turn S seconds after the prompt (default: no limit)")
+    add_budget_options(parser)
     option("--retry", "send the prompt again if the agent dies before it did anything")
     option("--steer", "send each line of stdin to the running turn, for agents that support it")
     add_trust_option(parser)

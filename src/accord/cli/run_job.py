@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET
 
 from accord.cli.agent_choice import choose_agent, configured_remote_agent
+from accord.cli.budget_options import with_budgets
 from accord.cli.command_parser import can_ask, signal_handlers
 from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.output import Output
@@ -83,10 +84,11 @@ _EVENTS_WITHOUT_WORK: Final = (
 def run_agent(arguments: RunArguments) -> ConfiguredAgent:
     """Return the agent of a run. May ask the user to trust a project's file. Raises UsageError."""
     if arguments.remote is not None:
-        return configured_remote_agent(arguments.remote)
-    return choose_agent(
+        return with_budgets(configured_remote_agent(arguments.remote), arguments.budgets)
+    agent = choose_agent(
         arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust, env=arguments.env
     )
+    return with_budgets(agent, arguments.budgets)
 
 
 @dataclass(slots=True)

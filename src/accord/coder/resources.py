@@ -38,6 +38,8 @@ class CoderOptions(Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     """As `provider:name`."""
+    budgets: Mapping[str, float] = {}
+    """Limits of the usage, such as `cost` and `session_cost`. They override those of the config."""
     mode: str | None = None
     """The mode of new sessions."""
     resume: str | Literal[True] | None = None

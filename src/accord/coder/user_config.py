@@ -23,6 +23,7 @@ from accord.paths import CONFIG_NAMES, config_dir
 
 _Price: TypeAlias = Annotated[float, Meta(ge=0)]
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]
+_Budget: TypeAlias = Annotated[float, Meta(gt=0)]
 
 T = TypeVar("T")
 
@@ -181,7 +182,7 @@ PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox"
 KEYS: Final = (
     *("model", "effort", "endpoints", "models", "requests"),
     *PERMISSION_KEYS,
-    *("turn", "web", "mcp"),
+    *("turn", "session", "web", "mcp"),
 )
 
 
@@ -194,6 +195,21 @@ class TurnConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum number of model requests of a sub-agent."""
     question_seconds: Annotated[float, Meta(gt=0)] = 600.0
     """How long a question of the model waits for the user."""
+    cost: _Budget | None = None
+    """The maximum cost of a turn, in US dollars; then it ends as `max_turn_requests`."""
+    tokens: _Count | None = None
+    """The maximum number of tokens of a turn, input and output; then it ends as `max_turn_requests`."""
+
+
+class SessionConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[session]`: limits of a whole session. A turn that reaches one ends as `max_turn_requests`."""
+
+    cost: _Budget | None = None
+    """The maximum cost, in US dollars."""
+    tokens: _Count | None = None
+    """The maximum number of tokens, input and output."""
+    requests: _Count | None = None
+    """The maximum number of model requests."""
 
 
 class WebConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -216,6 +232,7 @@ class Config(Struct, frozen=True):
 
     models: ModelsConfig = field(default_factory=ModelsConfig)
     turn: TurnConfig = TurnConfig()
+    session: SessionConfig = SessionConfig()
     web: WebConfig = WebConfig()
     mcp: McpConfig = McpConfig()
     mapping: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -244,6 +261,7 @@ def load_config(folder: Path | None = None) -> Config:
     return Config(
         models=models_config(mapping, file),
         turn=convert(mapping.get("turn", {}), TurnConfig, file, "turn"),
+        session=convert(mapping.get("session", {}), SessionConfig, file, "session"),
         web=convert(mapping.get("web", {}), WebConfig, file, "web"),
         mcp=convert(mapping.get("mcp", {}), McpConfig, file, "mcp"),
         mapping=mapping,

@@ -39,6 +39,29 @@ def test_the_stop_reason_sets_the_exit_code(harness: RunHarness, reason: str, co
     assert (ran.code, ran.result["exitCode"], ran.result["rawReason"]) == (code, code, reason)
 
 
+def test_a_turn_over_its_budget_exits_with_1_and_names_the_limit(harness: RunHarness) -> None:
+    words = ["list . then list .", "--model", "rehearsal", "--format", "quiet"]
+    ran = harness.run(*words, "--max-requests", "1", "--max-session-cost", "2.50")
+    assert ran.code == 1
+    assert ran.err == "accord run: Stopped at a limit: 1 model request made (--max-requests)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--max-cost", "free"], "--max-cost 'free' is not an amount in US dollars above 0"),
+        (["--max-session-tokens", "1.5"], "--max-session-tokens '1.5' is not a whole number above 0"),
+        (["--max-cost", "1", *odd_agent("polite")], "--max-cost limits only Accord's own agent, not "),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_exits_with_2(
+    harness: RunHarness, words: list[str], problem: str
+) -> None:
+    ran = harness.run("hello", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"accord run: {problem}")
+
+
 def test_an_error_response_exits_with_1(harness: RunHarness) -> None:
     ran = harness.run("hello", *odd_agent("fails"))
     assert ran.code == 1

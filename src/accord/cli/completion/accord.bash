@@ -36,9 +36,16 @@ _accord() {
         'accord run --mode') return ;;
         'accord run --permissions') _accord_words 'ask reads all none'; return ;;
         'accord run --format') _accord_words 'text json quiet'; return ;;
+        'accord run --output-schema') _accord_paths -f; return ;;
         'accord run --set') return ;;
         'accord run --timeout') return ;;
         'accord run --deadline') return ;;
+        'accord run --max-cost') return ;;
+        'accord run --max-tokens') return ;;
+        'accord run --max-requests') return ;;
+        'accord run --max-session-cost') return ;;
+        'accord run --max-session-tokens') return ;;
+        'accord run --max-session-requests') return ;;
         'accord chat --url') return ;;
         'accord chat --env') return ;;
         'accord chat --token-file') _accord_paths -f; return ;;
@@ -53,6 +60,12 @@ _accord() {
         'accord agent --resume') return ;;
         'accord agent --store') _accord_paths -f; return ;;
         'accord agent --log') _accord_paths -f; return ;;
+        'accord agent --max-cost') return ;;
+        'accord agent --max-tokens') return ;;
+        'accord agent --max-requests') return ;;
+        'accord agent --max-session-cost') return ;;
+        'accord agent --max-session-tokens') return ;;
+        'accord agent --max-session-requests') return ;;
         'accord agent --login') return ;;
         'accord agent --logout') return ;;
         'accord serve --cwd') _accord_paths -d; return ;;
@@ -170,9 +183,9 @@ _accord() {
     esac
     case $at in
         'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve cluster check trace proxy agents sessions tour doctor completion'; fi ;;
-        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --set --timeout --deadline --retry --steer --trust --strict'; else :; fi ;;
+        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --output-schema --set --timeout --deadline --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --retry --steer --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
-        'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --login --logout'; else :; fi ;;
+        'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else :; fi ;;
         'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --cluster --node --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord serve token') _accord_words 'new list revoke' ;;
         'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain --cluster'; else :; fi ;;

@@ -43,6 +43,12 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--set' = 'set another option that the agent lists'
             '--timeout' = 'give up after S seconds without a message (default: 600)'
             '--deadline' = 'stop the turn S seconds after the prompt (default: no limit)'
+            '--max-cost' = 'end a turn before its next model request once it has cost this much'
+            '--max-tokens' = 'end a turn once it has used this many tokens'
+            '--max-requests' = 'end a turn after this many model requests (default: 200)'
+            '--max-session-cost' = 'end turns once the session has cost this much'
+            '--max-session-tokens' = 'end turns once the session has used this many tokens'
+            '--max-session-requests' = 'end turns after this many model requests in the session'
             '--retry' = 'send the prompt again if the agent dies before it did anything'
             '--steer' = 'send each line of stdin to the running turn, for agents that support it'
             '--trust' = 'trust the project''s acp.json, for this run only'
@@ -72,6 +78,12 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--store' = 'session store to use instead of the default file'
             '--log' = 'record all protocol messages in this file'
             '--strict' = 'reject nonstandard messages instead of repairing them'
+            '--max-cost' = 'end a turn before its next model request once it has cost this much'
+            '--max-tokens' = 'end a turn once it has used this many tokens'
+            '--max-requests' = 'end a turn after this many model requests (default: 200)'
+            '--max-session-cost' = 'end turns once the session has cost this much'
+            '--max-session-tokens' = 'end turns once the session has used this many tokens'
+            '--max-session-requests' = 'end turns after this many model requests in the session'
             '--login' = 'store the key of a model provider and exit, or add a server as NAME=URL; without a terminal, read the key from stdin'
             '--logout' = 'delete the key of a provider, or all keys, and exit'
         }
@@ -469,6 +481,12 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord run --set' = @('<>')
         'accord run --timeout' = @('<>')
         'accord run --deadline' = @('<>')
+        'accord run --max-cost' = @('<>')
+        'accord run --max-tokens' = @('<>')
+        'accord run --max-requests' = @('<>')
+        'accord run --max-session-cost' = @('<>')
+        'accord run --max-session-tokens' = @('<>')
+        'accord run --max-session-requests' = @('<>')
         'accord chat --url' = @('<>')
         'accord chat --env' = @('<>')
         'accord chat --token-file' = @('<file>')
@@ -484,6 +502,12 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord agent --resume' = @('<>')
         'accord agent --store' = @('<file>')
         'accord agent --log' = @('<file>')
+        'accord agent --max-cost' = @('<>')
+        'accord agent --max-tokens' = @('<>')
+        'accord agent --max-requests' = @('<>')
+        'accord agent --max-session-cost' = @('<>')
+        'accord agent --max-session-tokens' = @('<>')
+        'accord agent --max-session-requests' = @('<>')
         'accord agent --login' = @('<>')
         'accord agent --logout' = @('<>')
         'accord serve --cwd' = @('<dir>')

@@ -31,7 +31,7 @@ from accord.clock import Clock
 from accord.errors import AccordError, ConnectionClosed, RpcError
 from accord.frontend.display_text import block_text
 from accord.safe_text import clean_text
-from accord.schema import Unknown
+from accord.schema import Notice, Unknown
 from accord.schema.codec import encode, to_builtins
 from accord.session import (
     Message,
@@ -206,12 +206,14 @@ class QuietOutput:
         self._stdout = stdout
         self._stderr = stderr
         self._session: ClientSession | None = None
+        self._last_warning = ""
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         self._session = session
 
     def event(self, event: ClientEvent) -> None:
-        pass
+        if isinstance(event, Notice) and event.severity == "warning":
+            self._last_warning = event.text
 
     def note(self, text: str) -> None:
         self._stderr.try_write(note_line(text))
@@ -230,6 +232,8 @@ class QuietOutput:
             answer = ""  # a program reads it
         if answer and ended is not None:
             self._stdout.try_write(f"{answer}\n")
+        if ended is not None and ended.stop_reason == "max_turn_requests" and self._last_warning:
+            self.note(self._last_warning.replace("\n", ": ", 1))  # it names the limit
         if error is not None:
             self._stderr.try_write(error_text(error))
 

@@ -104,9 +104,7 @@ async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> Comma
     model = await runtime.model()
     await runtime.prompt_builder.build()
     usage = runtime.turn_usage
-    request = runtime.agent_loop(
-        turn, model, history, runtime.context(turn, model), max_requests=1, usage=usage
-    ).request()
+    request = runtime.agent_loop(turn, model, history, runtime.context(turn, model), usage=usage).request()
     result = await runtime.context_budget.compact_now(turn, model, usage, request, text)
     if result.method == "nothing":
         return CommandReply("Nothing was compacted: there is nothing to leave out.")

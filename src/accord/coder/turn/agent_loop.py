@@ -24,7 +24,9 @@ from accord.coder.models.model import (
     ThoughtDelta,
 )
 from accord.coder.turn.tool_runner import RepeatedCalls, ToolRunner, TurnOutput
+from accord.coder.turn.usage_budget import RequestLimit, UsageBudget
 from accord.schema.content import StopReason
+from accord.text_width import count_text
 
 TURN_CANCELLED: Final = "The user cancelled the turn here."
 COMPACTION_RETRIES: Final = 2
@@ -42,8 +44,8 @@ class AgentLoop:
     system: str
     collect_notes: Callable[[], Awaitable[Sequence[UserMessage]]]
     """Returns notes for the model before a request, such as a new mode or instructions for a folder."""
-    max_requests: int
-    """The maximum number of model requests."""
+    budget: UsageBudget
+    request_limit: RequestLimit
     may_end: Callable[[], bool]
     """Called when the model asks for no tool: whether the user has sent nothing meanwhile."""
     effort: Effort | None = None
@@ -60,7 +62,9 @@ class AgentLoop:
 
     async def run(self) -> StopReason:
         """Run to the end. Raises ModelError. A canceled run leaves a valid history."""
-        for _ in range(self.max_requests):
+        for _ in range(self.request_limit.number):
+            if (limit := self.budget.reached()) is not None:
+                return await self._stop(limit)
             answer = await self._next_answer()
             self.last_text = text_of(answer.message) or self.last_text
             if answer.reason in ("refusal", "max_tokens"):
@@ -80,6 +84,11 @@ class AgentLoop:
                     severity="warning",
                 )
                 return "max_turn_requests"
+        number, source = self.request_limit
+        return await self._stop(f"{count_text(number, 'model request')} made ({source})")
+
+    async def _stop(self, limit: str) -> StopReason:
+        await self.output.notice("Stopped at a limit", limit, severity="warning")
         return "max_turn_requests"
 
     def request(self) -> ModelRequest:

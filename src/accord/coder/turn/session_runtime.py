@@ -41,6 +41,7 @@ from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import TURN_CANCELLED, AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
 from accord.coder.turn.tool_runner import ToolRunner, TurnOutput
+from accord.coder.turn.usage_budget import UsageBudget
 from accord.coder.turn.user_questions import question_asker
 from accord.errors import (
     CONFIGURATION,
@@ -173,8 +174,7 @@ class SessionRuntime:
         self._allow_temp_folder()
         context = self.context(turn, model)
         context = replace(context, delegate=create_delegate(self, turn, model, context, usage))
-        max_requests = session.resources.config.turn.requests
-        loop = self.agent_loop(turn, model, session.history, context, max_requests=max_requests, usage=usage)
+        loop = self.agent_loop(turn, model, session.history, context, usage=usage)
         reason = await loop.run()
         if reason == "refusal":
             remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
@@ -188,7 +188,6 @@ class SessionRuntime:
         history: ModelHistory,
         context: ToolContext,
         *,
-        max_requests: int,
         usage: UsageTotal,
         excluded_tools: tuple[str, ...] = (),
     ) -> AgentLoop:
@@ -207,6 +206,8 @@ class SessionRuntime:
                 self._check_window()
 
         tool_runner = self.tool_runner(context, excluded_tools)
+        resources = session.resources
+        limits = UsageBudget(resources.options.budgets, resources.config, usage, session.usage)
 
         async def collect_notes() -> list[UserMessage]:
             if not is_session:
@@ -226,7 +227,8 @@ class SessionRuntime:
             tool_runner=tool_runner,
             system=self.prompt_builder.text,
             collect_notes=collect_notes,
-            max_requests=max_requests,
+            budget=limits,
+            request_limit=limits.requests() if is_session else limits.subagent_requests(),
             may_end=may_end,
             effort=session.effort,
             on_usage=on_usage,

@@ -409,7 +409,6 @@ class _TaskDelegate:
             self._model,
             ModelHistory(messages=[note_message(SUBAGENT_RULES), user_message(task.prompt)]),
             context,
-            max_requests=self._runtime.session.resources.config.turn.subagent_requests,
             usage=self._usage,
             excluded_tools=_EXCLUDED_TOOLS,
         )
