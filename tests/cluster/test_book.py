@@ -95,7 +95,7 @@ async def _committed(book: ClusterBook, log: ClusterLog) -> None:
 async def _until(book: ClusterBook, is_true: Callable[[], bool]) -> None:
     """Wait until the index of a node says so."""
     changed = asyncio.Event()
-    book.index.on_change.append(changed.set)
+    book.index.on_change = lambda *_: changed.set()
     while not is_true():
         changed.clear()
         await asyncio.wait_for(changed.wait(), PATIENCE)

@@ -111,6 +111,35 @@ async def test_a_client_of_another_node_prompts_answers_and_watches(
         await client.call("session/close", {"sessionId": "s1"})
 
 
+async def test_the_list_of_sessions_shows_what_they_do_at_other_nodes(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner, client = await a.harness.client(), await b.harness.client()
+        await client.call("_accord/sessions", {"subscribe": True})
+        await open_session(a.harness, owner, tmp_path)
+        owner.prompt("s1")
+        request = await a.harness.agent.until_method("session/prompt")
+        states: list[str] = []
+        while "running" not in states:
+            states.append(await changed_state(client))
+        (entry,) = (await client.call("_accord/sessions"))["sessions"]
+        assert (entry["sessionId"], entry["node"], entry["state"], entry["live"]) == (
+            "s1",
+            "a",
+            "running",
+            True,
+        )
+        a.harness.agent.reply(request, {"stopReason": "end_turn"})
+        while states[-1] != "idle":
+            states.append(await changed_state(client))
+
+
+async def changed_state(client: DrivenClient) -> str:
+    return (await client.until_method("_accord/sessions"))["params"]["changed"]["state"]
+
+
 async def test_a_client_that_joins_during_a_turn_sees_everything_once_although_messages_are_lost(
     server: RunningServer, tmp_path: Path
 ) -> None:

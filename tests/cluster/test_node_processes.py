@@ -1,5 +1,6 @@
 """Nodes as real processes: `accord serve --cluster` several times on one NATS server."""
 
+import asyncio
 import json
 import signal
 import sys
@@ -12,14 +13,16 @@ from typing import Any
 import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.cluster.nats_servers import RunningServer
+from tests.gateway.test_gateway_faults import is_alive
+from tests.patience import PATIENCE
 
 import accord
 from accord.cluster.cluster_access import cluster_access
-from accord.errors import RpcError
+from accord.errors import ConnectionClosed, RpcError
 from accord.gateway.access.access_tokens import new_token
 
 AGENT = str(Path(__file__).with_name("stored_agent.py"))
-TIMES = {"renew": 0.2, "deadline": 1.0, "lease": 1.5}
+TIMES = {"renew": 0.5, "deadline": 3.0, "lease": 4.0}
 
 
 @contextmanager
@@ -99,3 +102,32 @@ async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServ
             assert answer.text == "0 1 2 "
             texts = [message.text for message in session.state.messages]
             assert texts == ["count 3", "0 1 2 ", "wait", "waiting", "count 3", "0 1 2 "]
+
+
+async def test_a_paused_node_kills_its_agents_when_it_wakes(server: RunningServer, tmp_path: Path) -> None:
+    home, prefix, project = tmp_path / "home", server.settings().prefix, tmp_path / "project"
+    project.mkdir()
+    (project / ".accord-volume").write_text("v1")
+    shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
+    token = await new_shared_token(server, prefix)
+    with node(server, home, prefix, "b", **shared) as b, node(server, home, prefix, "a", **shared) as a:
+        async with client(b, token) as at_b, client(a, token) as at_a:
+            first = await at_a.new_session(project)
+            old_agent = int((await first.ask("pid")).text)
+            turn = asyncio.ensure_future(first.ask("wait"))
+            a.signal(signal.SIGSTOP)
+            session = await at_b.load_session(first.id, project)
+            assert (await session.ask("count 3")).text == "0 1 2 "
+            a.signal(signal.SIGCONT)
+            with pytest.raises((ConnectionClosed, RpcError)):
+                await turn
+            a.wait_for("gives its sessions up")
+            await asyncio.to_thread(wait_until_gone, old_agent)
+            assert (await session.ask("count 1")).text == "0 "
+
+
+def wait_until_gone(process: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while is_alive(process):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -28,7 +28,7 @@ from accord.cluster.session_index import IndexEntry, IndexTaken, SessionIndex
 from accord.cluster.streams import ClusterStreams
 from accord.errors import InvalidRequest, SessionInUse, StoreError
 from accord.frontend.recording import RecordedSession
-from accord.gateway.contracts import Fence, Fenced, OnCommit, SessionOwner
+from accord.gateway.contracts import Fence, Fenced, OnCommit, SessionNode, SessionOwner
 from accord.schema import AgentMessageChunk, AgentThoughtChunk, SessionUpdate, UserMessageChunk
 from accord.schema.codec import encode
 from accord.session import Event
@@ -191,6 +191,13 @@ class ClusterBook:
 
     def owners(self) -> dict[str, SessionOwner]:
         return {}
+
+    def node_of(self, agent: str, session_id: str) -> SessionNode | None:
+        entry = self.index.find(agent, session_id)
+        if entry is None:
+            return None
+        runs = entry.node == self.node or self.is_alive(entry.node)
+        return SessionNode(entry.node, entry.state if runs else "idle")
 
     def require_unowned(self, agent: str, session_id: str) -> None:
         """Nothing to check: no other process of this machine uses the cluster's logs directly."""
@@ -410,7 +417,12 @@ class ClusterLog:
             ) from None
         self._writer, self._failure, self.closed, self._lost = writer, None, False, 0
         entry = structs.replace(
-            self._entry, node=book.node, incarnation=book.incarnation, epoch=epoch, number=writer.noted
+            self._entry,
+            node=book.node,
+            incarnation=book.incarnation,
+            epoch=epoch,
+            number=writer.noted,
+            state="idle",
         )
         self._show(entry)
         self._write_index()
@@ -445,6 +457,12 @@ class ClusterLog:
     def _show(self, entry: IndexEntry) -> None:
         self._entry = entry
         self._book.index.show(entry)
+
+    def show_state(self, state: str) -> None:
+        """Tell other nodes what the session does."""
+        if state != self._entry.state and self.writable:
+            self._show(structs.replace(self._entry, state=state))
+            self._write_index()
 
     def _on_summary_committed(self, error: StoreError | None) -> None:
         if error is None:

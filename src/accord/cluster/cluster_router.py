@@ -5,7 +5,7 @@ from logging import getLogger
 from typing import Any, Final
 
 from accord.clock import OwnedTasks
-from accord.cluster.book import ClusterBook
+from accord.cluster.book import ClusterBook, ClusterLog
 from accord.cluster.client_link import ClientLink, ClientLinks
 from accord.cluster.connection import NatsSubscription
 from accord.cluster.link_host import LinkHost
@@ -19,6 +19,7 @@ from accord.errors import NotFound, RpcError, StoreError
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.client_connection import ClientConnection
 from accord.gateway.gateway import Gateway
+from accord.gateway.live_sessions import LiveSession
 
 LOG = getLogger("accord.cluster")
 
@@ -55,6 +56,9 @@ class ClusterRouter:
         self.host: LinkHost = LinkHost(
             gateway, sender, lease, connection.clock, folders=folders, silence=probe * 3
         )
+        gateway.agents_elsewhere = self._agents_elsewhere
+        gateway.on_session_change = _show_state
+        book.index.on_change = self._on_index_change
         self._feeds: dict[str, SessionFeed] = {}
         self._subscriptions: list[NatsSubscription] = []
 
@@ -109,6 +113,20 @@ class ClusterRouter:
         client = RoutedClient(self, connection, rights, name)
         self.clients.append(client)
         return client
+
+    def _agents_elsewhere(self) -> list[str]:
+        names = dict.fromkeys(name for node in self._alive() for name in node.agents)
+        return [name for name in names if name not in self.gateway.agents]
+
+    def _on_index_change(self, entry: IndexEntry, exists: bool) -> None:
+        """Tell the clients of this node about sessions of other nodes."""
+        if entry.node == self.node:
+            return
+        if exists:
+            self.gateway.overview.notify_elsewhere(entry.recorded)
+        else:
+            folders = (entry.summary.cwd, *entry.summary.additional_directories)
+            self.gateway.overview.notify_removed(entry.agent, entry.session_id, folders)
 
     def forget(self, client: RoutedClient) -> None:
         if client in self.clients:
@@ -222,6 +240,11 @@ class ClusterRouter:
     def turns(self) -> int:
         """The running turns of this node."""
         return sum(session.running_turns for session in self.gateway.sessions)
+
+
+def _show_state(session: LiveSession) -> None:
+    if isinstance(session.log, ClusterLog):
+        session.log.show_state(session.state)
 
 
 def _can_take(node: NodeEntry, session: IndexEntry) -> bool:

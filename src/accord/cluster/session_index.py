@@ -43,6 +43,8 @@ class IndexEntry(Struct, frozen=True, omit_defaults=True):
     summary: SessionSummary
     """Its `session_id` is the id of the log."""
     placement: Placement = Placement()
+    state: str = "idle"
+    """What the session does at its node: `running`, `waiting` or `idle`."""
 
     @property
     def recorded(self) -> RecordedSession:
@@ -68,8 +70,8 @@ class SessionIndex:
         self._follower = BucketFollower(
             streams.jetstream, self._bucket, streams.names.bucket_feed("index"), self._on_entry, tasks
         )
-        self.on_change: list[Callable[[], None]] = []
-        """Called after each change that another node made."""
+        self.on_change: Callable[[IndexEntry, bool], None] | None = None
+        """Called with an entry that any node has changed, and whether it is still there."""
         self._entries: dict[str, IndexEntry] = {}
         self._revisions: dict[str, int] = {}
 
@@ -169,9 +171,11 @@ class SessionIndex:
         if self._revisions.get(entry.key, 0) >= entry.revision:
             return
         self._revisions[entry.key] = entry.revision
-        self._take(entry, None if entry.value is None else _decoded(entry))
-        for callback in tuple(self.on_change):
-            callback()
+        before = self._entries.get(entry.key)
+        decoded = None if entry.value is None else _decoded(entry)
+        self._take(entry, decoded)
+        if self.on_change is not None and (changed := decoded or before) is not None:
+            self.on_change(changed, decoded is not None)
 
     def _take(self, entry: BucketEntry, decoded: IndexEntry | None) -> None:
         if decoded is None:

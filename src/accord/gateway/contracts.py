@@ -55,6 +55,13 @@ class SessionOwner(Struct, frozen=True, omit_defaults=True):
         return f"{where} since {self.since}"
 
 
+class SessionNode(Struct, frozen=True):
+    """The node of a cluster that has a session, and what the session does there."""
+
+    node: str
+    state: str = "idle"
+
+
 class LogReader(Protocol):
     """Reads one log in pages, so that neither the loop is blocked nor a whole log is kept."""
 
@@ -190,6 +197,10 @@ class Book(Protocol):
 
     def owners(self) -> dict[str, SessionOwner]:
         """Return which sessions another process of this machine writes to, by the id in the store."""
+        ...
+
+    def node_of(self, agent: str, session_id: str) -> SessionNode | None:
+        """Return which node of the cluster has a session; None on one machine."""
         ...
 
     def require_unowned(self, agent: str, session_id: str) -> None:

@@ -14,13 +14,14 @@ from msgspec import Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
+from accord.frontend.recording import RecordedSession
 from accord.gateway.access.access_contracts import AuditSink
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
 from accord.gateway.agent_events import AgentEvents
 from accord.gateway.client_connection import ClientConnection, LoggedFrame, OutgoingFrame
-from accord.gateway.contracts import Book, Fence
+from accord.gateway.contracts import Book, Fence, SessionNode
 from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.live_sessions import LiveSession, LiveSessions
@@ -77,6 +78,10 @@ class Gateway:
         """Set while the gateway only waits for running turns to end."""
         self.on_attachment: Callable[[GatewayClient, LiveSession, bool], None] | None = None
         """Called when a client was attached to a session or detached from it, in a cluster."""
+        self.on_session_change: Callable[[LiveSession], None] | None = None
+        """Called when the state of a session may have changed, in a cluster."""
+        self.agents_elsewhere: Callable[[], Iterable[str]] = tuple
+        """The agents that only other nodes of the cluster have."""
         self.clock: Clock = clock
         self._idle_seconds = idle
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
@@ -390,29 +395,45 @@ class SessionOverview:
         entries: list[dict[str, Any]] = []
         owners = self._gateway.book.owners()
         for recorded in self._gateway.book.list():
-            agent = self._gateway.agents.get(recorded.agent)
-            if agent is None:
+            entry = self._recorded_entry(recorded, rights)
+            if entry is None:
                 continue
-            session = self._gateway.sessions.find(agent.name, recorded.session_id)
             summary = recorded.summary
-            folders = session.folders if session else (summary.cwd, *summary.additional_directories)
-            if not rights.covers(agent.name, folders):
-                continue
-            entry = _session_entry(
-                agent.name,
-                recorded.session_id,
-                folders[0],
-                (session.title if session else None) or summary.title,
-                iso_time(summary.updated),
-                session,
-            )
             if (owner := owners.get(summary.session_id)) is not None:
                 entry["owner"] = owner
             entries.append(entry)
         return entries
 
+    def _recorded_entry(self, recorded: RecordedSession, rights: TokenRights) -> dict[str, Any] | None:
+        """The entry of a stored session; None if no agent here has it, or the token does not cover it."""
+        session = self._gateway.sessions.find(recorded.agent, recorded.session_id)
+        node = self._gateway.book.node_of(recorded.agent, recorded.session_id)
+        summary = recorded.summary
+        folders = session.folders if session else (summary.cwd, *summary.additional_directories)
+        if recorded.agent not in self._gateway.agents and node is None:
+            return None
+        if not rights.covers(recorded.agent, folders):
+            return None
+        return _session_entry(
+            recorded.agent,
+            recorded.session_id,
+            folders[0],
+            (session.title if session else None) or summary.title,
+            iso_time(summary.updated),
+            session,
+            node,
+        )
+
+    def notify_elsewhere(self, recorded: RecordedSession) -> None:
+        """Send the state of a session at another node to the clients that subscribed to sessions."""
+        for client in self._gateway.clients:
+            if client.wants_sessions and (entry := self._recorded_entry(recorded, client.rights)) is not None:
+                client.notify("_accord/sessions", {"changed": entry})
+
     def notify_changed(self, session: LiveSession) -> None:
         """Send the state of a session to the clients that subscribed to sessions."""
+        if self._gateway.on_session_change is not None:
+            self._gateway.on_session_change(session)
         self._gateway.metrics.sessions.clear()
         self._gateway.metrics.sessions.update(session.state for session in self._gateway.sessions)
         clients = tuple(
@@ -424,7 +445,8 @@ class SessionOverview:
             summary = session.log.summary
             updated = iso_time(summary.updated) if summary is not None else None
             title = session.title or (summary.title if summary is not None else None)
-            entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session)
+            node = self._gateway.book.node_of(session.agent.name, session.id)
+            entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session, node)
             body = encode(Notification("_accord/sessions", {"changed": entry}))
             self._gateway.outbox.post(clients, OutgoingFrame(body), None, session.log)
 
@@ -442,16 +464,25 @@ class SessionOverview:
 
 
 def _session_entry(
-    agent: str, session_id: str, cwd: str, title: str | None, updated: str | None, session: LiveSession | None
+    agent: str,
+    session_id: str,
+    cwd: str,
+    title: str | None,
+    updated: str | None,
+    session: LiveSession | None,
+    node: SessionNode | None,
 ) -> dict[str, Any]:
+    elsewhere = "idle" if node is None else node.state
     entry: dict[str, Any] = {
         "agent": agent,
         "sessionId": session_id,
         "cwd": cwd,
-        "state": session.state if session is not None else "idle",
+        "state": session.state if session is not None else elsewhere,
         "clients": len(session.clients) if session is not None else 0,
-        "live": session.open_at_agent if session is not None else False,
+        "live": session.open_at_agent if session is not None else elsewhere != "idle",
     }
+    if node is not None:
+        entry["node"] = node.node
     if title:
         entry["title"] = title
     if updated:

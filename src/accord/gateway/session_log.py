@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from accord.errors import InvalidRequest, NotFound, StoreError, UsageError
 from accord.frontend.recording import RecordedSession, RecordedSessions
-from accord.gateway.contracts import OnCommit, SessionOwner
+from accord.gateway.contracts import OnCommit, SessionNode, SessionOwner
 from accord.gateway.running_gateways import list_running_gateways
 from accord.schema import SessionUpdate
 from accord.schema.codec import to_builtins
@@ -109,6 +109,9 @@ class FileBook:
             id: SessionOwner(lease.pid, iso_time(lease.since), urls.get(lease.pid))
             for id, lease in leases.items()
         }
+
+    def node_of(self, agent: str, session_id: str) -> SessionNode | None:
+        return None
 
     def require_unowned(self, agent: str, session_id: str) -> None:
         recorded = self.find(agent, session_id)

@@ -40,6 +40,11 @@ def list_agents(client: "GatewayClient", call: "ClientCall") -> None:
         for agent in gateway.agents.values()
         if client.rights.may_use(agent.name)
     ]
+    result += [
+        {"name": name, "default": False, "state": "ready"}
+        for name in gateway.agents_elsewhere()
+        if client.rights.may_use(name)
+    ]
     call.answer(encode({"agents": result}))
 
 

@@ -83,7 +83,9 @@ async def visible_sessions(
             sessions[session.id].title = session.title
     for id, owner in owned.items():
         sessions[id].meta = {**(sessions[id].meta or {}), "accord": {"owner": to_builtins(owner)}}
-    for info in sessions.values():
+    for id, info in sessions.items():
+        if (node := gateway.book.node_of(agent.name, id)) is not None:
+            info.meta = {**(info.meta or {}), "accord": {"node": node.node}}
         if info.title is None:
             info.title = UNSET  # some clients fail on a title that is null
     return {
