@@ -4,6 +4,7 @@ default.
 Every message to a client is checked against the schema, because the gateway is the client's agent.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -159,8 +160,9 @@ class DrivenAgent(RawPeer):
 class GatewayHarness:
     """A gateway and its agents: a new `DrivenAgent` for every start of the agent program."""
 
-    def __init__(self, gateway: Gateway, agents: "list[DrivenAgent]") -> None:
+    def __init__(self, gateway: Gateway, agents: "list[DrivenAgent]", agent_started: asyncio.Event) -> None:
         self.gateway = gateway
+        self.agent_started = agent_started
         self.agents = agents
         self.opener: ConnectionOpener = gateway
         self.name: str = "line"
@@ -218,12 +220,14 @@ async def gateway_harness(
 ) -> AsyncGenerator[GatewayHarness, None]:
     """A gateway with one agent: a `DrivenAgent`, unless `start` returns another transport."""
     agents: list[DrivenAgent] = []
+    agent_started = asyncio.Event()
 
     async def start_agent(_stderr: Callable[[str], None]) -> Transport:
         if start is not None:
             return start()
         ours, theirs = memory_pair()
         agents.append(DrivenAgent(theirs, ALL if capabilities is None else capabilities))
+        agent_started.set()
         return ours
 
     gateway = Gateway(
@@ -234,6 +238,6 @@ async def gateway_harness(
         **more,
     )
     try:
-        yield GatewayHarness(gateway, agents)
+        yield GatewayHarness(gateway, agents, agent_started)
     finally:
         await gateway.aclose()

@@ -206,6 +206,10 @@ class ClusterBook:
         for log in self._dirty:
             log.commit()
 
+    def read_stored(self, entry: IndexEntry) -> ClusterLogReader:
+        """A reader of a session that no node writes to."""
+        return ClusterLogReader(self.jetstream, self.address(entry), lambda: None)
+
     def add_dirty(self, log: "ClusterLog") -> None:
         """Remember a log that has uncommitted records."""
         self._dirty.add(log)

@@ -12,12 +12,13 @@ from accord.cluster.link_host import LinkHost
 from accord.cluster.link_message import AttachedLog, LinkSender
 from accord.cluster.nodes import NodeEntry, NodeLease, NodeRegistry
 from accord.cluster.placement import volume_of
-from accord.cluster.routed_client import RoutedClient
+from accord.cluster.routed_client import NodeNotRunning, RoutedClient
 from accord.cluster.session_feed import FeedClient, FeedCursor, SessionFeed
 from accord.cluster.session_index import IndexEntry
+from accord.cluster.stored_session import StoredSession
 from accord.errors import NotFound, RpcError, StoreError
 from accord.gateway.access.access_tokens import TokenRights
-from accord.gateway.client_connection import ClientConnection
+from accord.gateway.client_connection import MAX_UNSENT_HISTORY, ClientConnection
 from accord.gateway.gateway import Gateway
 from accord.gateway.live_sessions import LiveSession
 
@@ -25,6 +26,7 @@ LOG = getLogger("accord.cluster")
 
 _PROBE_SECONDS: Final = 5.0
 _ALIVE_RENEWALS: Final = 2
+_SEND_PAUSE: Final = 0.02
 
 
 class ClusterRouter:
@@ -185,6 +187,11 @@ class ClusterRouter:
         """Call back after the time between two probes."""
         self._connection.clock.call_later(self.links.probe, then)
 
+    async def wait_until_sent(self, client: RoutedClient) -> None:
+        """Return when the client has nearly everything that was sent to it."""
+        while client.unsent > MAX_UNSENT_HISTORY and client in self.clients:
+            await self._connection.clock.sleep(_SEND_PAUSE)
+
     def owner_of(self, agent: str, session_id: str) -> str | None:
         """The node of a session, if it runs."""
         entry = self._book.index.find(agent, session_id)
@@ -220,6 +227,11 @@ class ClusterRouter:
         """The node whose agent asked a request of the inbox."""
         entry = self._book.index.find_log(inbox_id.partition(".")[0])
         return entry.node if entry is not None and self._is_alive(entry.node) else otherwise
+
+    def stored(self, client: RoutedClient, session_id: str) -> StoredSession | None:
+        """A session whose node does not run, for reading. Raises RpcError."""
+        entry = self._book.index.find(client.agent, session_id)
+        return None if entry is None else StoredSession(self._book, entry, client.rights, client)
 
     def folder_of(self, agent: str, session_id: str) -> str:
         """The working directory of a session."""
@@ -260,6 +272,7 @@ def _can_take(node: NodeEntry, session: IndexEntry) -> bool:
     )
 
 
-def _not_running(node: str, session_id: str | None = None) -> RpcError:
+def _not_running(node: str, session_id: str | None = None) -> NodeNotRunning:
     what = f"session {session_id} belongs to node {node}, which" if session_id else f"node {node}"
-    return RpcError(f"{what} does not run now; no other node can open it; start the node", {"node": node})
+    text = f"{what} does not run now; no other node can open it; start the node"
+    return NodeNotRunning(text, {"node": node})

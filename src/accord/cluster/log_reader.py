@@ -47,6 +47,11 @@ class ClusterLogReader:
         self._history_is_read = after > 0
         self._updates: Iterator[SessionUpdate] = iter(())
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The last record that was read from the stream, and the message that it ends with."""
+        return self._commits.last, self._commits.sequence
+
     async def page(self) -> list[SessionUpdate]:
         if not self._history_is_read:
             self._history_is_read = True

@@ -46,6 +46,7 @@ from accord.wire.envelope import (
     Notification,
     Request,
     RequestId,
+    Success,
     encode_failure,
     parse_envelope,
 )
@@ -96,6 +97,10 @@ class LocalLink:
 
 
 Link: TypeAlias = LocalLink | ClientLink
+
+
+class NodeNotRunning(RpcError):
+    """The node of a session does not run, and no other node can open the session."""
 
 
 class _OpenRequest(Struct):
@@ -217,7 +222,10 @@ class RoutedClient(ClientFeatures):
                     return None
             link = self._find_link(method, session_id, params, exclude)
         except RpcError as error:
-            self._fail(envelope.id, error)
+            if isinstance(error, NodeNotRunning) and method == "session/load" and session_id is not None:
+                self._router.start(self._show_stored(envelope.id, session_id, params, error))
+            else:
+                self._fail(envelope.id, error)
             return None
         if envelope.id is not UNSET and envelope.id is not None:
             self._requests[envelope.id] = _OpenRequest(link, method, session_id, params, attempts)
@@ -338,6 +346,32 @@ class RoutedClient(ClientFeatures):
                 self._fail_all(frames, error)
 
         self._ask(link, "session/resume", Raw(encode(params)), on_resumed)
+
+    async def _show_stored(self, id: Any, session_id: str, params: Raw | None, error: RpcError) -> None:
+        """Show the history of a session whose node does not run. It goes on when the node is back."""
+        try:
+            stored = self._router.stored(self, session_id)
+            if stored is None:
+                raise error
+            async for page in stored.updates():
+                frames = [OutgoingFrame(update_body(session_id, update)) for update in page]
+                self.connection.send(frames, session_id)
+                await self._router.wait_until_sent(self)
+        except StoreError as failure:
+            self._fail(id, RpcError(f"cannot read the history: {failure}"))
+            return
+        except RpcError as failure:
+            self._fail(id, failure)
+            return
+        if self._closed:
+            return
+        self.connection.send([CallFrame(encode(Success(id, stored.response)), id=id)], None)
+        attached = stored.attached
+        self._sessions[session_id] = _OpenSession(None, params, attached.log)
+        self._unfollow(attached.log)
+        self._follow(session_id, attached)
+        self._show_notice(session_id, "The session can only be read now.", error.message)
+        self._attach_again_later()
 
     def on_link_lost(self, link: ClientLink, error: RpcError, unsent: list[IncomingFrame]) -> None:
         """Answer what was under way at the lost node, and send elsewhere what did not reach it."""

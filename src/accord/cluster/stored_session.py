@@ -1,0 +1,52 @@
+"""Shows a session whose node does not run: its history comes from the log, and nothing can be changed."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from accord.cluster.book import ClusterBook
+from accord.cluster.link_message import AttachedLog
+from accord.cluster.session_index import IndexEntry
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.parameter_rights import check_folders
+from accord.gateway.client_features import ClientFeatures
+from accord.schema import LoadSessionResponse, SessionInfoUpdate, SessionUpdate, ToolCall, ToolCallChange
+from accord.session import SessionOpened
+from accord.session.tool_calls import without_terminals
+
+
+class StoredSession:
+    """Reads one session for one client. `updates` comes first, then the other members are known."""
+
+    def __init__(
+        self, book: ClusterBook, entry: IndexEntry, rights: TokenRights, features: ClientFeatures
+    ) -> None:
+        """Raises RpcError if the token does not cover its folders."""
+        check_folders(rights, entry.summary.cwd, *entry.summary.additional_directories)
+        self._entry = entry
+        self._features = features
+        self._reader = book.read_stored(entry)
+
+    async def updates(self) -> AsyncGenerator[list[SessionUpdate]]:
+        """The history, page by page, as this client can show it. Raises StoreError."""
+        while page := await self._reader.page():
+            yield [self._shown(update) for update in page if self._features.wants_update(update)]
+        if self._entry.summary.title:
+            yield [SessionInfoUpdate(title=self._entry.summary.title)]
+
+    def _shown(self, update: Any) -> Any:
+        if isinstance(update, ToolCall | ToolCallChange) and not self._features.extensions.get("terminal"):
+            return without_terminals(update, lambda _: None)
+        return self._features.adapt(update)
+
+    @property
+    def response(self) -> LoadSessionResponse:
+        """The answer to `session/load`."""
+        settings = self._reader.state.settings.with_settings(SessionOpened(self._entry.session_id))
+        response = LoadSessionResponse(modes=settings.modes, config_options=settings.config_options)
+        return self._features.adapt(response)
+
+    @property
+    def attached(self) -> AttachedLog:
+        """Where the feed goes on."""
+        place = self._reader.place
+        return AttachedLog(self._entry.log, self._entry.stream, place[0], place)
