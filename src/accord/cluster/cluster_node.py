@@ -26,18 +26,18 @@ from accord.cluster.nodes import (
     new_incarnation,
 )
 from accord.cluster.placement import placement_of, read_volumes
-from accord.cluster.server import USER, start_server
+from accord.cluster.server import USER, lock_folder, start_server
 from accord.cluster.settings import ClusterSettings, shown_server
 from accord.cluster.shared_access import SharedAccess, shared_access
+from accord.cluster.shared_inbox import SharedInbox
 from accord.cluster.streams import ClusterStreams, prepare_streams
-from accord.errors import StoreError, UsageError
+from accord.errors import StoreError
 from accord.gateway.access.access_contracts import AuditSink
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.gateway import Gateway
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.metrics import Metric
-from accord.paths import data_dir, explain_file_error
-from accord.private_files import private_folder, try_lock
+from accord.paths import data_dir
 from accord.schema import Notice
 from accord.schema.updates import NoticeSeverity
 
@@ -68,6 +68,7 @@ class ClusterNode:
         self.router: ClusterRouter | None = None
         """Set while this node serves clients."""
         self.access: SharedAccess | None = access
+        self.inbox: SharedInbox | None = None
         self._audit: ClusterAudit | None = None
         self._gateway: Gateway | None = None
         self._tasks = tasks
@@ -160,6 +161,8 @@ class ClusterNode:
         router = ClusterRouter(gateway, self.book, self.registry, self.fence, self._tasks, folders=folders)
         await router.listen()
         self.router = router
+        if self.inbox is not None:
+            gateway.overview.share_inbox(self.inbox)
         self.fence.count_turns = lambda: router.turns
         self.fence.on_revived = self._on_revived
         return router
@@ -287,6 +290,10 @@ async def run_node(
             access = await stack.enter_async_context(shared_access(streams, settings.times.deadline))
         node = ClusterNode(name, streams, registry, lease, book, tasks, access)
         stack.push_async_callback(node.stop_audit)
+        if access is not None:
+            node.inbox = SharedInbox(streams, lease, registry, book.index, tasks)
+            await node.inbox.start()
+            stack.push_async_callback(node.inbox.stop)
         yield node
 
 
@@ -309,15 +316,9 @@ def _host_name() -> str:
 def _data_folder(stack: AsyncExitStack, name: str) -> Path:
     """The folder of this node, locked: another process with it would be the same node. Raises UsageError."""
     folder = data_dir() / "cluster-nodes" / name
-    try:
-        private_folder(folder)
-        lock = try_lock(folder / "lock", create=True)
-    except OSError as error:
-        raise UsageError(explain_file_error(error)) from None
-    if lock is None:
-        raise UsageError(
-            f"node {name!r} runs already on this machine; give this one another name with "
-            '"node" in the cluster settings'
-        )
-    stack.callback(os.close, lock)
+    taken = (
+        f"node {name!r} runs already on this machine; give this one another name with "
+        '"node" in the cluster settings'
+    )
+    stack.callback(os.close, lock_folder(folder, taken))
     return folder

@@ -146,6 +146,18 @@ class NatsServer:
             self._last_trouble = line.removeprefix(f"{PROGRAM}:").strip()
 
 
+def lock_folder(folder: Path, taken: str) -> int:
+    """Create a folder and lock it for this process. Raises UsageError, with `taken` if another one has it."""
+    try:
+        private_folder(folder)
+        lock = try_lock(folder / "lock", create=True)
+    except OSError as error:
+        raise UsageError(explain_file_error(error)) from None
+    if lock is None:
+        raise UsageError(taken)
+    return lock
+
+
 async def start_server(folder: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> NatsServer:
     """Start a server with its data in this folder, or in the user's data folder.
 
@@ -153,16 +165,11 @@ async def start_server(folder: Path | None = None, clock: Clock = SYSTEM_CLOCK) 
     """
     folder = data_dir() / "cluster" if folder is None else folder
     find_program()
-    try:
-        private_folder(folder)
-        lock = try_lock(folder / "lock", create=True)
-    except OSError as error:
-        raise UsageError(explain_file_error(error)) from None
-    if lock is None:
-        raise UsageError(
-            f"another gateway runs a NATS server with the data in {folder}; stop it, or name running servers "
-            "with --cluster=nats://HOST:PORT"
-        )
+    lock = lock_folder(
+        folder,
+        f"another gateway runs a NATS server with the data in {folder}; stop it, or name running servers "
+        "with --cluster=nats://HOST:PORT",
+    )
     server = NatsServer(folder, lock, clock)
     try:
         await server.start()

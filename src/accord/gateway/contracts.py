@@ -246,6 +246,43 @@ class Directory(Protocol):
         ...
 
 
+class InboxItem(Struct, frozen=True):
+    """A request of an agent that waits for a user, as the inbox shows it."""
+
+    id: str
+    """The id of the log, the epoch of its writer and a number, with dots between them."""
+    agent: str
+    session_id: str
+    folders: tuple[str, ...]
+    """Of its session."""
+    json: bytes
+    """The entry for clients."""
+
+
+class InboxShare(Protocol):
+    """Shows the requests of this gateway at other nodes, and theirs here."""
+
+    @property
+    def on_change(self) -> Callable[[InboxItem, bool], None]:
+        """Called with a request of another node, and whether it is pending."""
+        ...
+
+    @on_change.setter
+    def on_change(self, callback: Callable[[InboxItem, bool], None]) -> None: ...
+
+    def add(self, item: InboxItem) -> None:
+        """Show a request at other nodes, soon. Its record is committed."""
+        ...
+
+    def remove(self, id: str) -> None:
+        """Show a request no longer, soon."""
+        ...
+
+    def others(self) -> list[InboxItem]:
+        """The requests of other nodes that can be answered."""
+        ...
+
+
 class Fenced(AccordError):
     """This node has lost its right to act for a session."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
-from accord.errors import AccordError, NotFound
+from accord.errors import AccordError, NotFound, StoreError
 from accord.frontend.recording import RecordedSession
 from accord.gateway.access.access_contracts import AuditSink
 from accord.gateway.access.access_tokens import TokenRights
@@ -21,7 +21,7 @@ from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
 from accord.gateway.agent_events import AgentEvents
 from accord.gateway.client_connection import ClientConnection, LoggedFrame, OutgoingFrame
-from accord.gateway.contracts import Book, Fence, SessionNode
+from accord.gateway.contracts import Book, Fence, InboxItem, InboxShare, SessionNode
 from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.live_sessions import LiveSession, LiveSessions
@@ -360,13 +360,65 @@ class SessionOverview:
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
+        self._share: InboxShare | None = None
+
+    def share_inbox(self, share: InboxShare) -> None:
+        """Show the requests of other nodes, too, and those of this gateway there."""
+        self._share = share
+        share.on_change = self._on_shared_change
+
+    def _on_shared_change(self, item: InboxItem, is_pending: bool) -> None:
+        params = {"added": Raw(item.json)} if is_pending else {"removed": {"id": item.id, "reason": ""}}
+        frame = OutgoingFrame(encode(Notification("_accord/inbox", params)))
+        clients = tuple(
+            client
+            for client in self._gateway.clients
+            if client.wants_inbox and self._may_see(client, item.agent, item.folders)
+        )
+        if clients:
+            self._gateway.outbox.post(clients, frame, None)
+            self._gateway.outbox.flush()
+
+    def inbox(self, client: GatewayClient) -> list[bytes]:
+        """The inbox of a client: the entries of this gateway and of other nodes, as JSON."""
+        own = [
+            pending.inbox_item
+            for pending in self._gateway.pending_requests
+            if self.is_in_inbox(client, pending)
+        ]
+        if self._share is None:
+            return own
+        return own + [
+            item.json for item in self._share.others() if self._may_see(client, item.agent, item.folders)
+        ]
+
+    def _may_see(self, client: GatewayClient, agent: str, folders: tuple[str, ...]) -> bool:
+        return not client.rights.read_only and client.rights.covers(agent, folders)
+
+    def _share_change(self, pending: PendingRequest, is_pending: bool) -> None:
+        """Tell the other nodes of a request, once its record is committed."""
+        share, session = self._share, pending.session
+        if share is None or session is None:
+            return
+        if not is_pending:
+            share.remove(pending.inbox_id)
+            return
+        item = InboxItem(
+            pending.inbox_id, session.agent.name, session.id, session.folders, pending.inbox_item
+        )
+
+        def on_commit(error: StoreError | None) -> None:
+            if error is None and self._gateway.pending_requests.find(item.id) is not None:
+                share.add(item)
+
+        session.log.when(session.log.noted, on_commit)
 
     def is_in_inbox(self, client: GatewayClient, pending: PendingRequest) -> bool:
         """Whether this client may see the request and answer it."""
         session = pending.session
-        if pending.method not in USER_REQUEST_METHODS or session is None or client.rights.read_only:
+        if pending.method not in USER_REQUEST_METHODS or session is None:
             return False
-        return client.rights.covers(session.agent.name, session.folders)
+        return self._may_see(client, session.agent.name, session.folders)
 
     def on_pending_change(self, pending: PendingRequest, is_pending: bool, reason: str) -> None:
         """Tell the clients that subscribed to the inbox that a request was added or removed."""
@@ -386,6 +438,7 @@ class SessionOverview:
             frame = OutgoingFrame(encode(Notification("_accord/inbox", params)))
             log = None if pending.session is None else pending.session.log
             self._gateway.outbox.post(clients, frame, None, log)
+        self._share_change(pending, is_pending)
         if pending.session is not None:
             self.notify_changed(pending.session)
 

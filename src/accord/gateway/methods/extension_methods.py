@@ -59,12 +59,7 @@ def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
 def list_inbox(client: "GatewayClient", call: "ClientCall") -> None:
     """List the requests that wait for a user; `subscribe` turns change notifications on or off."""
     client.wants_inbox = _bool_param(_params(call), "subscribe", client.wants_inbox)
-    items = [
-        pending.inbox_item
-        for pending in client.gateway.pending_requests
-        if client.gateway.overview.is_in_inbox(client, pending)
-    ]
-    call.answer(b'{"items":[%s]}' % b",".join(items))
+    call.answer(b'{"items":[%s]}' % b",".join(client.gateway.overview.inbox(client)))
 
 
 def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
