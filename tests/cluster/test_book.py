@@ -279,6 +279,17 @@ async def test_a_node_without_its_lease_opens_and_writes_nothing(cluster: Cluste
         _new(book, "s2")
 
 
+async def test_frames_of_a_log_that_was_given_up_are_not_sent(cluster: Cluster) -> None:
+    book = await cluster.book("n1")
+    log = _new(book)
+    await _committed(book, log)
+    book.give_up("the lease ended")
+    log.append(_text("never written"))
+    assert book.uncommitted
+    with pytest.raises(StoreError, match="gave the session up"):
+        await _committed(book, log)
+
+
 async def test_a_full_stream_is_reported_and_the_rest_stays_readable(server: RunningServer) -> None:
     cluster = Cluster(server.settings(log_bytes=20_000))
     try:

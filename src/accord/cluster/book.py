@@ -315,6 +315,7 @@ class ClusterLog:
         writer = self._writer
         if writer is None or self.closed:
             self._lost += 1
+            self._book.add_dirty(self)  # so that no frame goes without its record
             return
         number = writer.add(kind, payload, text=text, author=by or None)
         self._book.add_dirty(self)
